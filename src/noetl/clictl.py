@@ -1,0 +1,73 @@
+"""The command line: a parser that loads a command when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from noetl import __version__
+from noetl.errors import NoetlError
+
+# Short helps stand here so that `noetl --help` imports no command.
+COMMANDS = {
+    "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
+    "schema": "Print the JSON Schema of playbooks, for editors.",
+    "validate": "Check playbooks; show what is wrong and how to mend it.",
+    "verify": "Analyse a playbook's Petri net before anything runs.",
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands live in ``noetl.commands.<verb>``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = import_module(f"noetl.commands.{name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from noetl.dsl.diagnostics import did_you_mean
+
+            hint = did_you_mean(args[0], COMMANDS) or ""
+            ctx.fail(f"no command '{args[0]}'. {hint.capitalize()}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", message="noetl %(version)s")
+@click.pass_context
+def noetl(context: click.Context) -> None:
+    """Runs declarative playbooks as event-sourced Petri nets.
+
+    \b
+    Example:
+      noetl validate playbook.yaml
+    """
+    if "NO_COLOR" in os.environ:
+        context.color = False
+
+
+def main() -> None:
+    """The entry point: every error that NoETL means to say is one line, exit 2."""
+    try:
+        noetl(prog_name="noetl")
+    except NoetlError as error:
+        click.echo(f"noetl: {error}", err=True)
+        sys.exit(2)
