@@ -1,0 +1,1 @@
+"""Text to model: reads, normalizes, validates and lints playbooks; no I/O."""

@@ -1,0 +1,318 @@
+"""Parser events to nodes, counted while they pass by.
+
+libyaml's own constructor recurses and expands aliases, so a few hundred bytes can
+kill it. Here the parser only hands out events; depth, nodes, aliases and scalars
+are checked as they arrive, and the tree is built by a loop with its own stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import yaml
+
+from noetl.dsl.diagnostics import Diagnostic, Report
+from noetl.dsl.node import Node, describe, shorten
+from noetl.dsl.scalars import ScalarProblem, looks_octal, resolve
+from noetl.types import JSON
+
+MAX_DEPTH = 64
+MAX_NODES = 100_000
+MAX_EXPANSION = 100_000
+
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Mark = tuple[int, int]
+
+
+class Unreadable(Exception):
+    """Nothing more can be read from this text; the report says why."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection under construction."""
+
+    node: Node
+    anchor: str | None
+    key: str | None = None  # the mapping key that waits for its value
+    expects_key: bool = True
+    discard: bool = False  # the waiting key was refused: drop its value
+    merges: list[Node] = field(default_factory=list)
+    template: str | None = None  # what an unquoted template should have been
+
+
+def _mark(event: Any) -> Mark:
+    return event.start_mark.line + 1, event.start_mark.column + 1
+
+
+class Composer:
+    """One pass over the parser's events; what can be said is said, then it goes on."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, Node] = {}
+        self._open_anchors: set[str] = set()
+        self._nodes = 0
+        self._expanded = 0
+        self._root: Node | None = None
+
+    def compose(self, text: str) -> Node | None:
+        """The root node, or None for a text without any. Raises ``Unreadable``."""
+        loader = _Parser(text)
+        documents = 0
+        try:
+            while loader.check_event():
+                event = loader.get_event()
+                kind = type(event)
+                if kind is yaml.ScalarEvent:
+                    self._scalar(event)
+                elif kind is yaml.MappingStartEvent:
+                    self._start(event, {})
+                elif kind is yaml.SequenceStartEvent:
+                    self._start(event, [])
+                elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                    self._end()
+                elif kind is yaml.AliasEvent:
+                    self._alias(event)
+                elif kind is yaml.DocumentStartEvent:
+                    documents += 1
+                    if documents > 1:
+                        self._second_document(_mark(event))
+                        break
+        except yaml.YAMLError as error:
+            self._syntax(error)
+        finally:
+            loader.dispose()
+        return self._root
+
+    # -- events ---------------------------------------------------------------
+
+    def _scalar(self, event: Any) -> None:
+        self._count(event)
+        self._refuse_tag(event)
+        text = event.value
+        line, column = _mark(event)
+        node = Node(text, line, column)
+        if event.implicit[0]:  # plain, so the schema decides what it is
+            self._resolve(node, text)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        self._place(node, plain=event.implicit[0])
+
+    def _resolve(self, node: Node, text: str) -> None:
+        mark = (node.line, node.column)
+        try:
+            node.value = resolve(text)
+        except ScalarProblem as problem:
+            node.value = None
+            self._error(problem.rule, mark, problem.message, problem.hint)
+        if node.value is text:
+            return
+        node.text = text
+        if type(node.value) is int and looks_octal(text):
+            message = f"{text} is the decimal number {node.value}, not octal"
+            hint = f"drop the leading zero, write 0o{text.lstrip('+-0')}, or quote it"
+            self._report.add(
+                Diagnostic(
+                    "ROOT-01",
+                    "yaml-octal",
+                    "warning",
+                    message,
+                    self._path(),
+                    *mark,
+                    hint,
+                )
+            )
+
+    def _start(self, event: Any, empty: JSON) -> None:
+        self._count(event)
+        self._refuse_tag(event)
+        line, column = _mark(event)
+        if len(self._stack) >= MAX_DEPTH:
+            message = f"nesting deeper than {MAX_DEPTH} at line {line}"
+            self._stop("yaml-too-deep", (line, column), message, "flatten the document")
+        if event.anchor is not None:
+            self._open_anchors.add(event.anchor)
+        self._stack.append(_Open(Node(empty, line, column), event.anchor))
+
+    def _end(self) -> None:
+        done = self._stack.pop()
+        node = done.node
+        for merged in done.merges:
+            self._merge(node, merged)
+        children = node.value.values() if node.is_mapping else node.value
+        node.weight = 1 + sum(child.weight for child in children)
+        if done.template is not None:
+            node.value = done.template
+        if done.anchor is not None:
+            self._open_anchors.discard(done.anchor)
+            self._anchors[done.anchor] = node
+        self._place(node, plain=False)
+
+    def _alias(self, event: Any) -> None:
+        mark, name = _mark(event), event.anchor
+        if name in self._open_anchors:
+            message = f"alias *{name} stands inside its own anchor"
+            self._stop("yaml-cycle", mark, message, "a playbook cannot contain itself")
+        node = self._anchors.get(name)
+        if node is None:
+            message = f"alias *{name} has no anchor before it"
+            self._stop("yaml-alias", mark, message, f"define it first with &{name}")
+        self._expand(node.weight, "yaml-alias-limit", "anchors expand", mark)
+        self._place(node, plain=False)
+
+    # -- structure ------------------------------------------------------------
+
+    def _place(self, node: Node, *, plain: bool) -> None:
+        """Put a finished node where it belongs."""
+        if not self._stack:
+            self._root = node
+            return
+        top = self._stack[-1]
+        if top.node.is_sequence:
+            top.node.value.append(node)
+        elif top.expects_key:
+            top.expects_key = False
+            self._take_key(top, node, plain=plain)
+        else:
+            top.expects_key = True
+            self._take_value(top, node)
+
+    def _take_key(self, top: _Open, node: Node, *, plain: bool) -> None:
+        key, mark = node.value, (node.line, node.column)
+        top.discard = type(key) is not str or key in top.node.key_marks
+        top.key = key if type(key) is str else None
+        if node.is_mapping:
+            self._unquoted_template(top, node)
+        elif top.key is None:
+            message = f"a mapping key must be text, found {describe(node)}"
+            hint = f'quote it: "{node.text}"' if node.text else "write a text key"
+            self._error("yaml-key-type", mark, message, hint)
+        elif top.discard:
+            lines = f"lines {top.node.key_marks[key][0]} and {node.line}"
+            message = f"key '{shorten(key)}' stands twice in one mapping: {lines}"
+            self._error("duplicate-key", mark, message, "keep one of them", code="S-50")
+        elif not (plain and key == "<<"):
+            top.node.key_marks[key] = mark
+
+    def _take_value(self, top: _Open, node: Node) -> None:
+        if top.discard or top.key is None:
+            return
+        if top.key in top.node.key_marks:
+            top.node.value[top.key] = node
+        else:
+            top.merges.append(node)  # a plain '<<'
+
+    def _merge(self, into: Node, source: Node) -> None:
+        """``<<: *defaults``: the mapping's own keys win, then the earlier source."""
+        for mapping in source.items if source.is_sequence else [source]:
+            if not mapping.is_mapping:
+                message = f"'<<' merges mappings, found {describe(mapping)}"
+                mark = (mapping.line, mapping.column)
+                hint = "use an alias of a mapping: <<: *name"
+                self._error("yaml-merge", mark, message, hint)
+                continue
+            mark = (source.line, source.column)
+            self._expand(mapping.weight, "yaml-merge-limit", "merge keys expand", mark)
+            for key, child in mapping.entries.items():
+                if key not in into.value:
+                    into.value[key] = child
+                    into.key_marks[key] = mapping.key_marks[key]
+
+    # -- limits and complaints ------------------------------------------------
+
+    def _count(self, event: Any) -> None:
+        stack = self._stack
+        if stack and stack[-1].expects_key and stack[-1].node.is_mapping:
+            return  # the limit is on values; keys come free with them
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            message = f"the playbook has more than {MAX_NODES:,} values"
+            hint = "split it, or keep data outside the playbook"
+            self._stop("yaml-too-large", _mark(event), message, hint, code="S-70")
+
+    def _expand(self, weight: int, rule: str, what: str, mark: Mark) -> None:
+        self._expanded += weight
+        if self._expanded > MAX_EXPANSION:
+            message = f"{what} to more than {MAX_EXPANSION:,} nodes"
+            hint = "repeat less, or keep the data outside the playbook"
+            self._stop(rule, mark, message, hint)
+
+    def _refuse_tag(self, event: Any) -> None:
+        if event.tag is not None:
+            tag = shorten(event.tag.replace("tag:yaml.org,2002:", "!!"), 60)
+            hint = "remove it; quote a value to make it text"
+            self._error("yaml-tag", _mark(event), f"tag {tag} is not allowed", hint)
+
+    def _second_document(self, mark: Mark) -> None:
+        message = "a second document starts here; a playbook is one document"
+        hint = "put it in a file of its own, or remove the '---' line"
+        self._error("yaml-multi-document", mark, message, hint)
+
+    def _unquoted_template(self, top: _Open, node: Node) -> None:
+        """``url: {{ x }}`` is, to YAML, a mapping whose key is a mapping.
+
+        It is read on as the template it was meant to be, so that one missing pair
+        of quotes is one complaint.
+        """
+        inner = next(iter(node.entries), None)
+        shown = f'"{{{{ {shorten(inner)} }}}}"' if inner else '"{{ … }}"'
+        top.template = f"{{{{ {inner} }}}}" if inner else ""
+        message = "found a mapping as a key: is this a template without quotes?"
+        mark = (node.line, node.column)
+        hint = f"quote the template: {shown}"
+        self._error("yaml-unquoted-template", mark, message, hint)
+
+    def _syntax(self, error: yaml.YAMLError) -> NoReturn:
+        at, said = None, str(error)
+        if isinstance(error, yaml.MarkedYAMLError):
+            at = error.problem_mark or error.context_mark
+            said = " ".join(part for part in (error.context, error.problem) if part)
+        mark = (at.line + 1, at.column + 1) if at else (1, 1)
+        self._stop("yaml-syntax", mark, f"not valid YAML: {said}", _advice(said))
+
+    def _error(
+        self, rule: str, mark: Mark, message: str, hint: str, code: str = "ROOT-01"
+    ) -> None:
+        self._report.add(
+            Diagnostic(code, rule, "error", message, self._path(), *mark, hint)
+        )
+
+    def _stop(
+        self,
+        rule: str,
+        mark: Mark,
+        message: str,
+        hint: str | None,
+        code: str = "ROOT-01",
+    ) -> NoReturn:
+        self._report.add(
+            Diagnostic(code, rule, "error", message, self._path(), *mark, hint)
+        )
+        raise Unreadable
+
+    def _path(self) -> str:
+        """Where the reader stands, as ``workflow[2].tool``."""
+        parts: list[str] = []
+        for opened in self._stack:
+            if opened.node.is_sequence:
+                parts.append(f"[{len(opened.node.value)}]")
+            elif opened.key is not None and not opened.expects_key:
+                parts.append(f".{opened.key}" if parts else opened.key)
+        return "".join(parts)
+
+
+def _advice(problem: str) -> str | None:
+    """What usually causes this complaint of the YAML parser."""
+    if "mapping values are not allowed" in problem:
+        return "check the indentation above, and quote text that contains ': '"
+    if "cannot start any token" in problem:
+        return "indent with spaces, not tabs; quote text that starts with @ or `"
+    if "quoted scalar" in problem:
+        return "a quote is not closed"
+    if "did not find expected" in problem:
+        return 'check the indentation, and quote templates: "{{ … }}"'
+    return None

@@ -1,0 +1,90 @@
+"""The YAML 1.2 core schema: which plain scalars are not text."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from noetl.types import JSON
+
+NUMBER_LENGTH = 64
+
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+\Z")
+_BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+\Z")
+_NUMERIC_START = frozenset("+-.0123456789")
+
+
+class ScalarProblem(ValueError):
+    """A plain scalar that YAML allows and a playbook does not."""
+
+    def __init__(self, rule: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message
+        self.hint = hint
+
+
+def resolve(text: str) -> JSON:
+    """The value of a plain scalar. Raises ``ScalarProblem``."""
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if text[0] not in _NUMERIC_START:
+        return text
+    return _resolve_number(text)
+
+
+def _resolve_number(text: str) -> JSON:
+    if _NOT_FINITE.match(text):
+        raise _not_finite(text)
+    integer = _INTEGER.match(text) is not None
+    if not integer and not _BASED.match(text) and not _FLOAT.match(text):
+        return text
+    if len(text) > NUMBER_LENGTH:
+        raise ScalarProblem(
+            "yaml-scalar-too-long",
+            f"a number of {len(text):,} characters; at most {NUMBER_LENGTH} are read",
+            "quote it if it is text",
+        )
+    if integer:
+        return int(text)
+    if text.startswith(("0o", "0x")):
+        return int(text, 0)
+    value = float(text)
+    if math.isinf(value):
+        raise _not_finite(text)
+    return value
+
+
+def _not_finite(text: str) -> ScalarProblem:
+    return ScalarProblem(
+        "yaml-number",
+        f"{text} is not a JSON number",
+        "use null, or quote it if it is text",
+    )
+
+
+def looks_octal(text: str) -> bool:
+    """``0777`` was octal in YAML 1.1; here it is the decimal 777."""
+    return _LEADING_ZERO.match(text) is not None
+
+
+def needs_quotes(text: str) -> bool:
+    """Whether this text, written plainly, would be read as something else."""
+    try:
+        return not isinstance(resolve(text), str)
+    except ScalarProblem:
+        return True
