@@ -1,0 +1,45 @@
+"""Kind ``http``: one request, one response."""
+
+from __future__ import annotations
+
+from noetl.dsl.grammar.shape import ANY, BOOLEAN, MAPPING, TEXT, Field, Shape, integer
+from noetl.dsl.kinds import Input, Kind
+
+_AUTH = Shape(("text", "mapping"), words="a keychain name, or {type: bearer, …}")
+_STATUS = Shape(("integer", "list"), words="a status or a list of them")
+
+HTTP = Kind(
+    name="http",
+    doc="Sends one HTTP request.",
+    inputs={
+        "method": Input(TEXT, "The method (`GET`)."),
+        "url": Input(TEXT, "Where to."),
+        "endpoint": Input(TEXT, "Another name of `url`."),
+        "headers": Input(MAPPING, "Request headers."),
+        "params": Input(MAPPING, "Query parameters."),
+        "json": Input(ANY, "Body, sent as JSON."),
+        "data": Input(ANY, "Body, sent as a form."),
+        "body": Input(ANY, "Body, sent as it is."),
+        "files": Input(MAPPING, "Body, sent as multipart."),
+        "auth": Input(_AUTH, "A keychain name, or how to authenticate."),
+    },
+    row="PIPE-12",
+    result="Parsed JSON, else text. `outcome.http` has `status`, `headers`, "
+    "`request_id`, `url`, `elapsed_ms`.",
+    knobs={
+        "ok_status": Field(_STATUS, "PIPE-10", "Statuses that count as success."),
+        "verify": Field(BOOLEAN, "PIPE-10", "Whether certificates are verified."),
+        "follow_redirects": Field(
+            BOOLEAN, "PIPE-10", "Whether redirects are followed."
+        ),
+        "proxy": Field(TEXT, "PIPE-10", "The proxy's address."),
+        "connections": Field(integer(1, 1000), "PIPE-10", "Most connections per host."),
+    },
+    defaults={
+        "timeout": {"connect": 10, "read": 60, "total": 300},
+        "follow_redirects": True,
+        "verify": True,
+    },
+    one_of=(("url", "endpoint"),),
+    at_most_one=(("json", "data", "body", "files"),),
+)

@@ -1,0 +1,115 @@
+"""The canonical form: one document for every way of writing the same playbook."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from noetl.dsl.grammar.document import API_VERSION
+from noetl.dsl.model import Arc, Loop, Playbook, Router, Step, Task
+from noetl.dsl.scalars import needs_quotes
+from noetl.types import JSON
+
+
+def canonical(playbook: Playbook) -> dict[str, JSON]:
+    """The document in canonical shape: labelled tasks, routers with their mode."""
+    document: dict[str, JSON] = {
+        "apiVersion": API_VERSION,
+        "kind": "Playbook",
+        "metadata": dict(playbook.metadata),
+    }
+    if playbook.keychain:
+        document["keychain"] = [dict(entry.body) for entry in playbook.keychain]
+    for key in ("executor", "workload", "workbook"):
+        section = getattr(playbook, key)
+        if section:
+            document[key] = dict(section)
+    document.update({key: playbook.extras[key] for key in sorted(playbook.extras)})
+    document["workflow"] = [_step(step) for step in playbook.workflow]
+    return document
+
+
+def _step(step: Step) -> dict[str, JSON]:
+    body: dict[str, JSON] = {"step": step.name}
+    if step.desc is not None:
+        body["desc"] = step.desc
+    if step.spec:
+        body["spec"] = dict(step.spec)
+    if step.loop is not None:
+        body["loop"] = _loop(step.loop)
+    if step.tasks:
+        body["tool"] = [{task.label: _task(task)} for task in step.tasks]
+    if step.next is not None:
+        body["next"] = _router(step.next)
+    return body
+
+
+def _loop(loop: Loop) -> dict[str, JSON]:
+    spec = {"mode": loop.mode, **loop.body.get("spec", {})}
+    body = {"in": loop.body["in"], "iterator": loop.iterator, "spec": spec}
+    if loop.inner is not None:
+        body["loop"] = _loop(loop.inner)
+    return body
+
+
+def _task(task: Task) -> dict[str, JSON]:
+    rest = {k: v for k, v in task.body.items() if k not in ("kind", "spec")}
+    body: dict[str, JSON] = {"kind": task.body["kind"], **rest}
+    if task.body.get("spec"):
+        body["spec"] = task.body["spec"]
+    return body
+
+
+def _router(router: Router) -> dict[str, JSON]:
+    spec = {"mode": router.mode, **router.body}
+    return {"spec": spec, "arcs": [_arc(arc) for arc in router.arcs]}
+
+
+def _arc(arc: Arc) -> dict[str, JSON]:
+    order = ("step", "when", "args", "spec")
+    return {key: arc.body[key] for key in order if key in arc.body}
+
+
+def digest(playbook: Playbook) -> str:
+    """SHA-256 of the canonical form; comments, layout and shorthand do not count."""
+    text = json.dumps(
+        canonical(playbook), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_Base):  # type: ignore[misc]
+    """Writes what the reader reads back: YAML 1.2 decides what needs quotes."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    style = "'" if needs_quotes(text) else None
+    if "\n" in text and text.strip() and not text.startswith((" ", "\n", "\t")):
+        style = "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _represent_float(dumper: Any, number: float) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(number))
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.add_representer(float, _represent_float)
+
+
+def to_yaml(document: Mapping[str, JSON]) -> str:
+    """Block-style YAML in the document's own order."""
+    text: str = yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=88
+    )
+    return text

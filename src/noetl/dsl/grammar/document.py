@@ -1,0 +1,160 @@
+"""Keys of the root sections."""
+
+from __future__ import annotations
+
+from noetl.dsl.grammar.knobs import POOL, TIMEOUT
+from noetl.dsl.grammar.retired import CONDITIONS, CREDENTIALS, NEVER
+from noetl.dsl.grammar.shape import (
+    DURATION,
+    MAPPING,
+    TEXT,
+    Field,
+    Record,
+    Retired,
+    integer,
+    list_of,
+    mapping_of,
+    one_of,
+)
+
+API_VERSION = "noetl.io/v2"
+
+METADATA = Record(
+    "metadata",
+    "metadata",
+    {
+        "name": Field(TEXT, "VAL-07", "The playbook's name.", missing="VAL-07"),
+        "path": Field(
+            TEXT,
+            "VAL-07",
+            "Where the catalog keeps it, e.g. `sales/orders`.",
+            missing="VAL-07",
+        ),
+        "version": Field(TEXT, "ROOT-05", "The author's version, as text."),
+        "description": Field(TEXT, "ROOT-05", "What the playbook is for."),
+    },
+    unknown="warning",
+)
+
+KEYCHAIN_ENTRY = Record(
+    "keychain_entry",
+    "a keychain entry",
+    {
+        "name": Field(
+            TEXT,
+            "VAL-23",
+            "How templates read it: `keychain.<name>`.",
+            missing="VAL-23",
+        ),
+        "kind": Field(TEXT, "VAL-23", "How it is resolved.", missing="VAL-23"),
+    },
+    unknown="allow",
+)
+KEYCHAIN_KINDS = (
+    "env",
+    "file",
+    "secret_manager",
+    "postgres_credential",
+    "http_credential",
+    "oauth2",
+    "vault",
+    "aws",
+    "gcp",
+    "azure",
+)
+
+EXECUTOR = Record(
+    "executor",
+    "the executor",
+    {
+        "profile": Field(TEXT, "EXE-02", "Where it runs: `local` or `distributed`."),
+        "version": Field(TEXT, "EXE-03", "Runtime version, e.g. `noetl-runtime/2`."),
+        "spec": Field(
+            mapping_of("executor_spec"), "EXE-04", "Defaults for every step and task."
+        ),
+    },
+    retired=CREDENTIALS,
+    unknown="warning",
+)
+
+LIMITS = Record(
+    "limits",
+    "limits",
+    {
+        "step_runs": Field(
+            integer(1, 100_000), "S-36", "Most step runs of one execution."
+        ),
+        "task_runs": Field(
+            integer(1, 1_000_000), "S-36", "Most task runs of one pipeline."
+        ),
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
+
+
+EXECUTOR_SPEC = Record(
+    "executor_spec",
+    "executor.spec",
+    {
+        "extensions": Field(
+            list_of(TEXT), "S-01", "Dialects (`legacy`, `classic`) and extra root keys."
+        ),
+        "limits": Field(mapping_of("limits"), "S-36", "Runaway guards."),
+        "deadline": Field(DURATION, "S-36", "How long the execution may take."),
+        "result": Field(MAPPING, "EXE-06", "Result store: `{store: {kind, …}}`."),
+        "sandbox": Field(MAPPING, "EXE-07", "Isolation hints."),
+        "resources": Field(MAPPING, "EXE-07", "Resource hints."),
+        "telemetry": Field(MAPPING, "EXE-07", "Tracing and metrics defaults."),
+        "tracing": Field(MAPPING, "EXE-07", "Tracing defaults."),
+        "pool": POOL,
+        "timeout": TIMEOUT,
+        "policy": Field(MAPPING, "SPEC-08", "Hints; control directives live on tasks."),
+    },
+    retired=CREDENTIALS,
+    unknown="warning",
+    unknown_code="S-52",
+)
+
+ROOT = Record(
+    "playbook",
+    "the playbook",
+    {
+        "apiVersion": Field(
+            one_of(API_VERSION),
+            "VAL-07",
+            "The language version.",
+            missing="VAL-07",
+            choice="VAL-07",
+        ),
+        "kind": Field(
+            one_of("Playbook"),
+            "VAL-07",
+            "Always `Playbook`.",
+            missing="VAL-07",
+            choice="VAL-07",
+        ),
+        "metadata": Field(
+            mapping_of("metadata"), "VAL-07", "Name, path, version.", missing="VAL-07"
+        ),
+        "keychain": Field(
+            list_of(mapping_of("keychain_entry")), "VAL-23", "Credentials it needs."
+        ),
+        "executor": Field(
+            mapping_of("executor"), "ROOT-07", "Runtime defaults for all steps."
+        ),
+        "workload": Field(MAPPING, "ROOT-07", "Immutable inputs, with their defaults."),
+        "workflow": Field(
+            list_of(mapping_of("step")), "VAL-07", "The steps.", missing="VAL-07"
+        ),
+        "workbook": Field(MAPPING, "ROOT-07", "Reusable task templates, by name."),
+    },
+    retired={
+        "vars": Retired(
+            "VAL-05", "put inputs under 'workload', shared state into 'ctx' by set_ctx"
+        ),
+        **NEVER,
+        **CONDITIONS,
+    },
+    unknown_code="VAL-06",
+)

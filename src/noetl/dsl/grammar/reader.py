@@ -1,0 +1,139 @@
+"""Checks a mapping against its record and hands out the children that are sound."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from noetl.dsl.diagnostics import Report, did_you_mean, nearest
+from noetl.dsl.grammar.retired import SCOPE_OWNED
+from noetl.dsl.grammar.shape import Field, Record, Retired, Shape
+from noetl.dsl.node import describe, shorten
+from noetl.dsl.place import Place
+from noetl.templates import is_template
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads records into a report. ``extensions`` are the dialects switched on."""
+
+    report: Report
+    extensions: frozenset[str] = frozenset()
+    dialect_uses: list[Place] = field(default_factory=list)
+
+    def read(
+        self, at: Place, record: Record, extra: Collection[str] = ()
+    ) -> dict[str, Place]:
+        """The children with known keys and right types; the rest is reported."""
+        found: dict[str, Place] = {}
+        for key in at.child_keys():
+            known = record.fields.get(key)
+            if known is not None:
+                child = at[key]
+                if self.fits(child, known, key):
+                    found[key] = child
+            elif key in record.retired:
+                self.refuse(at.key(key), key, record.retired[key])
+            elif key not in extra:
+                self._unknown(at.key(key), key, record, extra)
+        for key, known in record.fields.items():
+            if known.missing is not None and key not in at:
+                message = f"{record.what} needs '{key}'"
+                hint = f"expected {known.shape}"
+                self.report.error(known.missing, "missing-key", at, message, hint)
+        return found
+
+    def fits(self, child: Place, known: Field, key: str) -> bool:
+        """Whether a child has the type, the choice and the range of its field."""
+        node, shape = child.node, known.shape
+        if shape.template and isinstance(node.value, str) and is_template(node.value):
+            return True
+        if not shape.accepts(node):
+            message = f"'{key}' must be {shape}, found {describe(node)}"
+            self.report.error(
+                known.code, "type", child, message, _quote_hint(child, shape)
+            )
+            return False
+        if shape.choices and node.value not in shape.choices:
+            message = f"'{key}' must be {shape}, found '{shorten(str(node.value))}'"
+            match = nearest(str(node.value), shape.choices)
+            hint = f"did you mean '{match}'?" if match else None
+            code = known.choice or known.code
+            self.report.error(code, "choice", child, message, hint)
+            return False
+        if shape.low is not None and shape.high is not None:
+            return self._in_range(child, known, key, shape.low, shape.high)
+        if shape.items is not None:
+            return self._items(child, shape.items, known, key)
+        return True
+
+    def _in_range(
+        self, child: Place, known: Field, key: str, low: int, high: int
+    ) -> bool:
+        value = child.node.value
+        if low <= value <= high:
+            return True
+        message = f"'{key}' must be from {low:,} to {high:,}, found {value}"
+        self.report.error(known.code, "range", child, message)
+        return False
+
+    def _items(self, child: Place, items: Shape, known: Field, key: str) -> bool:
+        """Scalar items are checked here, records by whoever reads them."""
+        if items.record is not None:
+            return True
+        sound = True
+        for item in child.children():
+            if not items.accepts(item.node):
+                found = describe(item.node)
+                message = f"each item of '{key}' must be {items}, found {found}"
+                self.report.error(
+                    known.code, "type", item, message, _quote_hint(item, items)
+                )
+                sound = False
+        return sound
+
+    def refuse(self, at: Place, key: str, retired: Retired) -> None:
+        if retired.dialect is not None and retired.dialect in self.extensions:
+            self.dialect_uses.append(at)
+            message = f"'{key}' is accepted by the '{retired.dialect}' extension"
+            self.report.warn("S-01", "dialect", at, message, retired.replacement)
+            return
+        message = f"'{key}' {retired.message}"
+        say = self.report.warn if retired.code == "S-52" else self.report.error
+        say(retired.code, "retired-key", at, message, retired.replacement)
+
+    def _unknown(
+        self, at: Place, key: str, record: Record, extra: Collection[str]
+    ) -> None:
+        known = {*record.fields, *extra}
+        if record.unknown == "warning":
+            self.warn_unknown(at, key, record.what, known, record.unknown_code)
+        elif record.unknown == "error":
+            message = f"unknown key '{shorten(key)}' in {record.what}"
+            hint = did_you_mean(key, known)
+            self.report.error(record.unknown_code, "unknown-key", at, message, hint)
+
+    def warn_unknown(
+        self, at: Place, key: str, what: str, known: Collection[str], code: str = "S-52"
+    ) -> None:
+        """A key that nothing reads: it may be a typing error, so it is said aloud."""
+        match = nearest(key, known)
+        hint = f"did you mean '{match}'?" if match else "it has no effect"
+        if code == "S-52" and key in SCOPE_OWNED:
+            hint = f"it belongs to {SCOPE_OWNED[key]} and has no effect here"
+        message = f"unknown key '{shorten(key)}' in {what}"
+        self.report.warn(code, "unknown-key", at, message, hint)
+
+
+def _quote_hint(child: Place, shape: Shape) -> str | None:
+    """A number where text is needed was meant as text: say how to write it."""
+    node = child.node
+    if shape.hint is not None:
+        return shape.hint
+    if shape.types == ("text",) and node.text and node.value is not None:
+        return f'quote it: "{node.text}"'
+    if shape.types == ("mapping",) and node.is_sequence:
+        return "drop the leading '- '"
+    if shape.types == ("list",) and node.is_mapping:
+        return "start each entry with '- '"
+    return None

@@ -1,0 +1,129 @@
+"""How the grammar is written down: shapes, fields and records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from noetl.dsl.node import Node
+
+Type = Literal["text", "integer", "number", "boolean", "mapping", "list", "null"]
+
+_WORDS: dict[Type, str] = {
+    "text": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "mapping": "a mapping",
+    "list": "a list",
+    "null": "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a value may be. No types at all means anything."""
+
+    types: tuple[Type, ...] = ()
+    choices: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    record: str | None = None  # the record a mapping follows, for the editor schema
+    items: Shape | None = None
+    template: bool = False  # a template that yields it is welcome, too
+    words: str = ""
+    hint: str | None = None  # how to mend a value of another type
+
+    def __str__(self) -> str:
+        if self.words:
+            return self.words
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        return " or ".join(_WORDS[name] for name in self.types) or "anything"
+
+    def accepts(self, node: Node) -> bool:
+        """Whether the node's type fits; choices and ranges are asked separately."""
+        if not self.types:
+            return True
+        name = type_of(node)
+        return name in self.types or (name == "integer" and "number" in self.types)
+
+
+def type_of(node: Node) -> Type:
+    match node.value:
+        case dict():
+            return "mapping"
+        case list():
+            return "list"
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case _:
+            return "text"
+
+
+TEXT = Shape(("text",))
+BOOLEAN = Shape(("boolean",))
+MAPPING = Shape(("mapping",))
+LIST = Shape(("list",))
+ANY = Shape()
+GUARD = Shape(("text", "boolean"), words='a template such as "{{ … }}", or true/false')
+DURATION = Shape(
+    ("number", "text"),
+    words="a duration: seconds, 500ms, 30s, 5m, 2h, 1d or a template",
+)
+
+
+def one_of(*choices: str) -> Shape:
+    return Shape(("text",), choices=choices)
+
+
+def integer(low: int, high: int) -> Shape:
+    return Shape(("integer",), low=low, high=high)
+
+
+def mapping_of(record: str) -> Shape:
+    return Shape(("mapping",), record=record)
+
+
+def list_of(items: Shape) -> Shape:
+    return Shape(("list",), items=items)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A key: its shape, the row that defines it, and its line in the reference."""
+
+    shape: Shape
+    code: str
+    doc: str
+    missing: str | None = None  # the code if it is required and absent
+    choice: str | None = None  # the code of a value outside the choices or range
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A key that earlier drafts had, and what replaces it."""
+
+    code: str
+    replacement: str
+    dialect: str | None = "legacy"  # the extension that still accepts it
+    message: str = "is not part of the language"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A mapping with known keys. ``unknown`` says how strange ones are taken."""
+
+    name: str
+    what: str  # in a sentence: "a step", "the router"
+    fields: Mapping[str, Field]
+    retired: Mapping[str, Retired] = field(default_factory=dict)
+    unknown: Literal["error", "warning", "allow"] = "error"
+    unknown_code: str = "S-50"

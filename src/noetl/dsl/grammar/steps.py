@@ -1,0 +1,261 @@
+"""Keys of a step, its gate, its loop and its router."""
+
+from __future__ import annotations
+
+from noetl.dsl.grammar.knobs import POOL, TIMEOUT
+from noetl.dsl.grammar.retired import CONDITIONS, NEVER
+from noetl.dsl.grammar.shape import (
+    DURATION,
+    GUARD,
+    MAPPING,
+    TEXT,
+    Field,
+    Record,
+    Retired,
+    Shape,
+    integer,
+    list_of,
+    mapping_of,
+    one_of,
+)
+
+MAX_IN_FLIGHT = 10_000
+
+PIPELINE = Shape(
+    ("list", "mapping"), words="a list of tasks, or one task", record="pipeline"
+)
+# Of any type here: whoever reads the router knows what older shapes meant.
+ROUTER_SHAPE = Shape(record="router")
+
+_CASE_SPEC = Retired("VAL-17", "use 'next.arcs' with guards, and task policy rules")
+
+STEP = Record(
+    "step",
+    "a step",
+    {
+        "step": Field(TEXT, "STEP-01", "The step's name.", missing="STEP-01"),
+        "desc": Field(TEXT, "STEP-02", "What the step is for."),
+        "spec": Field(mapping_of("step_spec"), "STEP-02", "Knobs and policies."),
+        "loop": Field(
+            mapping_of("loop"), "STEP-02", "Run the pipeline once per element."
+        ),
+        "tool": Field(PIPELINE, "STEP-02", "The pipeline: tasks, in order."),
+        "next": Field(ROUTER_SHAPE, "VAL-13", "Where the tokens go."),
+    },
+    retired={
+        "when": Retired("VAL-08", "gate the step with spec.policy.admit.rules"),
+        "case": Retired(
+            "VAL-17", "branch with 'next.arcs' guards, react with task policy rules"
+        ),
+        "retry": Retired(
+            "VAL-17", "use a task policy rule: then: {do: retry, attempts: 3}"
+        ),
+        "poll": Retired(
+            "VAL-17",
+            "use a task policy rule: then: {do: retry, attempts: 60, delay: 5}",
+        ),
+        "sink": Retired("VAL-17", "make it a task at the end of 'tool'"),
+        "vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+        "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+        **NEVER,
+        **CONDITIONS,
+    },
+)
+
+STEP_SPEC = Record(
+    "step_spec",
+    "step.spec",
+    {
+        "policy": Field(mapping_of("step_policy"), "ADM-01", "Admission and failure."),
+        "join": Field(mapping_of("join"), "S-04", "Wait for tokens of several steps."),
+        "deadline": Field(DURATION, "C-30", "How long one run of the step may take."),
+        "timers": Field(MAPPING, "S-55", "Timers of a waiting step: `{id: duration}`."),
+        "pool": POOL,
+        "timeout": TIMEOUT,
+        "result": Field(MAPPING, "EXE-06", "Result store of this step's tasks."),
+    },
+    retired={
+        "next_mode": Retired("VAL-18", "use next.spec.mode"),
+        "case_mode": _CASE_SPEC,
+        "eval_mode": _CASE_SPEC,
+        "branch_order": _CASE_SPEC,
+        "next_policy": _CASE_SPEC,
+        "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+        **NEVER,
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
+
+STEP_POLICY = Record(
+    "step_policy",
+    "step.spec.policy",
+    {
+        "admit": Field(mapping_of("admit"), "ADM-01", "Which tokens may enter."),
+        "failure": Field(
+            one_of("fail_fast", "best_effort"),
+            "LOOP-21",
+            "Whether one failed iteration fails a loop step.",
+        ),
+    },
+    unknown="allow",  # spec.policy fields that nothing defines are hints
+)
+
+JOIN = Record(
+    "join",
+    "a join",
+    {
+        "mode": Field(
+            Shape(("text", "integer"), words="all, any or a number"),
+            "S-04",
+            "`all` (default), `any`, or how many tokens fire it.",
+        ),
+        "from": Field(
+            list_of(TEXT), "S-04", "The steps it waits for (all with an arc to it)."
+        ),
+    },
+)
+
+ADMIT = Record(
+    "admit",
+    "the admission gate",
+    {
+        "rules": Field(
+            list_of(mapping_of("admit_rule")), "ADM-01", "First match wins.", "ADM-01"
+        )
+    },
+    unknown="allow",  # spec.policy fields that nothing defines are hints
+)
+ADMIT_RULE = Record(
+    "admit_rule",
+    "an admission rule",
+    {
+        "when": Field(GUARD, "ADM-02", "The condition."),
+        "then": Field(mapping_of("admit_then"), "ADM-02", "`{allow: true}` or false."),
+        "else": Field(mapping_of("admit_else"), "S-18", "When no rule matched."),
+    },
+    retired={**NEVER, **CONDITIONS},
+)
+ADMIT_THEN = Record(
+    "admit_then",
+    "an admission decision",
+    {
+        "allow": Field(
+            Shape(("boolean",)), "ADM-02", "Whether the token enters.", "ADM-02"
+        )
+    },
+)
+ADMIT_ELSE = Record(
+    "admit_else",
+    "an admission fallback",
+    {"then": Field(mapping_of("admit_then"), "ADM-03", "The decision.", "ADM-03")},
+)
+
+LOOP = Record(
+    "loop",
+    "a loop",
+    {
+        "in": Field(
+            Shape(("text", "list"), words='a template such as "{{ … }}", or a list'),
+            "LOOP-02",
+            "The collection.",
+        ),
+        "iterator": Field(TEXT, "LOOP-01", "The element's name: `iter.<name>`."),
+        "spec": Field(mapping_of("loop_spec"), "LOOP-04", "Mode, bounds, placement."),
+        "loop": Field(mapping_of("loop"), "C-25", "A loop inside each iteration."),
+    },
+    retired={
+        "collection": Retired("VAL-03", "rename it to 'in'"),
+        "element": Retired("VAL-03", "rename it to 'iterator'"),
+        **NEVER,
+        **CONDITIONS,
+    },
+)
+LOOP_SPEC = Record(
+    "loop_spec",
+    "loop.spec",
+    {
+        "mode": Field(
+            one_of("sequential", "parallel"),
+            "LOOP-04",
+            "One after the other (default), or at once.",
+            choice="VAL-21",
+        ),
+        "max_in_flight": Field(
+            integer(1, MAX_IN_FLIGHT), "S-27", "Most iterations at once (10)."
+        ),
+        "policy": Field(mapping_of("loop_policy"), "LOOP-06", "Placement."),
+        "pool": POOL,
+        "timeout": TIMEOUT,
+    },
+    retired={
+        "batch_size": Retired("S-52", "use max_in_flight"),
+        "on_error": Retired("S-52", "use step.spec.policy.failure: best_effort"),
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
+LOOP_POLICY = Record(
+    "loop_policy",
+    "loop.spec.policy",
+    {
+        "exec": Field(
+            one_of("local", "distributed"),
+            "LOOP-06",
+            "Keep iterations on one worker, or spread them.",
+            choice="VAL-21",
+        ),
+        "set_ctx": Field(
+            one_of("write_once"),
+            "LOOP-14",
+            "Says that parallel iterations write ctx on purpose, once per key.",
+        ),
+    },
+    unknown="allow",
+)
+
+ROUTER = Record(
+    "router",
+    "the router",
+    {
+        "spec": Field(mapping_of("next_spec"), "NEXT-01", "The fan-out mode."),
+        "arcs": Field(
+            list_of(mapping_of("arc")), "VAL-13", "The outgoing arcs.", "VAL-13"
+        ),
+    },
+    retired={
+        "to": Retired("VAL-13", "list the targets under 'arcs': - step: name"),
+        **NEVER,
+        **CONDITIONS,
+    },
+)
+NEXT_SPEC = Record(
+    "next_spec",
+    "next.spec",
+    {
+        "mode": Field(
+            one_of("exclusive", "inclusive"),
+            "NEXT-02",
+            "First match only (default), or every match.",
+            choice="VAL-21",
+        ),
+        "policy": Field(MAPPING, "NEXT-03", "Reserved."),
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
+ARC = Record(
+    "arc",
+    "an arc",
+    {
+        "step": Field(TEXT, "NEXT-04", "The target.", "NEXT-04"),
+        "when": Field(GUARD, "NEXT-04", "The guard (true)."),
+        "args": Field(MAPPING, "NEXT-04", "What the token carries."),
+        "spec": Field(MAPPING, "NEXT-03", "Reserved."),
+    },
+    retired={
+        "with": Retired("S-50", "rename it to 'args'"),
+        **NEVER,
+        **CONDITIONS,
+    },
+)

@@ -1,0 +1,43 @@
+"""What a tool kind declares about itself, as data: the validator runs no tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noetl.dsl.grammar.shape import Field, Shape
+from noetl.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a kind. A template is welcome wherever a value is."""
+
+    shape: Shape
+    doc: str
+    required: bool = False
+    literal: bool = False  # taken as written, never rendered (python code)
+    query: str | None = None  # "sql" or "shell": values belong into parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A tool kind: its inputs, its knobs and the defaults of its knobs.
+
+    ``one_of`` lists groups of which exactly one member must be given,
+    ``at_most_one`` groups of which two together contradict each other.
+    """
+
+    name: str
+    doc: str
+    inputs: Mapping[str, Input]
+    result: str
+    row: str = "PIPE-21"  # the requirement that asks for this kind
+    knobs: Mapping[str, Field] = field(default_factory=dict)
+    defaults: Mapping[str, JSON] = field(default_factory=dict)
+    one_of: tuple[tuple[str, ...], ...] = ()
+    at_most_one: tuple[tuple[str, ...], ...] = ()
+    any_input: bool = False
+
+
+Kinds = Mapping[str, Kind]

@@ -1,0 +1,60 @@
+"""The front door of the language: text in, a playbook or its diagnostics out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from noetl.dsl.diagnostics import Diagnostic, Report
+from noetl.dsl.kinds import Kinds
+from noetl.dsl.model import Playbook
+from noetl.dsl.parse import parse_playbook
+from noetl.dsl.rules import check
+from noetl.dsl.secrets import mask
+from noetl.dsl.source import read_source
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """``playbook`` is None exactly when a diagnostic is an error."""
+
+    playbook: Playbook | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def valid(self) -> bool:
+        return self.playbook is not None
+
+
+def load(
+    text: str | bytes,
+    kinds: Kinds,
+    extensions: frozenset[str] = frozenset(),
+    *,
+    strict: bool = False,
+) -> Loaded:
+    """Read, normalize and validate; every finding of the file in one pass.
+
+    ``strict`` turns warnings into errors. Never raises for any text.
+    """
+    report = Report()
+    root = read_source(text, report)
+    draft = None
+    if root is not None:
+        draft = parse_playbook(root, kinds, extensions, report)
+    if draft is not None:
+        check(draft, report)
+    found = tuple(_final(each, strict) for each in report)
+    failed = any(each.severity == "error" for each in found)
+    if draft is None or failed:
+        return Loaded(None, found)
+    return Loaded(draft.playbook, found)
+
+
+def _final(found: Diagnostic, strict: bool) -> Diagnostic:
+    message = mask(found.message)
+    severity = found.severity
+    if strict and severity == "warning":
+        severity = "error"
+    if message == found.message and severity == found.severity:
+        return found
+    return replace(found, message=message, severity=severity)

@@ -1,0 +1,177 @@
+"""A playbook as the engine sees it: frozen, normalized, templates compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from noetl.dsl.place import Place
+from noetl.templates import Template, Value
+from noetl.types import JSON
+
+Mode = Literal["exclusive", "inclusive"]
+LoopMode = Literal["sequential", "parallel"]
+Action = Literal["continue", "retry", "jump", "break", "fail", "skip"]
+Backoff = Literal["none", "linear", "exponential"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """Something that stands in the text; two are equal wherever they stand."""
+
+    at: Place = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive(Located):
+    """What a rule causes. ``delay`` is in seconds, or yields a duration."""
+
+    do: Action
+    attempts: int = 3
+    backoff: Backoff = "none"
+    delay: float | Value = 0.0
+    to: str | None = None
+    set_iter: Value | None = None
+    set_ctx: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Located):
+    """``when`` is None for the fallback (``else``)."""
+
+    when: Template | None
+    then: Directive
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Located):
+    """One labelled tool call of a pipeline.
+
+    ``spec`` is the effective one: kind defaults < executor < step < loop < task.
+    ``rules`` is None where the author gave no policy (ok continues, error fails).
+    ``body`` is what the author wrote. ``inputs`` are its inputs, compiled, laid over
+    the workbook's template where the kind was ``workbook``; ``literals`` are those
+    that are taken as written, such as python code.
+    """
+
+    label: str
+    kind: str
+    inputs: Mapping[str, Value]
+    literals: Mapping[str, JSON]
+    spec: Mapping[str, JSON]
+    rules: tuple[Rule, ...] | None
+    body: Mapping[str, JSON]
+    label_at: Place = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Located):
+    """``items`` is one template, or a literal list that may hold some."""
+
+    items: Template | Value
+    iterator: str
+    mode: LoopMode
+    max_in_flight: int | None
+    placement: Literal["local", "distributed"] | None
+    inner: Loop | None
+    body: Mapping[str, JSON]
+
+    def levels(self) -> Iterator[Loop]:
+        """This loop and the ones inside it, outermost first."""
+        level: Loop | None = self
+        while level is not None:
+            yield level
+            level = level.inner
+
+
+@dataclass(frozen=True, slots=True)
+class Arc(Located):
+    """``when`` is None for an unguarded arc."""
+
+    step: str
+    when: Template | None
+    args: Value | None
+    body: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class Router(Located):
+    mode: Mode
+    arcs: tuple[Arc, ...]
+    body: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitRule(Located):
+    """``when`` is None for the fallback (``else``)."""
+
+    when: Template | None
+    allow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Located):
+    """``need`` is all, any or a number of tokens; ``sources`` None: every arc here."""
+
+    need: Literal["all", "any"] | int
+    sources: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Located):
+    """A transition: admission, pipeline, router.
+
+    ``admit`` is None without a gate. ``best_effort`` keeps a loop going past failed
+    iterations. ``deadline`` bounds one run, in seconds.
+    """
+
+    name: str
+    desc: str | None
+    admit: tuple[AdmitRule, ...] | None
+    join: Join | None
+    best_effort: bool
+    deadline: float | None
+    loop: Loop | None
+    tasks: tuple[Task, ...]
+    next: Router | None
+    spec: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class KeychainEntry(Located):
+    name: str
+    kind: str
+    body: Mapping[str, JSON]
+
+
+@dataclass(frozen=True)
+class Playbook(Located):
+    """The whole document. ``extras`` are root keys that an extension allows."""
+
+    name: str
+    path: str
+    version: str | None
+    description: str | None
+    metadata: Mapping[str, JSON]
+    keychain: tuple[KeychainEntry, ...]
+    executor: Mapping[str, JSON]
+    workload: Mapping[str, JSON]
+    workflow: tuple[Step, ...]
+    workbook: Mapping[str, JSON]
+    extras: Mapping[str, JSON]
+    extensions: frozenset[str]
+
+    @cached_property
+    def steps(self) -> Mapping[str, Step]:
+        """By name; of a duplicate (an error) the first one counts."""
+        named: dict[str, Step] = {}
+        for step in self.workflow:
+            named.setdefault(step.name, step)
+        return named
+
+    @property
+    def entry(self) -> Step | None:
+        """The step that gets the first token: ``start``, else the first one."""
+        return self.steps.get("start") or next(iter(self.workflow), None)

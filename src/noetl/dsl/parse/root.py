@@ -1,0 +1,145 @@
+"""The document: root keys, metadata, keychain, executor, workbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noetl.dsl.diagnostics import Report
+from noetl.dsl.grammar.document import (
+    EXECUTOR,
+    EXECUTOR_SPEC,
+    KEYCHAIN_ENTRY,
+    LIMITS,
+    METADATA,
+    ROOT,
+)
+from noetl.dsl.grammar.reader import Reader
+from noetl.dsl.grammar.tasks import TASK_SPEC
+from noetl.dsl.kinds import Kinds
+from noetl.dsl.model import KeychainEntry, Playbook
+from noetl.dsl.node import Node, describe
+from noetl.dsl.parse.context import Context, Spot, TemplateUse
+from noetl.dsl.parse.knobs import check_knobs
+from noetl.dsl.parse.steps import parse_steps
+from noetl.dsl.place import Place
+from noetl.types import JSON
+
+_YEAR = 366 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A parsed playbook that the rules have yet to see."""
+
+    playbook: Playbook
+    uses: tuple[TemplateUse, ...]
+    kinds: Kinds
+    dialect_used: bool
+
+
+def parse_playbook(
+    root: Node, kinds: Kinds, extensions: frozenset[str], report: Report
+) -> Draft | None:
+    """The model of a document; None if it is no mapping at all."""
+    at = Place.root(root)
+    if not root.is_mapping:
+        message = f"a playbook is a mapping, found {describe(root)}"
+        hint = "start with: apiVersion: noetl.io/v2"
+        report.error("ROOT-01", "root-type", at, message, hint)
+        return None
+    extensions |= _declared_extensions(at)
+    context = Context(Reader(report, extensions), kinds)
+    fields = context.reader.read(at, ROOT, extra=extensions)
+    knobs = {name for kind in kinds.values() for name in kind.knobs}
+    knobs |= {*kinds, *TASK_SPEC.fields} - {"policy"}
+    executor = _executor(context, fields.get("executor"), knobs)
+    context.executor_spec = executor.get("spec") or {}
+    workbook = fields.get("workbook")
+    context.workbook = _templates(context, workbook)
+    metadata = _metadata(context, fields.get("metadata"))
+    workflow = fields.get("workflow")
+    if workflow is not None and not workflow.node.items:
+        message = "'workflow' is empty: there is nothing to run"
+        report.error("VAL-07", "workflow", workflow, message, "add - step: start")
+    playbook = Playbook(
+        name=metadata.get("name", ""),
+        path=metadata.get("path", ""),
+        version=metadata.get("version"),
+        description=metadata.get("description"),
+        metadata=_plain(fields.get("metadata")),
+        keychain=_keychain(context, fields.get("keychain")),
+        executor=executor,
+        workload=_plain(fields.get("workload")),
+        workflow=parse_steps(context, workflow, knobs) if workflow else (),
+        workbook=_plain(workbook),
+        extras={key: at[key].node.plain() for key in extensions if key in at},
+        extensions=extensions,
+        at=at,
+    )
+    used = bool(context.reader.dialect_uses)
+    return Draft(playbook, tuple(context.uses), kinds, used)
+
+
+def _plain(at: Place | None) -> dict[str, JSON]:
+    return {} if at is None else at.node.plain()
+
+
+def _declared_extensions(root: Place) -> frozenset[str]:
+    """``executor.spec.extensions``, read ahead because it decides what is allowed."""
+    at: Place | None = root
+    for key in ("executor", "spec", "extensions"):
+        at = at.get(key) if at is not None else None
+    names = [node.value for node in at.node.items] if at is not None else []
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def _metadata(context: Context, at: Place | None) -> Mapping[str, JSON]:
+    if at is None:
+        return {}
+    fields = context.reader.read(at, METADATA)
+    return {key: place.node.value for key, place in fields.items()}
+
+
+def _keychain(context: Context, at: Place | None) -> tuple[KeychainEntry, ...]:
+    entries: list[KeychainEntry] = []
+    for entry in at.children() if at is not None else ():
+        if not entry.node.is_mapping:
+            message = (
+                f"a keychain entry must be a mapping, found {describe(entry.node)}"
+            )
+            hint = "write - name: …, with kind: below it"
+            context.report.error("VAL-23", "keychain", entry, message, hint)
+            continue
+        fields = context.reader.read(entry, KEYCHAIN_ENTRY)
+        if "name" in fields and "kind" in fields:
+            name, kind = fields["name"].node.value, fields["kind"].node.value
+            entries.append(KeychainEntry(name, kind, entry.node.plain(), at=entry))
+    return tuple(entries)
+
+
+def _executor(context: Context, at: Place | None, knobs: set[str]) -> dict[str, JSON]:
+    if at is None:
+        return {}
+    fields = context.reader.read(at, EXECUTOR)
+    sound = {key: place.node.plain() for key, place in fields.items()}
+    if "spec" in fields:
+        spec = context.reader.read(fields["spec"], EXECUTOR_SPEC, extra=knobs)
+        check_knobs(context, fields["spec"])
+        if "limits" in spec:
+            context.reader.read(spec["limits"], LIMITS)
+        if "deadline" in spec:
+            context.duration(spec["deadline"], "S-36", Spot("", "admit"), _YEAR)
+    return sound
+
+
+def _templates(context: Context, workbook: Place | None) -> dict[str, Place]:
+    templates: dict[str, Place] = {}
+    for name in workbook.child_keys() if workbook is not None else ():
+        at = workbook[name]  # type: ignore[index]
+        if at.node.is_mapping:
+            templates[name] = at
+        else:
+            message = f"a workbook template must be a task, found {describe(at.node)}"
+            context.report.error("S-53", "workbook", at, message, "write kind: …")
+    return templates

@@ -1,0 +1,184 @@
+"""``tool``: the pipeline's tasks, with their inputs and effective specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.grammar.retired import CONDITIONS, NEVER
+from noetl.dsl.grammar.shape import Retired
+from noetl.dsl.grammar.tasks import TASK_SPEC
+from noetl.dsl.kinds import Kind
+from noetl.dsl.merge import deep_merge, effective_spec
+from noetl.dsl.model import Rule, Task
+from noetl.dsl.node import describe
+from noetl.dsl.normalize import Entry, pipeline_entries
+from noetl.dsl.parse.context import Context, Spot
+from noetl.dsl.parse.inputs import check_inputs
+from noetl.dsl.parse.knobs import check_knobs
+from noetl.dsl.parse.policies import parse_rules
+from noetl.dsl.place import Place
+from noetl.types import JSON
+
+RETIRED: Mapping[str, Retired] = {
+    "retry": Retired("VAL-17", "use a policy rule: then: {do: retry, attempts: 3}"),
+    "poll": Retired("VAL-17", "use a policy rule: then: {do: retry, delay: 5}"),
+    "case": Retired("VAL-17", "use spec.policy.rules"),
+    "sink": Retired("VAL-17", "make it a task of its own, after this one"),
+    "vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+    "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+    **NEVER,
+    **CONDITIONS,
+}
+_NO_KIND = {
+    "sink": "storage is a task: use postgres, duckdb, http, … and return a reference",
+    "loop": "'loop' is a key of the step, not a kind",
+}
+
+
+def parse_pipeline(
+    context: Context,
+    tool: Place,
+    step: str,
+    outer: Sequence[Mapping[str, JSON]],
+    depth: int,
+) -> tuple[Task, ...]:
+    """The tasks in order. ``outer`` are the specs of executor, step and loops."""
+    tasks: list[Task] = []
+    for entry in pipeline_entries(tool, context.report):
+        task = _task(context, entry, step, outer, depth)
+        if task is not None:
+            tasks.append(task)
+    return tuple(tasks)
+
+
+def _task(
+    context: Context,
+    entry: Entry,
+    step: str,
+    outer: Iterable[Mapping[str, JSON]],
+    depth: int,
+) -> Task | None:
+    body = entry.body
+    kind = _kind(context, entry)
+    layers = [body]
+    if kind is not None and kind.name == "workbook":
+        kind, layers = _template(context, body, kind)
+    spot = Spot(step, "input", depth)
+    if kind is None:  # its inputs mean nothing, but its policy can still be read
+        _rules(context, layers, Spot(step, "policy", depth), None)
+        return None
+    found = _inputs(context, layers, entry, kind)
+    literal = {key for key in found if _is_literal(kind, key)}
+    rules = _rules(context, layers, Spot(step, "policy", depth), kind)
+    own: dict[str, JSON] = {}
+    for layer in reversed(layers):
+        spec = layer.get("spec")
+        if spec is not None and spec.node.is_mapping:
+            own = deep_merge(own, spec.node.plain())
+    spec_now = effective_spec(kind.name, kind.defaults, outer, own, context.kinds)
+    spec_now.pop("policy", None)
+    plain = body.node.plain()
+    if entry.named_inside:
+        del plain["name"]
+    return Task(
+        entry.label,
+        kind.name,
+        {k: context.value(at, spot) for k, at in found.items() if k not in literal},
+        {key: found[key].node.plain() for key in literal},
+        spec_now,
+        rules,
+        plain,
+        label_at=entry.label_at,
+        at=body,
+    )
+
+
+def _kind(context: Context, entry: Entry) -> Kind | None:
+    at = entry.body.get("kind")
+    if at is None:
+        message = f"task '{entry.label}' has no 'kind'"
+        known = ", ".join(sorted(context.kinds))
+        hint: str | None = f"add kind: with one of {known}"
+        if "tool" in entry.body:
+            hint = "move the fields of 'tool' one level up"
+        context.report.error("VAL-04", "tool-kind", entry.body, message, hint)
+        return None
+    name = at.node.value
+    if not isinstance(name, str):
+        message = f"'kind' must be text, found {describe(at.node)}"
+        context.report.error("VAL-04", "tool-kind", at, message)
+        return None
+    kind = context.kinds.get(name)
+    if kind is None:
+        hint = _NO_KIND.get(name) or did_you_mean(name, context.kinds)
+        message = f"unknown tool kind '{name}'"
+        context.report.error("VAL-04", "tool-kind", at, message, hint)
+    return kind
+
+
+def _template(
+    context: Context, body: Place, kind: Kind
+) -> tuple[Kind | None, list[Place]]:
+    """The kind and the layers of a workbook task: its own fields, then the template."""
+    at = body.get("name")
+    if at is None or not isinstance(at.node.value, str):
+        message = "a workbook task needs 'name', the template's name"
+        hint = did_you_mean("", context.workbook)
+        context.report.error("S-53", "workbook-name", at or body, message, hint)
+        return None, [body]
+    template = context.workbook.get(at.node.value)
+    if template is None:
+        message = f"the workbook has no template '{at.node.value}'"
+        hint = (
+            did_you_mean(at.node.value, context.workbook) or "define it in 'workbook'"
+        )
+        context.report.error("S-53", "workbook-name", at, message, hint)
+        return None, [body]
+    named = template.node.entries.get("kind")
+    inner = context.kinds.get(named.value) if named is not None else None
+    return (None if inner is kind else inner), [body, template]
+
+
+def _inputs(
+    context: Context, layers: list[Place], entry: Entry, kind: Kind
+) -> dict[str, Place]:
+    """The inputs of all layers; the task's own come before the template's."""
+    found: dict[str, Place] = {}
+    hidden = {"kind", "spec"}
+    if entry.named_inside or len(layers) > 1:
+        hidden.add("name")
+    for layer in layers:
+        for key in layer.child_keys():
+            retired = RETIRED.get(key)
+            if retired is not None and key not in kind.inputs:
+                context.reader.refuse(layer.key(key), key, retired)
+            elif key not in hidden and key not in found:
+                found[key] = layer[key]
+    check_inputs(context, found, layers[0], kind)
+    return found
+
+
+def _is_literal(kind: Kind, key: str) -> bool:
+    return key in kind.inputs and kind.inputs[key].literal
+
+
+def _rules(
+    context: Context, layers: list[Place], spot: Spot, kind: Kind | None
+) -> tuple[Rule, ...] | None:
+    """The task's own policy, or the workbook template's where it gives none."""
+    rules: tuple[Rule, ...] | None = None
+    for layer in layers:
+        at = layer.get("spec")
+        if at is None:
+            continue
+        if not at.node.is_mapping:
+            message = f"'spec' must be a mapping, found {describe(at.node)}"
+            context.report.error("PIPE-10", "type", at, message)
+            continue
+        knobs = kind.knobs if kind is not None else at.node.entries
+        spec = context.reader.read(at, TASK_SPEC, extra={*knobs, *context.kinds})
+        check_knobs(context, at, kind)
+        if "policy" in spec and rules is None:
+            rules = parse_rules(context, spec["policy"], spot)
+    return rules

@@ -1,0 +1,149 @@
+"""Checks of task policies, and of policies that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.model import Directive, Rule, Step, Task
+from noetl.dsl.node import shorten
+from noetl.dsl.parse import Draft
+from noetl.dsl.place import Place
+from noetl.dsl.rules.loops import RESERVED
+from noetl.dsl.rules.registry import Found, rule
+
+
+def _directives(draft: Draft) -> Iterator[tuple[Step, Task, Rule, Directive]]:
+    for step in draft.playbook.workflow:
+        for task in step.tasks:
+            for each in task.rules or ():
+                yield step, task, each, each.then
+
+
+@rule("jump-target", "VAL-11")
+def jumps_land_on_a_label(draft: Draft) -> Iterator[Found]:
+    """A `jump` names a task of the same step."""
+    for step, _, _, then in _directives(draft):
+        if then.do != "jump":
+            continue
+        labels = list(dict.fromkeys(task.label for task in step.tasks))
+        if then.to is None:
+            yield then.at, "'jump' needs 'to', a label", did_you_mean("", labels)
+        elif then.to not in labels:
+            known = ", ".join(labels)
+            message = f"jump to unknown task '{shorten(then.to)}'; known: {known}"
+            yield then.at["to"], message, did_you_mean(then.to, labels)
+
+
+@rule("idle-parameter", "POL-08", "warning")
+def parameters_have_an_effect(draft: Draft) -> Iterator[Found]:
+    """`attempts`, `backoff` and `delay` belong to `retry`, `to` belongs to `jump`."""
+    for _, _, _, then in _directives(draft):
+        for key, owner in (
+            ("attempts", "retry"),
+            ("backoff", "retry"),
+            ("delay", "retry"),
+            ("to", "jump"),
+        ):
+            if key in then.at and then.do != owner:
+                message = f"'{key}' has no effect with do: {then.do}"
+                yield then.at.key(key), message, f"it belongs to do: {owner}"
+
+
+@rule("set-iter-loop", "S-22")
+def iter_is_written_in_loops(draft: Draft) -> Iterator[Found]:
+    """`set_iter` needs a loop around it."""
+    for step, _, _, then in _directives(draft):
+        if then.set_iter is not None and "loop" not in step.at:
+            message = f"'set_iter' in step '{step.name}', which has no loop"
+            yield (
+                then.at.key("set_iter"),
+                message,
+                "use set_ctx, or give the step a loop",
+            )
+
+
+@rule("set-iter-reserved", "S-22")
+def iter_keys_are_free(draft: Draft) -> Iterator[Found]:
+    """`iter.index` and `iter.parent` are read-only."""
+    for _, _, _, then in _directives(draft):
+        patch = then.at.get("set_iter")
+        for key in patch.child_keys() if patch is not None else ():
+            if key.split(".")[0] in RESERVED:
+                message = f"iter.{key} is read-only"
+                yield patch.key(key), message, "write another key"  # type: ignore[union-attr]
+
+
+@rule("parallel-ctx", "WARN-02", "warning")
+def parallel_iterations_keep_out_of_ctx(draft: Draft) -> Iterator[Found]:
+    """`set_ctx` in a parallel loop is write-once per key: say that it is meant, by
+    `loop.spec.policy.set_ctx: write_once`."""
+    for step, _, _, then in _directives(draft):
+        if then.set_ctx is None or step.loop is None:
+            continue
+        parallel = [level for level in step.loop.levels() if level.mode == "parallel"]
+        if any(not _permits_ctx(level.body) for level in parallel):
+            message = "'set_ctx' from parallel iterations: each key can be written once"
+            hint = "use set_iter, or permit it: loop.spec.policy.set_ctx: write_once"
+            yield then.at.key("set_ctx"), message, hint
+
+
+def _permits_ctx(body: object) -> bool:
+    for key in ("spec", "policy", "set_ctx"):
+        body = body.get(key) if isinstance(body, dict) else None
+    return body == "write_once"
+
+
+@rule("rules-else", "WARN-03", "warning")
+def rules_have_a_fallback(draft: Draft) -> Iterator[Found]:
+    """Rules end with `else`: without it an outcome that no rule matches continues,
+    even an error."""
+    for step in draft.playbook.workflow:
+        for task in step.tasks:
+            if task.rules is None or any(each.when is None for each in task.rules):
+                continue
+            at = task.rules[0].at if task.rules else task.label_at
+            message = (
+                f"no 'else' in the rules of '{task.label}': an error would continue"
+            )
+            yield at, message, "add - else: {then: {do: continue}} or do: fail"
+
+
+@rule("scope-directive", "VAL-20")
+def only_tasks_direct(draft: Draft) -> Iterator[Found]:
+    """Control directives (`do:`) live in `task.spec.policy.rules` alone."""
+    kinds = draft.kinds
+    for scope in _scopes(draft):
+        specs = [scope, *(scope[kind] for kind in kinds if kind in scope)]
+        for spec in specs:
+            policy = spec.get("policy")
+            for at in _keys_named_do(policy):
+                message = "'do' outside a task policy has no meaning"
+                yield at, message, "move the rule to spec.policy.rules of a task"
+
+
+def _scopes(draft: Draft) -> Iterator[Place]:
+    """Every ``spec`` that is not a task's."""
+    executor = draft.playbook.at.get("executor")
+    owners: list[Place | None] = [executor]
+    for step in draft.playbook.workflow:
+        owners.append(step.at)
+        loop = step.at.get("loop")
+        while loop is not None:
+            owners.append(loop)
+            loop = loop.get("loop")
+        owners.append(step.at.get("next"))
+        owners.extend(arc.at for arc in (step.next.arcs if step.next else ()))
+    for owner in owners:
+        spec = owner.get("spec") if owner is not None else None
+        if spec is not None:
+            yield spec
+
+
+def _keys_named_do(at: Place | None) -> Iterator[Place]:
+    stack = [at] if at is not None else []
+    while stack:
+        here = stack.pop()
+        if "do" in here:
+            yield here.key("do")
+        stack.extend(here.children())

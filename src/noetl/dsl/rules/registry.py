@@ -1,0 +1,64 @@
+"""How a check is declared and run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from noetl.dsl.diagnostics import Diagnostic, Report, Severity
+from noetl.dsl.parse import Draft
+from noetl.dsl.place import Place
+
+Found: TypeAlias = tuple[Place, str, str | None]
+"""Where it is, what was found, what to do about it."""
+
+Check: TypeAlias = Callable[[Draft], Iterator[Found]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A named check. Its docstring is its line in the reference."""
+
+    name: str
+    code: str
+    severity: Severity
+    check: Check
+
+    @property
+    def doc(self) -> str:
+        return " ".join((self.check.__doc__ or "").split())
+
+
+RULES: list[Rule] = []
+
+
+def rule(
+    name: str, code: str, severity: Severity = "error"
+) -> Callable[[Check], Check]:
+    """Register a check under its name and the requirement that asks for it."""
+
+    def register(check: Check) -> Check:
+        RULES.append(Rule(name, code, severity, check))
+        return check
+
+    return register
+
+
+def check(draft: Draft, report: Report) -> None:
+    """Run every rule; all findings go into the report."""
+    for each in RULES:
+        for at, message, hint in each.check(draft):
+            line, column = at.mark
+            report.add(
+                Diagnostic(
+                    each.code,
+                    each.name,
+                    each.severity,
+                    message,
+                    at.dotted,
+                    line,
+                    column,
+                    hint,
+                )
+            )

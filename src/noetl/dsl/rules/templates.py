@@ -1,0 +1,159 @@
+"""Checks of the names that templates read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from noetl.dsl.diagnostics import nearest
+from noetl.dsl.node import shorten
+from noetl.dsl.parse import Draft
+from noetl.dsl.parse.context import TemplateUse
+from noetl.dsl.rules.registry import Found, rule
+from noetl.dsl.scopes import NAMESPACES, Names, offered
+
+_CLOCKS = {"now", "utcnow", "today", "random", "uuid", "uuid4"}
+_NAMESPACE_IN_CODE = re.compile(r"\{\{\s*(workload|ctx|args|iter|keychain|_prev)\b")
+
+
+@rule("template-scope", "C-38")
+def names_exist_in_their_scope(draft: Draft) -> Iterator[Found]:
+    """A template reads only the namespaces of its place: `outcome` in task policies,
+    `event` in arcs and admission, `iter` in loops, pipeline locals in pipelines."""
+    for use in draft.uses:
+        available = offered(use.site, use.depth)
+        for reference in use.template.references:
+            name = reference.path[0]
+            if name not in NAMESPACES or name in available:
+                continue
+            if name == "iter" and reference.path[1:2] == ("parent",):
+                continue  # a child playbook sees the iteration that called it
+            message = f"'{name}' is not available {_where(use)}"
+            hint = f"available: {', '.join(sorted(available))}"
+            yield use.at, message, _instead(name, use) or hint
+
+
+def _where(use: TemplateUse) -> str:
+    places = {
+        "input": "in a task's inputs",
+        "policy": "in a task policy",
+        "arc": "in an arc",
+        "admit": "in admission",
+        "loop": "in 'loop.in'",
+    }
+    return places[use.site]
+
+
+def _instead(name: str, use: TemplateUse) -> str | None:
+    if name == "outcome" and use.site == "arc":
+        return "did you mean 'event'? e.g. event.name, event.payload.result"
+    if name == "outcome" and use.site == "input":
+        return "did you mean '_prev', the previous task's result?"
+    if name == "event" and use.site == "policy":
+        return "did you mean 'outcome'?"
+    if name == "iter" and use.site in ("input", "policy"):
+        return "the step has no loop; did you mean 'ctx' or 'args'?"
+    return None
+
+
+@rule("unknown-name", "C-34", "warning")
+def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
+    """A bare name is a key of args, ctx, iter or workload that something in the
+    playbook defines."""
+    if draft.playbook.extensions & {"legacy", "classic"}:
+        return
+    names = Names(draft)
+    for use in draft.uses:
+        known = names.flat(use.step)
+        for reference in use.template.references:
+            name = reference.path[0]
+            if name in NAMESPACES or name in known or reference.guarded:
+                continue
+            yield (
+                use.at,
+                f"nothing defines '{shorten(name)}'",
+                _nearest_name(name, known | offered(use.site, use.depth)),
+            )
+
+
+def _nearest_name(name: str, known: frozenset[str]) -> str:
+    if name in _CLOCKS:
+        return "time and chance are not available; use execution.started_at"
+    match = nearest(name, known)
+    return f"did you mean '{match}'?" if match else "read it as workload.x, ctx.x, …"
+
+
+@rule("unknown-key", "C-34", "hint")
+def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
+    """A key of workload or ctx that nothing defines, while a similar one exists."""
+    names = Names(draft)
+    for use in draft.uses:
+        for reference in use.template.references:
+            if len(reference.path) < 2 or reference.guarded:
+                continue
+            namespace, key = reference.path[0], reference.path[1]
+            known = names.keys(namespace)
+            if key in known:
+                continue
+            match = nearest(key, known)
+            if match is not None:
+                message = f"nothing in this playbook defines {namespace}.{shorten(key)}"
+                yield use.at, message, f"did you mean {namespace}.{match}?"
+
+
+@rule("keychain-name", "C-34", "warning")
+def keychain_names_are_declared(draft: Draft) -> Iterator[Found]:
+    """`keychain.<name>` reads an entry that the playbook declares."""
+    names = [entry.name for entry in draft.playbook.keychain]
+    for use in draft.uses:
+        for reference in use.template.references:
+            if reference.path[0] != "keychain" or len(reference.path) < 2:
+                continue
+            name = reference.path[1]
+            if name not in names:
+                match = nearest(name, names)
+                hint = (
+                    f"did you mean '{match}'?" if match else "declare it in 'keychain'"
+                )
+                yield use.at, f"keychain has no entry '{shorten(name)}'", hint
+
+
+@rule("recorded-secret", "S-67")
+def secrets_are_not_recorded(draft: Draft) -> Iterator[Found]:
+    """`keychain` is not read where the value would be written into the log:
+    `set_ctx`, `set_iter`, arc `args`, `loop.in`."""
+    for use in draft.uses:
+        if use.recorded and any(
+            r.path[0] == "keychain" for r in use.template.references
+        ):
+            message = "a secret would be recorded here"
+            yield (
+                use.at,
+                message,
+                "read keychain in a task's input, or name it by 'auth'",
+            )
+
+
+@rule("text-guard", "S-29", "warning")
+def guards_yield_truth(draft: Draft) -> Iterator[Found]:
+    """A guard yields a boolean; constant text is always true or always false."""
+    for use in draft.uses:
+        if use.guard and not use.template.references:
+            value = use.template.evaluate({})
+            if isinstance(value, str):
+                truth = str(use.template.holds({})).lower()
+                message = f"this guard is the constant text '{shorten(value)}': {truth}"
+                yield use.at, message, "compare something: {{ a == b }}"
+
+
+@rule("code-template", "S-34", "hint")
+def code_is_not_a_template(draft: Draft) -> Iterator[Found]:
+    """Python `code` is run as written; values reach it by `args`."""
+    for step in draft.playbook.workflow:
+        for task in step.tasks:
+            for key, declared in draft.kinds[task.kind].inputs.items():
+                at = task.at.get(key) if declared.literal else None
+                text = at.node.value if at is not None else None
+                if isinstance(text, str) and _NAMESPACE_IN_CODE.search(text):
+                    message = f"'{key}' is not rendered: the template stays as it is"
+                    yield at, message, "pass the value by 'args'"  # type: ignore[misc]

@@ -1,0 +1,72 @@
+"""Which names a template may read, by where it stands."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from noetl.dsl.parse.context import Site
+
+if TYPE_CHECKING:
+    from noetl.dsl.parse import Draft
+    from noetl.dsl.place import Place
+
+ALWAYS = frozenset({"workload", "keychain", "ctx", "args", "execution_id", "execution"})
+LOCALS = frozenset({"_prev", "_task", "_attempt", "_action_id"})
+NAMESPACES = ALWAYS | LOCALS | {"iter", "outcome", "event"}
+
+
+@cache
+def offered(site: Site, depth: int) -> frozenset[str]:
+    """The namespaces at a place with so many loops around it."""
+    names = ALWAYS
+    if site in ("input", "policy"):
+        names |= LOCALS
+    if site == "policy":
+        names |= {"outcome"}
+    if site in ("arc", "admit"):
+        names |= {"event"}
+    if depth > 0:
+        names |= {"iter"}
+    return names
+
+
+class Names:
+    """What the playbook itself can define: keys of workload, ctx, args and iter."""
+
+    def __init__(self, draft: Draft) -> None:
+        playbook = draft.playbook
+        self._workload = frozenset(playbook.workload)
+        self._ctx: set[str] = set()
+        self._args: set[str] = set()
+        self._iter: dict[str, set[str]] = {}
+        for step in playbook.workflow:
+            local = self._iter.setdefault(step.name, set())
+            for level in step.loop.levels() if step.loop else ():
+                local.add(level.iterator)
+            for task in step.tasks:
+                for each in task.rules or ():
+                    self._ctx |= _patched(each.then.at, "set_ctx")
+                    local |= _patched(each.then.at, "set_iter")
+            for arc in step.next.arcs if step.next else ():
+                self._args.update(arc.body.get("args") or ())
+        self._shared = self._workload | self._ctx | self._args
+
+    def flat(self, step: str) -> frozenset[str]:
+        """Bare names that can resolve in this step: args, ctx, iter, workload."""
+        return self._shared | self._iter.get(step, set())
+
+    def keys(self, namespace: str) -> frozenset[str]:
+        """Known keys of a namespace whose keys the playbook can list."""
+        if namespace == "workload":
+            return self._workload
+        if namespace == "ctx":
+            return frozenset(self._ctx)
+        return frozenset()
+
+
+def _patched(then: Place, key: str) -> set[str]:
+    patch = then.get(key)
+    if patch is None:
+        return set()
+    return {name.split(".")[0] for name in patch.child_keys()}
