@@ -1,0 +1,66 @@
+"""Finding and reading playbook files."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from noetl.errors import ConfigError
+
+_PLAYBOOK = re.compile(
+    rb"""^[{\s]*["']?(apiVersion["']?\s*:\s*["']?noetl\.io/|kind["']?\s*:\s*["']?Playbook\b)""",
+    re.MULTILINE,
+)
+_SUFFIXES = {".yaml", ".yml"}
+_MOST = 16 * 1024 * 1024  # read a little more than the limit, to say how large it is
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file as the user named it, and its bytes."""
+
+    name: str
+    content: bytes
+
+    @property
+    def lines(self) -> list[str]:
+        return self.content.decode("utf-8", "replace").splitlines()
+
+
+def read_file(name: str) -> SourceFile:
+    """One file, or standard input for ``-``. Raises ``ConfigError``."""
+    if name == "-":
+        return SourceFile("<stdin>", sys.stdin.buffer.read(_MOST))
+    try:
+        with Path(name).open("rb") as stream:
+            return SourceFile(name, stream.read(_MOST))
+    except FileNotFoundError:
+        raise ConfigError(f"{name}: no such file") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{name}: cannot be read: {reason}") from None
+
+
+def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
+    """The files that were named, and the playbooks of folders that were named.
+
+    The second part is how many YAML files of folders are no playbooks.
+    """
+    files: list[SourceFile] = []
+    skipped = 0
+    for name in names:
+        if name == "-" or not Path(name).is_dir():
+            files.append(read_file(name))
+            continue
+        for path in sorted(Path(name).rglob("*")):
+            if path.suffix not in _SUFFIXES or not path.is_file():
+                continue
+            source = read_file(str(path))
+            if _PLAYBOOK.search(source.content):
+                files.append(source)
+            else:
+                skipped += 1
+    return files, skipped
