@@ -161,7 +161,10 @@ class Composer:
         if node is None:
             message = f"alias *{name} has no anchor before it"
             self._stop("yaml-alias", mark, message, f"define it first with &{name}")
-        self._expand(node.weight, "yaml-alias-limit", "anchors expand", mark)
+        if self._merging():
+            self._expand(node.weight, "yaml-merge-limit", "merge keys expand", mark)
+        else:
+            self._expand(node.weight, "yaml-alias-limit", "anchors expand", mark)
         self._place(node, plain=False)
 
     # -- structure ------------------------------------------------------------
@@ -205,6 +208,13 @@ class Composer:
             top.node.value[top.key] = node
         else:
             top.merges.append(node)  # a plain '<<'
+
+    def _merging(self) -> bool:
+        """Whether what comes next is merged: ``<<: *a`` or ``<<: [*a, *b]``."""
+        return any(
+            opened.key == "<<" and "<<" not in opened.node.key_marks
+            for opened in self._stack[-2:]
+        )
 
     def _merge(self, into: Node, source: Node) -> None:
         """``<<: *defaults``: the mapping's own keys win, then the earlier source."""
@@ -309,7 +319,7 @@ def _advice(problem: str) -> str | None:
     """What usually causes this complaint of the YAML parser."""
     if "mapping values are not allowed" in problem:
         return "check the indentation above, and quote text that contains ': '"
-    if "cannot start any token" in problem:
+    if "cannot start any token" in problem or "tab character" in problem:
         return "indent with spaces, not tabs; quote text that starts with @ or `"
     if "quoted scalar" in problem:
         return "a quote is not closed"

@@ -36,12 +36,23 @@ class Reader:
                 self.refuse(at.key(key), key, record.retired[key])
             elif key not in extra:
                 self._unknown(at.key(key), key, record, extra)
-        for key, known in record.fields.items():
-            if known.missing is not None and key not in at:
-                message = f"{record.what} needs '{key}'"
-                hint = f"expected {known.shape}"
-                self.report.error(known.missing, "missing-key", at, message, hint)
+        self._missing(at, record)
         return found
+
+    def _missing(self, at: Place, record: Record) -> None:
+        # An older key in its place has been refused with the same code already.
+        older = [
+            record.retired[key] for key in at.child_keys() if key in record.retired
+        ]
+        replaced = {retired.code for retired in older}
+        for key, known in record.fields.items():
+            if known.missing is None or key in at or known.missing in replaced:
+                continue
+            message = f"{record.what} needs '{key}'"
+            hint = f"add {key}: … ({known.doc})"
+            if known.shape.choices:
+                hint = f"add {key}: {known.shape}"
+            self.report.error(known.missing, "missing-key", at, message, hint)
 
     def fits(self, child: Place, known: Field, key: str) -> bool:
         """Whether a child has the type, the choice and the range of its field."""
@@ -111,6 +122,8 @@ class Reader:
         elif record.unknown == "error":
             message = f"unknown key '{shorten(key)}' in {record.what}"
             hint = did_you_mean(key, known)
+            if key in record.knobs:
+                hint = f"it is a knob: move it under spec: {{{key}: …}}"
             self.report.error(record.unknown_code, "unknown-key", at, message, hint)
 
     def warn_unknown(
@@ -133,7 +146,7 @@ def _quote_hint(child: Place, shape: Shape) -> str | None:
     if shape.types == ("text",) and node.text and node.value is not None:
         return f'quote it: "{node.text}"'
     if shape.types == ("mapping",) and node.is_sequence:
-        return "drop the leading '- '"
+        return "write it as a mapping: key: value"
     if shape.types == ("list",) and node.is_mapping:
-        return "start each entry with '- '"
+        return "write it as a list, each entry after '- '"
     return None

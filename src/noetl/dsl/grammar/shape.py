@@ -38,6 +38,8 @@ class Shape:
     def __str__(self) -> str:
         if self.words:
             return self.words
+        if len(self.choices) == 1:
+            return self.choices[0]
         if self.choices:
             return "one of " + ", ".join(self.choices)
         return " or ".join(_WORDS[name] for name in self.types) or "anything"
@@ -127,3 +129,4 @@ class Record:
     retired: Mapping[str, Retired] = field(default_factory=dict)
     unknown: Literal["error", "warning", "allow"] = "error"
     unknown_code: str = "S-50"
+    knobs: frozenset[str] = frozenset()  # keys of its spec, often put one level up

@@ -22,7 +22,10 @@ from noetl.dsl.grammar.shape import (
 MAX_IN_FLIGHT = 10_000
 
 PIPELINE = Shape(
-    ("list", "mapping"), words="a list of tasks, or one task", record="pipeline"
+    ("list", "mapping"),
+    words="a list of tasks, or one task",
+    hint="write tool: {kind: …}, or a list of labelled tasks",
+    record="pipeline",
 )
 # Of any type here: whoever reads the router knows what older shapes meant.
 ROUTER_SHAPE = Shape(record="router")
@@ -43,7 +46,11 @@ STEP = Record(
         "next": Field(ROUTER_SHAPE, "VAL-13", "Where the tokens go."),
     },
     retired={
-        "when": Retired("VAL-08", "gate the step with spec.policy.admit.rules"),
+        "when": Retired(
+            "VAL-08",
+            "gate the step with spec.policy.admit.rules",
+            message="does not belong on a step",
+        ),
         "case": Retired(
             "VAL-17", "branch with 'next.arcs' guards, react with task policy rules"
         ),
@@ -60,6 +67,7 @@ STEP = Record(
         **NEVER,
         **CONDITIONS,
     },
+    knobs=frozenset({"join", "deadline", "timers", "pool", "timeout", "policy"}),
 )
 
 STEP_SPEC = Record(
@@ -170,6 +178,7 @@ LOOP = Record(
         **NEVER,
         **CONDITIONS,
     },
+    knobs=frozenset({"mode", "max_in_flight", "policy", "pool", "timeout"}),
 )
 LOOP_SPEC = Record(
     "loop_spec",
@@ -228,6 +237,7 @@ ROUTER = Record(
         **NEVER,
         **CONDITIONS,
     },
+    knobs=frozenset({"mode", "policy"}),
 )
 NEXT_SPEC = Record(
     "next_spec",

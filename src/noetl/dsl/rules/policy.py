@@ -100,13 +100,35 @@ def rules_have_a_fallback(draft: Draft) -> Iterator[Found]:
     even an error."""
     for step in draft.playbook.workflow:
         for task in step.tasks:
-            if task.rules is None or any(each.when is None for each in task.rules):
+            rules = _written_rules(task)
+            if rules is None or any("else" in each for each in rules.children()):
                 continue
-            at = task.rules[0].at if task.rules else task.label_at
-            message = (
-                f"no 'else' in the rules of '{task.label}': an error would continue"
-            )
+            message = f"no 'else' for '{task.label}': an error no rule names goes on"
+            at = task.at["spec"]["policy"].key("rules")
             yield at, message, "add - else: {then: {do: continue}} or do: fail"
+
+
+def _written_rules(task: Task) -> Place | None:
+    """The rules as they stand on the task, broken ones included."""
+    at: Place | None = task.at
+    for key in ("spec", "policy", "rules"):
+        at = at.get(key) if at is not None else None
+    return at if at is not None and at.node.is_sequence else None
+
+
+@rule("retry-scope", "WARN-04", "warning")
+def steps_are_not_retried_whole(draft: Draft) -> Iterator[Found]:
+    """`retry.scope: step` (legacy) does not go with `eval_mode: on_event` or with
+    tools inside `case`."""
+    for step in draft.playbook.workflow:
+        retry, spec = step.at.get("retry"), step.at.get("spec")
+        scope = retry.get("scope") if retry is not None else None
+        if scope is None or scope.node.value != "step":
+            continue
+        mode = spec.get("eval_mode") if spec is not None else None
+        if "case" in step.at or (mode is not None and mode.node.value == "on_event"):
+            message = "'retry.scope: step' where the step reacts to events"
+            yield scope, message, "retry the tool calls: scope: tool, or chain"
 
 
 @rule("scope-directive", "VAL-20")

@@ -73,8 +73,9 @@ def steps_do_something(draft: Draft) -> Iterator[Found]:
 def steps_are_reachable(draft: Draft) -> Iterator[Found]:
     """Every step can be reached from the entry step along the arcs."""
     playbook = draft.playbook
-    if playbook.entry is None or draft.dialect_used:
-        return
+    broken = any(step.next is None and "next" in step.at for step in playbook.workflow)
+    if playbook.entry is None or draft.dialect_used or broken:
+        return  # where arcs are unknown, so is what they reach
     reached, stack = {playbook.entry.name}, [playbook.entry]
     while stack:
         router = stack.pop().next

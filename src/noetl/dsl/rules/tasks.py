@@ -31,7 +31,8 @@ def labels_are_identifiers(draft: Draft) -> Iterator[Found]:
         for task in step.tasks:
             if not IDENTIFIER.match(task.label):
                 message = f"'{shorten(task.label)}' is not a task label"
-                yield task.label_at, message, "use letters, digits and '_', at most 64"
+                hint = "letters, digits and '_', at most 64, no leading '__'"
+                yield task.label_at, message, hint
 
 
 @rule("duplicate-label", "VAL-12")

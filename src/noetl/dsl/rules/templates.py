@@ -79,7 +79,7 @@ def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
 def _nearest_name(name: str, known: frozenset[str]) -> str:
     if name in _CLOCKS:
         return "time and chance are not available; use execution.started_at"
-    match = nearest(name, known)
+    match = nearest(name, known) or nearest(name, NAMESPACES)
     return f"did you mean '{match}'?" if match else "read it as workload.x, ctx.x, …"
 
 
