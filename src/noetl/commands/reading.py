@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from noetl.errors import ConfigError
 
@@ -18,8 +19,7 @@ _SUFFIXES = {".yaml", ".yml"}
 _MOST = 16 * 1024 * 1024  # read a little more than the limit, to say how large it is
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(msgspec.Struct, frozen=True):
     """A file as the user named it, and its bytes."""
 
     name: str

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
-from dataclasses import asdict
 
 import click
+from msgspec.structs import asdict
 
 from noetl.adapters.tools import BUILTIN
 from noetl.commands.printing import count_words, format_diagnostic
@@ -42,6 +43,7 @@ def command(
       noetl validate --strict playbooks/
       noetl validate --canonical playbook.yaml
     """
+    gc.disable()  # a short life: collecting would cost more than it frees
     enabled = read_extensions(extensions)
     files, skipped = find_playbooks(paths)
     if show and len(files) != 1:

@@ -7,20 +7,21 @@ are checked as they arrive, and the tree is built by a loop with its own stack.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import msgspec
 import yaml
 
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.node import Node, describe, shorten
-from noetl.dsl.scalars import ScalarProblem, looks_octal, resolve
+from noetl.dsl.scalars import WORDS, ScalarProblem, looks_octal, resolve
 from noetl.types import JSON
 
 MAX_DEPTH = 64
 MAX_NODES = 100_000
 MAX_EXPANSION = 100_000
 
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{/$")
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Mark = tuple[int, int]
@@ -30,8 +31,7 @@ class Unreadable(Exception):
     """Nothing more can be read from this text; the report says why."""
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A collection under construction."""
 
     node: Node
@@ -39,7 +39,7 @@ class _Open:
     key: str | None = None  # the mapping key that waits for its value
     expects_key: bool = True
     discard: bool = False  # the waiting key was refused: drop its value
-    merges: list[Node] = field(default_factory=list)
+    merges: list[Node] = msgspec.field(default_factory=list)
     template: str | None = None  # what an unquoted template should have been
 
 
@@ -92,17 +92,19 @@ class Composer:
 
     def _scalar(self, event: Any) -> None:
         self._count(event)
-        self._refuse_tag(event)
-        text = event.value
-        line, column = _mark(event)
-        node = Node(text, line, column)
-        if event.implicit[0]:  # plain, so the schema decides what it is
+        if event.tag is not None:
+            self._refuse_tag(event)
+        text, mark, plain = event.value, event.start_mark, event.implicit[0]
+        node = Node(text, mark.line + 1, mark.column + 1)
+        if plain:  # so the schema decides what it is
             self._resolve(node, text)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
-        self._place(node, plain=event.implicit[0])
+        self._place(node, plain=plain)
 
     def _resolve(self, node: Node, text: str) -> None:
+        if text and text[0] in _LETTERS and text not in WORDS:
+            return  # most scalars are words: nothing to resolve
         mark = (node.line, node.column)
         try:
             node.value = resolve(text)
@@ -129,7 +131,8 @@ class Composer:
 
     def _start(self, event: Any, empty: JSON) -> None:
         self._count(event)
-        self._refuse_tag(event)
+        if event.tag is not None:
+            self._refuse_tag(event)
         line, column = _mark(event)
         if len(self._stack) >= MAX_DEPTH:
             message = f"nesting deeper than {MAX_DEPTH} at line {line}"
@@ -175,7 +178,7 @@ class Composer:
             self._root = node
             return
         top = self._stack[-1]
-        if top.node.is_sequence:
+        if type(top.node.value) is list:
             top.node.value.append(node)
         elif top.expects_key:
             top.expects_key = False
@@ -236,7 +239,7 @@ class Composer:
 
     def _count(self, event: Any) -> None:
         stack = self._stack
-        if stack and stack[-1].expects_key and stack[-1].node.is_mapping:
+        if stack and stack[-1].expects_key and type(stack[-1].node.value) is dict:
             return  # the limit is on values; keys come free with them
         self._nodes += 1
         if self._nodes > MAX_NODES:
@@ -252,10 +255,9 @@ class Composer:
             self._stop(rule, mark, message, hint)
 
     def _refuse_tag(self, event: Any) -> None:
-        if event.tag is not None:
-            tag = shorten(event.tag.replace("tag:yaml.org,2002:", "!!"), 60)
-            hint = "remove it; quote a value to make it text"
-            self._error("yaml-tag", _mark(event), f"tag {tag} is not allowed", hint)
+        tag = shorten(event.tag.replace("tag:yaml.org,2002:", "!!"), 60)
+        hint = "remove it; quote a value to make it text"
+        self._error("yaml-tag", _mark(event), f"tag {tag} is not allowed", hint)
 
     def _second_document(self, mark: Mark) -> None:
         message = "a second document starts here; a playbook is one document"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning", "hint"]
 
+MOST = 500
+_SEVERITIES = ("error", "warning", "hint")
+_COMPARED = 100
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+
+class Diagnostic(msgspec.Struct, frozen=True):
     """One finding. ``code`` is a conformance id, ``rule`` the name of the check."""
 
     code: str
@@ -33,15 +37,30 @@ class Report:
     """Collects the diagnostics of one file; the same finding counts once.
 
     An aliased node is visited from each alias, but it stands at one place in the
-    text and so deserves one sentence.
+    text and so deserves one sentence. After ``MOST`` findings the rest is counted:
+    nobody reads more, and a hostile file must not make us work for ever.
     """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, int, int, str], Diagnostic] = {}
+        self._more = 0
+        self._more_severity: Severity = "hint"
+
+    @property
+    def full(self) -> bool:
+        return len(self._found) >= MOST
 
     def add(self, found: Diagnostic) -> None:
         key = (found.code, found.rule, found.line, found.column, found.message)
-        self._found.setdefault(key, found)
+        if key in self._found:
+            return
+        if not self.full:
+            self._found[key] = found
+            return
+        self._more += 1
+        self._more_severity = min(
+            self._more_severity, found.severity, key=_SEVERITIES.index
+        )
 
     def error(
         self, code: str, rule: str, at: Place, message: str, hint: str | None = None
@@ -73,20 +92,32 @@ class Report:
         )
 
     def __iter__(self) -> Iterator[Diagnostic]:
-        return iter(sorted(self._found.values(), key=lambda d: (d.line, d.column)))
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    @property
-    def failed(self) -> bool:
-        return any(d.severity == "error" for d in self._found.values())
+        """In the order of the text; what was only counted comes last."""
+        yield from sorted(self._found.values(), key=lambda d: (d.line, d.column))
+        if self._more:
+            message = f"at least {self._more:,} more findings are not shown"
+            hint = "mend these first"
+            yield Diagnostic(
+                "ROOT-01", "too-many", self._more_severity, message, "", 1, 1, hint
+            )
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that ``word`` was probably meant to be."""
+    """The known name that ``word`` was probably meant to be.
+
+    Of many names only the likely ones are compared: the comparison is slow.
+    """
+    word = word.lower()[:64]
     by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    candidates = list(by_lower)
+    if len(candidates) > _COMPARED:
+        ends = {word[:1], word[-1:]}
+        candidates = [
+            name
+            for name in candidates
+            if abs(len(name) - len(word)) <= 2 and ends & {name[:1], name[-1:]}
+        ][:_COMPARED]
+    found = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else None
 
 

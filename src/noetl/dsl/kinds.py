@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl.dsl.grammar.shape import Field, Shape
 from noetl.types import JSON
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(msgspec.Struct, frozen=True):
     """One input of a kind. A template is welcome wherever a value is."""
 
     shape: Shape
@@ -20,8 +20,7 @@ class Input:
     query: str | None = None  # "sql" or "shell": values belong into parameters
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """A tool kind: its inputs, its knobs and the defaults of its knobs.
 
     ``one_of`` lists groups of which exactly one member must be given,
@@ -33,8 +32,8 @@ class Kind:
     inputs: Mapping[str, Input]
     result: str
     row: str = "PIPE-21"  # the requirement that asks for this kind
-    knobs: Mapping[str, Field] = field(default_factory=dict)
-    defaults: Mapping[str, JSON] = field(default_factory=dict)
+    knobs: Mapping[str, Field] = msgspec.field(default_factory=dict)
+    defaults: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     one_of: tuple[tuple[str, ...], ...] = ()
     at_most_one: tuple[tuple[str, ...], ...] = ()
     any_input: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
 
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.kinds import Kinds
@@ -13,8 +13,7 @@ from noetl.dsl.secrets import mask
 from noetl.dsl.source import read_source
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """``playbook`` is None exactly when a diagnostic is an error."""
 
     playbook: Playbook | None
@@ -57,4 +56,4 @@ def _final(found: Diagnostic, strict: bool) -> Diagnostic:
         severity = "error"
     if message == found.message and severity == found.severity:
         return found
-    return replace(found, message=message, severity=severity)
+    return msgspec.structs.replace(found, message=message, severity=severity)

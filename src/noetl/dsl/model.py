@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
+
+import msgspec
 
 from noetl.dsl.place import Place
 from noetl.templates import Template, Value
@@ -17,15 +18,13 @@ Action = Literal["continue", "retry", "jump", "break", "fail", "skip"]
 Backoff = Literal["none", "linear", "exponential"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
-    """Something that stands in the text; two are equal wherever they stand."""
+class Located(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that stands in the text, and where."""
 
-    at: Place = field(repr=False, compare=False)
+    at: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Directive(Located):
+class Directive(Located, frozen=True):
     """What a rule causes. ``delay`` is in seconds, or yields a duration."""
 
     do: Action
@@ -37,16 +36,14 @@ class Directive(Located):
     set_ctx: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule(Located):
+class Rule(Located, frozen=True):
     """``when`` is None for the fallback (``else``)."""
 
     when: Template | None
     then: Directive
 
 
-@dataclass(frozen=True, slots=True)
-class Task(Located):
+class Task(Located, frozen=True):
     """One labelled tool call of a pipeline.
 
     ``spec`` is the effective one: kind defaults < executor < step < loop < task.
@@ -63,11 +60,10 @@ class Task(Located):
     spec: Mapping[str, JSON]
     rules: tuple[Rule, ...] | None
     body: Mapping[str, JSON]
-    label_at: Place = field(repr=False, compare=False)
+    label_at: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Loop(Located):
+class Loop(Located, frozen=True):
     """``items`` is one template, or a literal list that may hold some."""
 
     items: Template | Value
@@ -86,8 +82,7 @@ class Loop(Located):
             level = level.inner
 
 
-@dataclass(frozen=True, slots=True)
-class Arc(Located):
+class Arc(Located, frozen=True):
     """``when`` is None for an unguarded arc."""
 
     step: str
@@ -96,31 +91,27 @@ class Arc(Located):
     body: Mapping[str, JSON]
 
 
-@dataclass(frozen=True, slots=True)
-class Router(Located):
+class Router(Located, frozen=True):
     mode: Mode
     arcs: tuple[Arc, ...]
     body: Mapping[str, JSON]
 
 
-@dataclass(frozen=True, slots=True)
-class AdmitRule(Located):
+class AdmitRule(Located, frozen=True):
     """``when`` is None for the fallback (``else``)."""
 
     when: Template | None
     allow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Join(Located):
+class Join(Located, frozen=True):
     """``need`` is all, any or a number of tokens; ``sources`` None: every arc here."""
 
     need: Literal["all", "any"] | int
     sources: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Located):
+class Step(Located, frozen=True):
     """A transition: admission, pipeline, router.
 
     ``admit`` is None without a gate. ``best_effort`` keeps a loop going past failed
@@ -139,15 +130,13 @@ class Step(Located):
     spec: Mapping[str, JSON]
 
 
-@dataclass(frozen=True, slots=True)
-class KeychainEntry(Located):
+class KeychainEntry(Located, frozen=True):
     name: str
     kind: str
     body: Mapping[str, JSON]
 
 
-@dataclass(frozen=True)
-class Playbook(Located):
+class Playbook(Located, frozen=True, dict=True):
     """The whole document. ``extras`` are root keys that an extension allows."""
 
     name: str

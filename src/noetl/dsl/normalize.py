@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.node import Node, describe
@@ -13,8 +14,7 @@ from noetl.dsl.place import Place
 NAME_IS_INPUT = frozenset({"workbook", "secrets"})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One task: its label, where the label stands, and the task's own mapping."""
 
     label: str

@@ -11,20 +11,34 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """A node together with its path, so that every finding can say where it is."""
+    """A node together with its path, so that every finding can say where it is.
 
-    __slots__ = ("mark", "node", "path")
+    Thousands are made and few are asked: path and mark are worked out on demand.
+    """
+
+    __slots__ = ("_key_mark", "node", "parent", "part")
 
     def __init__(
-        self, node: Node, path: tuple[str | int, ...], mark: tuple[int, int]
+        self, node: Node, parent: Place | None = None, part: str | int = ""
     ) -> None:
         self.node = node
-        self.path = path
-        self.mark = mark
+        self.parent = parent
+        self.part = part
+        self._key_mark: tuple[int, int] | None = None
 
-    @classmethod
-    def root(cls, node: Node) -> Place:
-        return cls(node, (), (node.line, node.column))
+    @property
+    def mark(self) -> tuple[int, int]:
+        """Line and column, both from 1."""
+        return self._key_mark or (self.node.line, self.node.column)
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        parts: list[str | int] = []
+        here = self
+        while here.parent is not None:
+            parts.append(here.part)
+            here = here.parent
+        return tuple(reversed(parts))
 
     @property
     def dotted(self) -> str:
@@ -38,30 +52,33 @@ class Place:
         return "".join(parts)
 
     def __contains__(self, key: str) -> bool:
-        return key in self.node.entries
+        value = self.node.value
+        return type(value) is dict and key in value
 
     def __getitem__(self, part: str | int) -> Place:
-        child = (
-            self.node.items[part] if isinstance(part, int) else self.node.entries[part]
-        )
-        return Place(child, (*self.path, part), (child.line, child.column))
+        return Place(self.node.value[part], self, part)
 
     def get(self, key: str) -> Place | None:
-        return self[key] if key in self.node.entries else None
+        value = self.node.value
+        if type(value) is dict and key in value:
+            return Place(value[key], self, key)
+        return None
 
     def key(self, key: str) -> Place:
         """The same child, but pointing at its key instead of its value."""
-        child = self.node.entries[key]
-        return Place(child, (*self.path, key), self.node.key_marks[key])
+        place = self[key]
+        place._key_mark = self.node.key_marks[key]
+        return place
 
     def child_keys(self) -> Iterator[str]:
         return iter(self.node.entries)
 
     def children(self) -> Iterator[Place]:
         """The items of a sequence, or the values of a mapping."""
-        if self.node.is_mapping:
-            for key in self.node.entries:
-                yield self[key]
-        elif self.node.is_sequence:
-            for index in range(len(self.node.items)):
-                yield self[index]
+        value = self.node.value
+        if type(value) is dict:
+            for key, child in value.items():
+                yield Place(child, self, key)
+        elif type(value) is list:
+            for index, child in enumerate(value):
+                yield Place(child, self, index)

@@ -18,6 +18,9 @@ _BOOLEANS = {
     "False": False,
     "FALSE": False,
 }
+WORDS = frozenset({*_NULLS, *_BOOLEANS})
+"""Plain words that are not text."""
+
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")

@@ -51,18 +51,19 @@ class Names:
             for arc in step.next.arcs if step.next else ():
                 self._args.update(arc.body.get("args") or ())
         self._shared = self._workload | self._ctx | self._args
+        self._keys = {"workload": self._workload, "ctx": frozenset(self._ctx)}
+
+    def defines(self, step: str, name: str) -> bool:
+        """Whether a bare name can resolve in this step: args, ctx, iter, workload."""
+        return name in self._shared or name in self._iter.get(step, ())
 
     def flat(self, step: str) -> frozenset[str]:
-        """Bare names that can resolve in this step: args, ctx, iter, workload."""
+        """All bare names that can resolve in this step."""
         return self._shared | self._iter.get(step, set())
 
     def keys(self, namespace: str) -> frozenset[str]:
         """Known keys of a namespace whose keys the playbook can list."""
-        if namespace == "workload":
-            return self._workload
-        if namespace == "ctx":
-            return frozenset(self._ctx)
-        return frozenset()
+        return self._keys.get(namespace, frozenset())
 
 
 def _patched(then: Place, key: str) -> set[str]:

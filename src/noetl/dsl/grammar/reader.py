@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl.dsl.diagnostics import Report, did_you_mean, nearest
 from noetl.dsl.grammar.retired import SCOPE_OWNED
@@ -13,13 +14,12 @@ from noetl.dsl.place import Place
 from noetl.templates import is_template
 
 
-@dataclass(slots=True)
-class Reader:
+class Reader(msgspec.Struct):
     """Reads records into a report. ``extensions`` are the dialects switched on."""
 
     report: Report
     extensions: frozenset[str] = frozenset()
-    dialect_uses: list[Place] = field(default_factory=list)
+    dialect_uses: list[Place] = msgspec.field(default_factory=list)
 
     def read(
         self, at: Place, record: Record, extra: Collection[str] = ()

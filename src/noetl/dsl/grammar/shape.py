@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from noetl.dsl.node import Node
 
@@ -21,8 +22,7 @@ _WORDS: dict[Type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """What a value may be. No types at all means anything."""
 
     types: tuple[Type, ...] = ()
@@ -98,8 +98,7 @@ def list_of(items: Shape) -> Shape:
     return Shape(("list",), items=items)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A key: its shape, the row that defines it, and its line in the reference."""
 
     shape: Shape
@@ -109,8 +108,7 @@ class Field:
     choice: str | None = None  # the code of a value outside the choices or range
 
 
-@dataclass(frozen=True, slots=True)
-class Retired:
+class Retired(msgspec.Struct, frozen=True):
     """A key that earlier drafts had, and what replaces it."""
 
     code: str
@@ -119,14 +117,13 @@ class Retired:
     message: str = "is not part of the language"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """A mapping with known keys. ``unknown`` says how strange ones are taken."""
 
     name: str
     what: str  # in a sentence: "a step", "the router"
     fields: Mapping[str, Field]
-    retired: Mapping[str, Retired] = field(default_factory=dict)
+    retired: Mapping[str, Retired] = msgspec.field(default_factory=dict)
     unknown: Literal["error", "warning", "allow"] = "error"
     unknown_code: str = "S-50"
     knobs: frozenset[str] = frozenset()  # keys of its spec, often put one level up

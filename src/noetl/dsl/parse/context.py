@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.durations import parse_duration
@@ -25,8 +26,7 @@ from noetl.types import JSON
 Site = Literal["input", "policy", "arc", "admit", "loop"]
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateUse:
+class TemplateUse(msgspec.Struct, frozen=True):
     """A template where it stands: decides which names it may read.
 
     ``depth`` is how many loops enclose it; ``recorded`` tells that its value goes
@@ -42,8 +42,7 @@ class TemplateUse:
     guard: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     """Where templates are being read: the step, the kind of place, the loop depth."""
 
     step: str
@@ -52,15 +51,14 @@ class Spot:
     recorded: bool = False
 
 
-@dataclass(slots=True)
-class Context:
+class Context(msgspec.Struct):
     """State of one parse."""
 
     reader: Reader
     kinds: Kinds
-    executor_spec: Mapping[str, JSON] = field(default_factory=dict)
-    workbook: Mapping[str, Place] = field(default_factory=dict)
-    uses: list[TemplateUse] = field(default_factory=list)
+    executor_spec: Mapping[str, JSON] = msgspec.field(default_factory=dict)
+    workbook: Mapping[str, Place] = msgspec.field(default_factory=dict)
+    uses: list[TemplateUse] = msgspec.field(default_factory=list)
 
     @property
     def report(self) -> Report:

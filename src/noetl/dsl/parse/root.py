@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.grammar.document import (
@@ -28,8 +29,7 @@ from noetl.types import JSON
 _YEAR = 366 * 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """A parsed playbook that the rules have yet to see."""
 
     playbook: Playbook
@@ -42,7 +42,7 @@ def parse_playbook(
     root: Node, kinds: Kinds, extensions: frozenset[str], report: Report
 ) -> Draft | None:
     """The model of a document; None if it is no mapping at all."""
-    at = Place.root(root)
+    at = Place(root)
     if not root.is_mapping:
         message = f"a playbook is a mapping, found {describe(root)}"
         hint = "start with: apiVersion: noetl.io/v2"

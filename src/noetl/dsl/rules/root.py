@@ -102,10 +102,9 @@ def secrets_are_not_written_down(draft: Draft) -> Iterator[Found]:
     """A literal that looks like a secret belongs into the keychain."""
     for at in _leaves(draft.playbook.at):
         value = at.node.value
-        if not isinstance(value, str) or is_template(value):
+        if type(value) is not str or len(value) < 6 or is_template(value):
             continue
-        key = next((p for p in reversed(at.path) if isinstance(p, str)), "")
-        named = SECRET_KEY.search(key) is not None and len(value) >= 6
+        named = type(at.part) is str and SECRET_KEY.search(at.part) is not None
         if looks_secret(value) or (named and _is_free_text(at)):
             message = "this literal looks like a secret (***)"
             hint = "declare it in 'keychain' and read it as {{ keychain.<name> }}"
@@ -114,14 +113,15 @@ def secrets_are_not_written_down(draft: Draft) -> Iterator[Found]:
 
 def _is_free_text(at: Place) -> bool:
     """Only data is searched by key name: `auth: pg_main` names a credential."""
-    return at.path[0] == "workload" or "headers" in at.path or "env" in at.path
+    path = at.path
+    return path[0] == "workload" or "headers" in path or "env" in path
 
 
 def _leaves(at: Place | None) -> Iterator[Place]:
     stack = [at] if at is not None else []
     while stack:
         here = stack.pop()
-        if here.node.is_mapping or here.node.is_sequence:
-            stack.extend(reversed(list(here.children())))
+        if type(here.node.value) in (dict, list):
+            stack.extend(here.children())
         else:
             yield here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.node import shorten
@@ -12,6 +13,7 @@ from noetl.dsl.parse.context import TemplateUse
 from noetl.dsl.rules.registry import Found, rule
 from noetl.dsl.scopes import NAMESPACES, Names, offered
 
+_LOOKED_UP = 200  # similar names are searched for so often, then no more
 _CLOCKS = {"now", "utcnow", "today", "random", "uuid", "uuid4"}
 _NAMESPACE_IN_CODE = re.compile(r"\{\{\s*(workload|ctx|args|iter|keychain|_prev)\b")
 
@@ -64,11 +66,11 @@ def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
         return
     names = Names(draft)
     for use in draft.uses:
-        known = names.flat(use.step)
         for reference in use.template.references:
             name = reference.path[0]
-            if name in NAMESPACES or name in known or reference.guarded:
+            if name in NAMESPACES or reference.guarded or names.defines(use.step, name):
                 continue
+            known = names.flat(use.step)
             yield (
                 use.at,
                 f"nothing defines '{shorten(name)}'",
@@ -87,18 +89,20 @@ def _nearest_name(name: str, known: frozenset[str]) -> str:
 def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
     """A key of workload or ctx that nothing defines, while a similar one exists."""
     names = Names(draft)
-    for use in draft.uses:
-        for reference in use.template.references:
-            if len(reference.path) < 2 or reference.guarded:
-                continue
-            namespace, key = reference.path[0], reference.path[1]
-            known = names.keys(namespace)
-            if key in known:
-                continue
-            match = nearest(key, known)
-            if match is not None:
-                message = f"nothing in this playbook defines {namespace}.{shorten(key)}"
-                yield use.at, message, f"did you mean {namespace}.{match}?"
+    unknown = (
+        (use, reference.path[0], reference.path[1], names.keys(reference.path[0]))
+        for use in draft.uses
+        for reference in use.template.references
+        if len(reference.path) > 1
+        and not reference.guarded
+        and reference.path[1] not in names.keys(reference.path[0])
+    )
+    likely = (each for each in unknown if each[3])
+    for use, namespace, key, known in islice(likely, _LOOKED_UP):
+        match = nearest(key, known)
+        if match is not None:
+            message = f"nothing in this playbook defines {namespace}.{shorten(key)}"
+            yield use.at, message, f"did you mean {namespace}.{match}?"
 
 
 @rule("keychain-name", "C-34", "warning")
