@@ -178,7 +178,7 @@ def _rules(
             continue
         knobs = kind.knobs if kind is not None else at.node.entries
         spec = context.reader.read(at, TASK_SPEC, extra={*knobs, *context.kinds})
-        check_knobs(context, at, kind)
+        check_knobs(context, at, kind, Spot(spot.step, "input", spot.depth))
         if "policy" in spec and rules is None:
             rules = parse_rules(context, spec["policy"], spot)
     return rules
