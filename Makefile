@@ -1,0 +1,69 @@
+# The verbs of this repository. Each one sets up .venv by itself; `make` lists them.
+
+BIN := .venv/bin
+WORKERS ?= 2
+COUNT ?= 200000
+MATRIX := docs/reference/conformance-matrix.md
+# Groups of the conformance checklist in which every MUST needs a test.
+COMPLETE ?= ROOT,VAL,WARN
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick check fmt bench docs conformance fuzz lock
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make or refresh .venv (every verb does it first)
+	@scripts/bootstrap
+
+demo: setup ## validate, verify and draw an example playbook
+	@echo "== noetl validate: is the playbook well formed? =="
+	@$(BIN)/noetl validate examples/orders.yaml
+	@echo
+	@echo "== noetl verify: can its net get stuck, grow or lose a failure? =="
+	@$(BIN)/noetl verify examples/orders.yaml
+	@echo
+	@echo "== noetl graph: the same net as a Mermaid diagram =="
+	@$(BIN)/noetl graph examples/orders.yaml
+
+test: check ## all checks and all tests; this is what CI runs
+	@$(BIN)/pytest -q -n $(WORKERS) --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
+
+quick: setup ## unit tests alone, in seconds
+	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
+
+check: setup ## formatting, lint, types, import contracts
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: setup ## format the code and sort imports
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+bench: setup ## run bench/*.py one after another
+	@set -e; for script in bench/*.py; do \
+	  [ -e "$$script" ] || continue; \
+	  echo "== $$script =="; $(BIN)/python "$$script"; \
+	done
+
+docs: conformance ## write the generated reference pages; build site/ if zensical is there
+	@$(BIN)/python scripts/docs.py
+	@if $(BIN)/python -c 'import zensical' 2>/dev/null; then \
+	  $(BIN)/zensical build -f mkdocs.yml; \
+	else \
+	  echo "pages written; for the site: $(BIN)/pip install -e '.[docs]' and again make docs"; \
+	fi
+
+conformance: setup ## write the matrix requirement -> tests and print what is missing
+	@$(BIN)/pytest -qq --collect-only --conformance=$(MATRIX)
+
+fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
+	@set -e; for script in tests/fuzz/*.py; do \
+	  [ -e "$$script" ] || continue; \
+	  echo "== $$script =="; $(BIN)/python "$$script" --count $(COUNT); \
+	done
+
+lock: setup ## refresh requirements.lock (UPGRADE=1 takes newer versions)
+	@scripts/lock $(if $(UPGRADE),--upgrade)

@@ -1,0 +1,217 @@
+"""Writes the reference pages that come from code; `--check` only names stale ones.
+
+A page is a function without arguments that returns Markdown. To add one, write the
+function, list it in PAGES, and add the page to `mkdocs.yml`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from noetl.dsl.grammar.shape import Retired, Shape
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+NOTE = "Generated from code by `make docs`; do not edit."
+
+
+def main(arguments: list[str]) -> int:
+    stale = list(stale_pages())
+    if "--check" in arguments:
+        for path, _ in stale:
+            print(f"{path.name} is out of date; run: make docs", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in stale:
+        path.write_text(text, encoding="utf-8")
+        print(f"written: {path.name}")
+    return 0
+
+
+def stale_pages() -> Iterator[tuple[Path, str]]:
+    """The pages whose file differs from what the code says, with the right text."""
+    for name, (title, body) in PAGES.items():
+        path = FOLDER / name
+        text = f"# {title}\n\n{NOTE}\n\n{body().strip()}\n"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            yield path, text
+
+
+def table(head: str, rows: Iterable[Iterable[object]]) -> str:
+    """A Markdown table; `head` is its first line, cells may hold pipes and lines."""
+    lines = [head, "|---" * (head.count("|") - 1) + "|"]
+    for row in rows:
+        cells = (" ".join(str(cell).replace("|", "\\|").split()) for cell in row)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def language() -> str:
+    """Every key of a playbook, from the grammar."""
+    from noetl.dsl.grammar.playbook import RECORDS
+
+    known = {record.name for record in RECORDS}
+    parts = [
+        "The keys of a playbook, mapping by mapping. The last column names the row of "
+        "the [checklist](conformance.md) that defines the key."
+    ]
+    for record in RECORDS:
+        keys = [
+            (
+                f"`{key}`" + (" (required)" if field.missing else ""),
+                link_record(field.shape, known),
+                field.doc,
+                field.code,
+            )
+            for key, field in record.fields.items()
+        ]
+        parts += [f"## {record.name}", table("| key | value | meaning | row |", keys)]
+        if record.retired:
+            parts.append(retired_keys(record.retired))
+    return "\n\n".join(parts)
+
+
+def link_record(shape: Shape, known: set[str]) -> str:
+    record = shape.record or (shape.items.record if shape.items else None)
+    return f"{shape}: [{record}](#{record})" if record in known else str(shape)
+
+
+def retired_keys(retired: Mapping[str, Retired]) -> str:
+    """Refused keys, those with the same replacement in one row."""
+    groups: dict[Retired, list[str]] = {}
+    for key, reason in retired.items():
+        groups.setdefault(reason, []).append(f"`{key}`")
+    return table(
+        "| refused | instead | accepted by | row |",
+        (
+            (
+                ", ".join(keys),
+                reason.replacement,
+                reason.dialect or "nobody",
+                reason.code,
+            )
+            for reason, keys in groups.items()
+        ),
+    )
+
+
+def rules() -> str:
+    """Every check of the validator and of the net, from their docstrings."""
+    from noetl.dsl.rules import RULES
+    from noetl.net.analysis import CHECKS
+
+    return "\n\n".join(
+        [
+            "## Of the text (`noetl validate`)",
+            "Besides these, every key is checked against [the language](language.md).",
+            table(
+                "| rule | row | severity | says |",
+                (
+                    (f"`{rule.name}`", rule.code, rule.severity, rule.doc)
+                    for rule in sorted(RULES, key=lambda rule: rule.name)
+                ),
+            ),
+            "## Of the net (`noetl verify`)",
+            "\n".join(f"- {' '.join((c.__doc__ or '').split())}" for c in CHECKS),
+        ]
+    )
+
+
+def tools() -> str:
+    """The built-in tool kinds, from their declarations."""
+    from noetl.adapters.tools import BUILTIN
+
+    parts = [
+        "A task is `kind`, `spec` and the kind's inputs at the same level. Inputs may "
+        "be templates unless they are marked as taken literally."
+    ]
+    for kind in BUILTIN.values():
+        parts += [f"## {kind.name}", kind.doc]
+        if kind.inputs:
+            parts.append(
+                table(
+                    "| input | value | meaning |",
+                    (
+                        (
+                            f"`{name}`" + (" (required)" if given.required else ""),
+                            given.shape,
+                            given.doc + (" Taken literally." if given.literal else ""),
+                        )
+                        for name, given in kind.inputs.items()
+                    ),
+                )
+            )
+        if kind.knobs:
+            parts.append(
+                table(
+                    "| knob under `spec` | value | meaning |",
+                    (
+                        (f"`{n}`", knob.shape, knob.doc)
+                        for n, knob in kind.knobs.items()
+                    ),
+                )
+            )
+        parts.append(f"Result: {kind.result}")
+    return "\n\n".join(parts)
+
+
+def templates() -> str:
+    """What a template may call, and how large things may become."""
+    from noetl.templates import limits, reference_markdown
+
+    bounds = [
+        ("source of a template", f"{limits.SOURCE_BYTES:,} bytes"),
+        ("nodes, and levels of nesting", f"{limits.NODES:,} and {limits.DEPTH}"),
+        ("steps of one evaluation", f"{limits.STEPS:,}"),
+        ("characters of a text, items of a list", f"{limits.SIZE:,}"),
+        ("bits of a whole number", f"{limits.BITS:,}"),
+        ("items of `range`", f"{limits.RANGE:,}"),
+        ("items of `range` as the whole of `loop.in`", f"{limits.WHOLE_RANGE:,}"),
+    ]
+    return (
+        f"## Bounds\n\n{table('| what | at most |', bounds)}\n\n{reference_markdown()}"
+    )
+
+
+def commands() -> str:
+    """The command line, as `--help` prints it."""
+    from noetl.clictl import noetl
+
+    return "\n\n".join(help_pages(noetl, "noetl", None))
+
+
+def help_pages(
+    command: click.Command, name: str, parent: click.Context | None
+) -> Iterator[str]:
+    settings = {"terminal_width": 88, **command.context_settings}
+    context = click.Context(command, parent=parent, info_name=name, **settings)
+    text = command.get_help(context)
+    yield f"## {context.command_path}\n\n```text\n{text}\n```"
+    if isinstance(command, click.Group):
+        for child in command.list_commands(context):
+            found = command.get_command(context, child)
+            if found is not None and not found.hidden:
+                yield from help_pages(found, child, context)
+
+
+def errors() -> str:
+    """The tree of exceptions, as its module draws it."""
+    from noetl import errors as module
+
+    _, _, tree = (module.__doc__ or "").partition("\n\n")
+    return f"The exceptions of `noetl.errors`:\n\n```text\n{tree.strip()}\n```"
+
+
+PAGES: dict[str, tuple[str, Callable[[], str]]] = {
+    "language.md": ("The playbook language", language),
+    "rules.md": ("Checks", rules),
+    "tools.md": ("Tool kinds", tools),
+    "templates.md": ("Templates", templates),
+    "commands.md": ("Command line", commands),
+    "errors.md": ("Errors", errors),
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""Where code comes from: hashes instead of addresses, and no code at start-up."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCKS = ["requirements.lock", "scripts/lock-tools.lock"]
+
+
+def pins(lock: str) -> dict[str, tuple[str, list[str]]]:
+    """Name -> version and hashes."""
+    text = (ROOT / lock).read_text().replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        if line and not line.startswith(("#", "--only-binary")):
+            pin, *hashes = line.split()
+            name, _, version = pin.partition("==")
+            found[name] = (version, hashes)
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_locked_package_has_a_version_and_hashes(lock: str) -> None:
+    assert pins(lock)
+    for name, (version, hashes) in pins(lock).items():
+        assert re.fullmatch(r"[0-9][0-9A-Za-z.+]*", version), name
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", h) for h in hashes), name
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_address_and_allows_only_wheels(lock: str) -> None:
+    lines = (ROOT / lock).read_text().splitlines()
+
+    options = [line for line in lines if line.startswith("-")]
+    assert options == ["--only-binary :all:"]
+    assert not [line for line in lines if "://" in line or " @ " in line]
+
+
+def test_the_lock_covers_what_the_project_asks_for() -> None:
+    locked = pins("requirements.lock")
+    extras = PROJECT["optional-dependencies"]
+    for text in [*PROJECT["dependencies"], *extras["dev"]]:
+        requirement = Requirement(text)
+        version, _ = locked[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, text
+
+
+def test_direct_runtime_dependencies_stay_few() -> None:
+    assert len(PROJECT["dependencies"]) <= 12
+
+
+def test_no_installed_package_runs_code_at_start_up() -> None:
+    """A .pth file may; the only one is the line that makes this checkout importable."""
+    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    found = {path.name for folder in folders for path in Path(folder).glob("*.pth")}
+
+    assert found <= {"_noetl.pth"}
