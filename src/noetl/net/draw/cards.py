@@ -1,0 +1,64 @@
+"""A step as it is drawn: its words and how much room they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noetl.dsl.model import Step
+from noetl.net.draw.labels import clean, shorten, write_badges, write_tasks
+from noetl.net.draw.lettering import measure
+from noetl.net.draw.theme import BADGE_SIZE, NAME_SIZE, TASK_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    step: str
+    name: str
+    tip: str
+    look: str
+    badges: tuple[tuple[str, float], ...]
+    tasks: tuple[tuple[str, str], ...]
+    width: float
+    height: float
+    top: float = 11.0
+    leading: float = 7.0
+    is_round: bool = False
+    is_terminal: bool = False
+
+    @property
+    def badges_width(self) -> float:
+        return sum(width for _, width in self.badges) + 5 * (len(self.badges) - 1)
+
+
+def make_card(step: Step, is_entry: bool) -> Card:
+    """Measure a step; a step without tasks is round, because it only routes."""
+    name = shorten(clean(step.name), 40)
+    badges = tuple(
+        (text, measure(text, BADGE_SIZE) + 14) for text in write_badges(step)
+    )
+    tasks = tuple(_split(text) for text in write_tasks(step))
+    widths = [
+        measure(name, NAME_SIZE) * 1.06,  # bold
+        sum(width + 5 for _, width in badges),
+        *(measure(f"{label} {kind}", TASK_SIZE) + 6 for label, kind in tasks),
+    ]
+    height = 2 * 11.0 + NAME_SIZE + (TASK_SIZE + 5) * len(tasks)
+    if badges:
+        height += 7.0 + BADGE_SIZE + 6
+    return Card(
+        step=step.name,
+        name=name,
+        tip=clean(step.desc or ""),
+        look="entry" if is_entry else "work" if step.tasks else "route",
+        badges=badges,
+        tasks=tasks,
+        width=max(84.0, max(widths) + 30),
+        height=height,
+        is_round=not step.tasks,
+        is_terminal=step.next is None,
+    )
+
+
+def _split(text: str) -> tuple[str, str]:
+    label, _, kind = text.partition(": ")
+    return label, kind

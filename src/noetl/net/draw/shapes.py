@@ -1,0 +1,52 @@
+"""What a layout takes and gives: boxes, links, lines, in the units of the picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """``spare`` is room kept free at its right, for an arc to itself."""
+
+    width: float
+    height: float
+    spare: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An arc between two boxes, with the width of its label (0: none).
+
+    Arcs of one ``group`` to the same box may share a way.
+    """
+
+    source: int
+    target: int
+    label: float = 0.0
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The corners of a line: a curve through layers, or a wire that runs in a lane.
+
+    A wire that meets another one of its lane ends there, and has no head.
+    """
+
+    points: tuple[Point, ...]
+    is_curve: bool
+    label_at: Point | None = None
+    has_head: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Boxes by their top left corner; a route per link, None for one to itself."""
+
+    width: float
+    height: float
+    boxes: tuple[Point, ...]
+    routes: tuple[Route | None, ...]

@@ -1,0 +1,181 @@
+"""The net as a picture that needs no other program and no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.sax.saxutils import escape, quoteattr
+
+from noetl.net.draw.cards import Card, make_card
+from noetl.net.draw.labels import clean, look_of, write_guard
+from noetl.net.draw.layout import lay_out
+from noetl.net.draw.lettering import measure_mono
+from noetl.net.draw.pens import draw_curve, draw_self_loop, draw_wire
+from noetl.net.draw.shapes import Box, Layout, Link, Point, Route
+from noetl.net.draw.theme import BADGE_SIZE, GUARD_SIZE, NAME_SIZE, STYLE, TASK_SIZE
+from noetl.net.net import Edge, Net
+
+_GUARD_LENGTH = 36
+_LOOP_WIDTH = 34.0
+_MARKERS = "".join(
+    f'<marker id="noetl-{look}" class="head {look}" viewBox="0 0 8 8" refX="7" '
+    'refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
+    '<path d="M0.5 0.8 7.5 4 0.5 7.2 2.2 4z"/></marker>'
+    for look in ("plain", "guarded", "failure", "never")
+)
+
+
+def draw_svg(net: Net) -> str:
+    """A self-contained SVG document; deterministic, and light or dark by itself."""
+    numbers = {name: number for number, name in enumerate(net.steps)}
+    edges = net.edges
+    cards = [make_card(step, name == net.entry) for name, step in net.steps.items()]
+    links = [
+        Link(
+            numbers[edge.source],
+            numbers[edge.target],
+            _guard_width(edge),
+            look_of(net, edge),
+        )
+        for edge in edges
+    ]
+    boxes = [Box(card.width, card.height, 0.0) for card in cards]
+    for link in links:
+        if link.source == link.target:
+            card, spare = cards[link.source], _LOOP_WIDTH + link.label
+            boxes[link.source] = Box(card.width, card.height, spare)
+    layout = lay_out(boxes, links, numbers.get(net.entry or "", 0))
+    return "\n".join(_compose(net, edges, cards, layout)) + "\n"
+
+
+def _compose(
+    net: Net, edges: tuple[Edge, ...], cards: list[Card], layout: Layout
+) -> Iterator[str]:
+    width, height = _number(layout.width), _number(layout.height)
+    title = escape(clean(net.name))
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img">'
+    )
+    yield f"<title>{title}</title>"
+    yield f"<style>{STYLE}</style>"
+    yield f"<defs>{_MARKERS}</defs>"
+    yield f'<rect class="paper" width="{width}" height="{height}"/>'
+    corners = dict(zip(net.steps, layout.boxes, strict=True))
+    by_step = dict(zip(net.steps, cards, strict=True))
+    labels: list[str] = []
+    for edge, route in zip(edges, layout.routes, strict=True):
+        line, label_at = _trace(edge, route, corners, by_step)
+        yield _draw_arc(net, edge, line, route is None or route.has_head)
+        if label_at is not None:
+            labels.append(_draw_guard(net, edge, label_at))
+    for name, card in by_step.items():
+        yield _draw_card(card, corners[name])
+    yield from labels
+    yield "</svg>"
+
+
+def _trace(
+    edge: Edge,
+    route: Route | None,
+    corners: dict[str, Point],
+    cards: dict[str, Card],
+) -> tuple[str, Point | None]:
+    if route is not None:
+        pen = draw_curve if route.is_curve else draw_wire
+        return pen(route.points), route.label_at
+    card, (x, y) = cards[edge.source], corners[edge.source]
+    middle = (x + card.width, y + card.height / 2)
+    label = _guard_width(edge)
+    at = (middle[0] + _LOOP_WIDTH - 8 + label / 2, middle[1]) if label else None
+    return draw_self_loop(middle, _LOOP_WIDTH - 8), at
+
+
+def _guard_width(edge: Edge) -> float:
+    guard = write_guard(edge, _GUARD_LENGTH)
+    return measure_mono(guard, GUARD_SIZE) + 14 if guard else 0.0
+
+
+def _draw_arc(net: Net, edge: Edge, line: str, has_head: bool) -> str:
+    look = look_of(net, edge)
+    guard = write_guard(edge)
+    says = f"{clean(edge.source)} → {clean(edge.target)}"
+    head = f' marker-end="url(#noetl-{look})"' if has_head else ""
+    tip = escape(f"{says} when {guard}" if guard else says)
+    return (
+        f'<path class="arc {look}" data-from={_attribute(edge.source)} '
+        f'data-to={_attribute(edge.target)}{head} d="{line}">'
+        f"<title>{tip}</title></path>"
+    )
+
+
+def _draw_guard(net: Net, edge: Edge, at: Point) -> str:
+    guard = write_guard(edge, _GUARD_LENGTH) or ""
+    width, height = _guard_width(edge), GUARD_SIZE + 7
+    x, y = at[0] - width / 2, at[1] - height / 2
+    return (
+        f'<g class="guard {look_of(net, edge)}">'
+        f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" '
+        f'height="{_number(height)}" rx="{_number(height / 2)}"/>'
+        f'<text x="{_number(at[0])}" y="{_number(at[1] + GUARD_SIZE * 0.35)}">'
+        f"{escape(guard)}</text><title>{escape(write_guard(edge) or '')}</title></g>"
+    )
+
+
+def _draw_card(card: Card, corner: Point) -> str:
+    x, y = corner
+    middle = x + card.width / 2
+    parts = [f'<g class="step {card.look}" data-step={_attribute(card.step)}>']
+    parts += [f"<title>{escape(card.tip)}</title>"] if card.tip else []
+    parts += [_draw_frame(corner, card, 0.0)]
+    parts += [_draw_frame(corner, card, 3.5)] if card.is_terminal else []
+    line = y + card.top + NAME_SIZE * 0.8
+    parts.append(_write("name", middle, line, card.name))
+    line += NAME_SIZE * 0.2
+    if card.badges:
+        line += card.leading
+        parts += _draw_badges(card, middle, line)
+        line += BADGE_SIZE + 5
+    for label, kind in card.tasks:
+        line += TASK_SIZE + 5
+        role = "task" if kind else "task kind"
+        parts.append(_write(role, middle, line, label, kind))
+    return "".join([*parts, "</g>"])
+
+
+def _draw_frame(corner: Point, card: Card, inset: float) -> str:
+    radius = max(2.0, (card.height / 2 if card.is_round else 9.0) - inset)
+    return (
+        f'<rect class="{"inner" if inset else "frame"}" '
+        f'x="{_number(corner[0] + inset)}" y="{_number(corner[1] + inset)}" '
+        f'width="{_number(card.width - 2 * inset)}" '
+        f'height="{_number(card.height - 2 * inset)}" rx="{_number(radius)}"/>'
+    )
+
+
+def _draw_badges(card: Card, middle: float, top: float) -> Iterator[str]:
+    x = middle - card.badges_width / 2
+    for text, width in card.badges:
+        yield (
+            f'<g class="badge"><rect x="{_number(x)}" y="{_number(top)}" '
+            f'width="{_number(width)}" height="{BADGE_SIZE + 6}" '
+            f'rx="{(BADGE_SIZE + 6) / 2}"/>'
+            f'<text x="{_number(x + width / 2)}" '
+            f'y="{_number(top + BADGE_SIZE * 0.85 + 3)}">{escape(text)}</text></g>'
+        )
+        x += width + 5
+
+
+def _write(role: str, x: float, y: float, text: str, more: str = "") -> str:
+    tail = f'<tspan class="kind" dx="5">{escape(more)}</tspan>' if more else ""
+    return (
+        f'<text class="{role}" x="{_number(x)}" y="{_number(y)}">'
+        f"{escape(text)}{tail}</text>"
+    )
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(clean(text))
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
