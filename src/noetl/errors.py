@@ -1,12 +1,19 @@
 """Everything NoETL raises on purpose.
 
 NoetlError
-├── PlaybookError         the text is not a valid playbook; carries the diagnostics
 ├── ConfigError           a setting or an argument is missing or malformed
+├── StoreError            a store misbehaved, or cannot be opened
+│   ├── LogConflict       somebody appended first: reload and decide again
+│   ├── LeaseLost         this worker no longer owns the run: stop, report nothing
+│   ├── BlobGone          a referenced value is not there any more
+│   └── BlobCorrupt       a referenced value is not what was stored
+├── ToolError             a tool call failed: becomes outcome.error, never a crash
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
 """
 
 from __future__ import annotations
+
+from noetl.types import JSON
 
 
 class NoetlError(Exception):
@@ -15,6 +22,56 @@ class NoetlError(Exception):
 
 class ConfigError(NoetlError):
     """A setting or an argument is missing or malformed."""
+
+
+class StoreError(NoetlError):
+    """A store misbehaved, or cannot be opened; ``kind`` is stable and documented."""
+
+    kind = "store.error"
+
+    def __init__(self, message: str, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind or type(self).kind
+
+
+class LogConflict(StoreError):
+    kind = "store.conflict"
+
+
+class LeaseLost(StoreError):
+    kind = "lease.lost"
+
+
+class BlobGone(StoreError):
+    kind = "ref.gone"
+
+
+class BlobCorrupt(StoreError):
+    kind = "ref.corrupt"
+
+
+class ToolError(NoetlError):
+    """A tool call failed in a way its caller can reason about.
+
+    ``kind`` is API: playbooks match on it. ``helper`` are members of the kind's
+    helper object, e.g. ``status`` of ``outcome.http``.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        details: dict[str, JSON] | None = None,
+        **helper: JSON,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.retryable = retryable
+        self.details = details or {}
+        self.helper = helper
 
 
 class TemplateError(NoetlError):

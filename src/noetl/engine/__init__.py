@@ -1,0 +1,1 @@
+"""Decisions over plain data: live runs, replay and simulation share this code."""

@@ -1,0 +1,121 @@
+"""A token at a step: admitted, denied, or waiting at a join."""
+
+from __future__ import annotations
+
+from noetl.dsl.model import Join, Step
+from noetl.engine import ids
+from noetl.engine.batch import Batch
+from noetl.engine.state import Run, State, Token
+from noetl.errors import TemplateError
+from noetl.types import JSON
+
+
+def arrive(batch: Batch, token: Token) -> Run | None:
+    """Take one pending token; the run it started, if any did."""
+    step = batch.playbook.steps[token.step]
+    if step.join is None:
+        return admit(batch, step, [token], token.args)
+    origin = token.origin or ""
+    late = batch.state.late.get(step.name, {}).get(origin, 0) > 0
+    payload: dict[str, JSON] = {"token_id": token.id, "from": origin}
+    if late:  # S-04: its round has fired without it
+        payload["discarded"] = True
+    batch.emit("token.joined", token.id, payload, step=step.name)
+    return None
+
+
+def admit(
+    batch: Batch,
+    step: Step,
+    tokens: list[Token],
+    args: dict[str, JSON],
+    late: list[str] | None = None,
+) -> Run | None:
+    """Ask the gate once; the answer is recorded either way (ADM-11)."""
+    sent_by = tokens[-1].event if tokens else None
+    allowed, why = _gate(batch, step, args, sent_by)
+    payload: dict[str, JSON] = {
+        "tokens": [token.id for token in tokens],
+        "args": args,
+        "admit": why,
+    }
+    if late:
+        payload["late"] = late
+    if not allowed:
+        batch.emit("step.skipped", payload["tokens"][0], payload, step=step.name)
+        return None
+    number = batch.state.run_count + 1
+    run_id = ids.step_run_id(batch.state.execution_id, number)
+    payload["has_arcs"] = step.next is not None
+    if step.tasks and step.loop is None:
+        payload["first"] = step.tasks[0].label
+    batch.emit("step.scheduled", run_id, payload, step=step.name, step_run_id=run_id)
+    return batch.state.runs[run_id]
+
+
+def _gate(
+    batch: Batch, step: Step, args: dict[str, JSON], sent_by: dict[str, JSON] | None
+) -> tuple[bool, dict[str, JSON]]:
+    if step.admit is None:
+        return True, {"allow": True, "rule": None}
+    scope = batch.scope(args, sent_by)
+    fallback: tuple[int, bool] | None = None
+    try:
+        for number, rule in enumerate(step.admit):
+            if rule.when is None:
+                fallback = (number, rule.allow)
+            elif rule.when.holds(scope):
+                return rule.allow, {"allow": rule.allow, "rule": number}
+    except TemplateError as error:
+        problem = {"kind": error.kind, "message": error.message}
+        return False, {"allow": False, "rule": None, "error": problem}
+    if fallback is not None:
+        number, allow = fallback
+        return allow, {"allow": allow, "rule": number}
+    # S-61: a list of permissions denies the rest, a list of refusals admits it.
+    allow = not any(rule.allow for rule in step.admit)
+    return allow, {"allow": allow, "rule": None}
+
+
+def fill_join(batch: Batch, step: Step) -> tuple[bool, Run | None]:
+    """Fire a join whose round is complete: whether it did, and the run it started.
+
+    A round takes one token of each source. Those that come after an ``any`` or
+    ``<n>`` round has fired are late, and discarded when they arrive.
+    """
+    join, queues = step.join, batch.state.joining.get(step.name)
+    if join is None or not queues:
+        return False, None
+    sources = batch.net.sources(step.name)
+    arrived = [source for source in sources if source in queues]
+    missing = [source for source in sources if source not in queues]
+    if not _is_complete(batch, step, join, len(arrived), missing):
+        return False, None
+    tokens = [queues[source][0] for source in arrived]
+    counted = tokens if join.need == "all" else tokens[: _count(join)]
+    args: dict[str, JSON] = {}
+    for token in counted:
+        args.update(token.args)
+    late = [] if join.need == "all" else missing
+    return True, admit(batch, step, tokens, args, late)
+
+
+def _count(join: Join) -> int:
+    return join.need if isinstance(join.need, int) else 1
+
+
+def _is_complete(
+    batch: Batch, step: Step, join: Join, arrived: int, missing: list[str]
+) -> bool:
+    if join.need != "all":
+        return arrived >= _count(join)
+    live = _live_steps(batch.state, step.name)
+    deliver = batch.net.can_deliver
+    return not any(deliver(source, step.name, at) for source in missing for at in live)
+
+
+def _live_steps(state: State, join: str) -> set[str]:
+    """Where tokens are, or can come from; those waiting in the join itself cannot."""
+    steps = {token.step for token in state.tokens.values()}
+    steps |= {run.step for run in state.runs.values()}
+    return steps | (state.joining.keys() - {join})

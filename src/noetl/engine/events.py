@@ -1,0 +1,106 @@
+"""Facts: what the log holds, one envelope for all of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from noetl.types import JSON
+
+Source = Literal["server", "worker"]
+Status = Literal["in_progress", "success", "error", "paused", "skipped"]
+Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that has happened.
+
+    Whatever could differ on a second run (time, ids, rendered templates) is stored
+    here by whoever decided it, so that folding the log asks nobody.
+    """
+
+    event_id: str
+    execution_id: str
+    seq: int
+    timestamp: str
+    source: Source
+    name: str
+    entity_type: Entity
+    entity_id: str
+    parent_id: str | None = None
+    status: Status
+    step: str | None = None
+    step_run_id: str | None = None
+    iteration_id: str | None = None
+    task_run_id: str | None = None
+    task_label: str | None = None
+    attempt: int | None = None
+    action_id: str | None = None
+    payload: dict[str, JSON] = msgspec.field(default_factory=dict)
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """What is the same for every event of a name."""
+
+    entity: Entity
+    source: Source
+    status: Status
+    doc: str
+
+
+NAMES: dict[str, Kind] = {
+    "playbook.execution.requested": Kind(
+        "playbook", "server", "in_progress", "Somebody asked for an execution."
+    ),
+    "playbook.request.evaluated": Kind(
+        "playbook", "server", "success", "The playbook was resolved and validated."
+    ),
+    "workflow.started": Kind(
+        "workflow", "server", "in_progress", "The first token was enqueued."
+    ),
+    "step.scheduled": Kind("step", "server", "in_progress", "A token was admitted."),
+    "step.skipped": Kind("step", "server", "skipped", "A token was denied."),
+    "token.joined": Kind("step", "server", "in_progress", "A token waits at a join."),
+    "step.started": Kind("step", "worker", "in_progress", "A worker took the run."),
+    "task.started": Kind("task", "worker", "in_progress", "A tool call begins."),
+    "task.done": Kind("task", "worker", "success", "The call's outcome and verdict."),
+    "step.done": Kind("step", "worker", "success", "The pipeline succeeded."),
+    "step.failed": Kind("step", "worker", "error", "The pipeline failed."),
+    "loop.started": Kind("loop", "server", "in_progress", "The collection is fixed."),
+    "loop.iteration.started": Kind(
+        "loop", "server", "in_progress", "An iteration was scheduled."
+    ),
+    "loop.iteration.done": Kind("loop", "worker", "success", "An iteration succeeded."),
+    "loop.iteration.failed": Kind("loop", "worker", "error", "An iteration failed."),
+    "loop.done": Kind("loop", "server", "success", "Every iteration has ended."),
+    "next.evaluated": Kind(
+        "next", "server", "success", "The arcs were judged; these tokens go on."
+    ),
+    "workflow.cancelled": Kind(
+        "workflow", "server", "in_progress", "Nothing new starts; what runs is stopped."
+    ),
+    "workflow.paused": Kind("workflow", "server", "paused", "Nothing new starts."),
+    "workflow.resumed": Kind("workflow", "server", "in_progress", "It goes on."),
+    "workflow.finished": Kind(
+        "workflow", "server", "success", "No token is left, or it was cancelled."
+    ),
+    "playbook.processed": Kind("playbook", "server", "success", "The last event."),
+}
+
+
+def view(event: Event) -> dict[str, JSON]:
+    """A boundary event as templates see it, with the names of all dialects (C-05)."""
+    return {
+        "name": event.name,
+        "event_type": event.name,
+        "status": event.status,
+        "entity_type": event.entity_type,
+        "entity": event.entity_type,
+        "entity_id": event.entity_id,
+        "step": event.step,
+        "step_run_id": event.step_run_id,
+        "timestamp": event.timestamp,
+        "payload": event.payload,
+        "data": event.payload,
+    }

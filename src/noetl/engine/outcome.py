@@ -1,0 +1,87 @@
+"""The envelope that every tool call ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from noetl.errors import TemplateError
+from noetl.types import JSON
+
+# Helper members by kind: always present, null until known (S-30).
+HELPERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "http": ("http", ("status", "headers", "request_id", "url", "elapsed_ms")),
+    "postgres": ("pg", ("code", "sqlstate")),
+    "python": ("py", ("exception_type",)),
+    "playbook": ("playbook", ("execution_id", "status")),
+}
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=False):
+    """Why a call failed. ``kind`` is stable: playbooks match on it."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+    details: dict[str, JSON] = msgspec.field(default_factory=dict)
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """When, how long, which attempt; times are RFC 3339 in UTC."""
+
+    attempt: int
+    started_at: str
+    ts: str
+    duration_ms: float
+    trace_id: str | None = None
+    span_id: str | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Exactly one per call; ``helper`` is what the kind adds, e.g. ``http``."""
+
+    status: Literal["ok", "error"]
+    result: JSON = None
+    error: Failure | None = None
+    helper: dict[str, JSON] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def ok(cls, result: JSON = None, **helper: JSON) -> Outcome:
+        return cls("ok", result, None, helper)
+
+    @classmethod
+    def failed(
+        cls,
+        kind: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        details: dict[str, JSON] | None = None,
+        **helper: JSON,
+    ) -> Outcome:
+        return cls(
+            "error", None, Failure(kind, message, retryable, details or {}), helper
+        )
+
+    @classmethod
+    def of_template(cls, error: TemplateError) -> Outcome:
+        """An input that could not be rendered is an outcome like any other (S-31)."""
+        return cls.failed(error.kind, error.message)
+
+
+def envelope(outcome: Outcome, kind: str, meta: Meta) -> dict[str, JSON]:
+    """The outcome as templates and the log see it."""
+    body: dict[str, JSON] = {
+        "status": outcome.status,
+        "result": outcome.result,
+        "error": msgspec.to_builtins(outcome.error),
+        "meta": msgspec.to_builtins(meta),
+    }
+    if kind in HELPERS:
+        name, members = HELPERS[kind]
+        body[name] = {**dict.fromkeys(members), **outcome.helper}
+    elif outcome.helper:
+        body[kind] = outcome.helper
+    return body

@@ -1,0 +1,220 @@
+"""The worker's program counter: an outcome in, the next move out; still pure.
+
+pipeline = Pipeline(step.tasks, frame, progress)
+while isinstance(move := pipeline.next(), Call):
+    outcome = await tool.run(move)              # the executor's business
+    done = pipeline.take(outcome, meta)         # the payload of task.done
+move                                            # Ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from noetl.dsl.model import Task
+from noetl.engine import ids
+from noetl.engine.context import apply_patch
+from noetl.engine.outcome import Failure, Meta, Outcome, envelope
+from noetl.engine.policy import Verdict, judge, skip_before
+from noetl.engine.progress import Progress, note_done, note_started
+from noetl.engine.scope import Scope
+from noetl.errors import TemplateError
+from noetl.types import JSON
+
+MAX_TASK_RUNS = 1_000_000
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What a command carries: the run, and the values its templates may read."""
+
+    execution_id: str
+    started_at: str
+    step: str
+    step_run_id: str
+    path: tuple[int, ...]
+    args: dict[str, JSON]
+    ctx: dict[str, JSON]
+    workload: dict[str, JSON]
+    task_runs: int = MAX_TASK_RUNS
+
+    @property
+    def command_id(self) -> str:
+        return ids.iteration_id(self.step_run_id, self.path)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """Run this tool. ``skip`` or ``outcome`` is set where it must not be run."""
+
+    task: Task
+    task_run_id: str
+    action_id: str
+    attempt: int
+    inputs: dict[str, JSON]
+    spec: dict[str, JSON]
+    outcome: Outcome | None = None
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Nothing is to be done for so many seconds; then ask again."""
+
+    seconds: float
+
+
+class Ended(msgspec.Struct, frozen=True):
+    status: Literal["done", "failed"]
+    result: JSON = None
+    error: dict[str, JSON] | None = None
+
+
+class Pipeline:
+    """One run or iteration: a single logical thread over the tasks of a step."""
+
+    def __init__(self, tasks: Sequence[Task], frame: Frame, progress: Progress) -> None:
+        self._tasks = {task.label: task for task in tasks}
+        self._labels = [task.label for task in tasks]
+        self._frame = frame
+        self._skip: Verdict | None = None
+        self.progress = progress
+        self.ctx: Mapping[str, JSON] = frame.ctx
+
+    def next(self) -> Call | Wait | Ended:
+        """The next move; a call is begun, its ``task.started`` is to be recorded."""
+        progress = self.progress
+        if progress.end is not None:
+            return Ended(progress.end, progress.result, progress.error)
+        if progress.delay > 0 and not progress.started:
+            seconds, progress.delay = progress.delay, 0.0
+            return Wait(seconds)
+        label = progress.label
+        assert label is not None
+        note_started(progress)
+        task, visit = self._tasks[label], progress.visits[label]
+        scope = self._scope(label)
+        inputs: dict[str, JSON] = {}
+        spec: dict[str, JSON] = {}
+        outcome = self._refuse_runaway()
+        self._skip = None
+        try:
+            if outcome is None:
+                self._skip = skip_before(task.rules, scope)
+            if outcome is None and self._skip is None:
+                inputs = {key: v.render(scope) for key, v in task.inputs.items()}
+                inputs.update(task.literals)
+        except TemplateError as error:
+            outcome = Outcome.of_template(error)
+        return Call(
+            task,
+            ids.task_run_id(self._frame.command_id, label, visit),
+            scope["_action_id"],
+            progress.attempt,
+            inputs,
+            spec,
+            Outcome.ok() if self._skip is not None else outcome,
+        )
+
+    def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
+        """Judge the outcome; the payload of ``task.done``, already applied."""
+        label = self.progress.label
+        assert label is not None
+        task = self._tasks[label]
+        body = envelope(outcome, task.kind, meta)
+        payload = self._judged(task, body)
+        directive = payload["directive"]
+        if directive["do"] in ("continue", "skip"):
+            directive["next"] = self._following(label)
+        elif directive["do"] == "jump":
+            directive["next"] = directive["to"]
+        if payload.get("set_ctx"):
+            self.ctx = apply_patch(self.ctx, payload["set_ctx"])
+        note_done(self.progress, payload)
+        return payload
+
+    def _following(self, label: str) -> str | None:
+        position = self._labels.index(label) + 1
+        return self._labels[position] if position < len(self._labels) else None
+
+    def _judged(self, task: Task, outcome: dict[str, JSON]) -> dict[str, JSON]:
+        attempt = self.progress.attempt
+        scope = self._scope(task.label)
+        scope["outcome"] = outcome
+        try:
+            verdict = self._skip or judge(task.rules, scope, attempt)
+        except TemplateError as error:  # S-32: fail closed, and say why
+            failure = Failure(error.kind, error.message)
+            return _failed(outcome, task.label, msgspec.to_builtins(failure))
+        if verdict.do == "retry" and attempt >= (verdict.attempts or 1):
+            return _exhausted(outcome, task.label, verdict, attempt)
+        if verdict.do == "fail":
+            return _failed(outcome, task.label, outcome["error"], verdict)
+        return _payload(outcome, verdict)
+
+    def _refuse_runaway(self) -> Outcome | None:
+        if self.progress.tasks < self._frame.task_runs:
+            return None
+        message = f"the pipeline has run {self._frame.task_runs:,} tasks, its limit"
+        return Outcome.failed("limit.exceeded", message)
+
+    def _scope(self, label: str) -> Scope:
+        frame, progress = self._frame, self.progress
+        action = ids.action_id(
+            frame.execution_id,
+            frame.step_run_id,
+            label,
+            frame.path,
+            progress.visits[label],
+        )
+        scope = Scope(
+            workload=frame.workload,
+            ctx=self.ctx,
+            args=frame.args,
+            execution_id=frame.execution_id,
+            execution={"started_at": frame.started_at},
+            _prev=progress.prev,
+            _task=label,
+            _attempt=progress.attempt,
+            _action_id=action,
+        )
+        if progress.iter is not None:
+            scope["iter"] = progress.iter
+        return scope
+
+
+def _payload(outcome: JSON, verdict: Verdict) -> dict[str, JSON]:
+    directive: dict[str, JSON] = {"do": verdict.do, "rule": verdict.rule}
+    if verdict.to is not None:
+        directive["to"] = verdict.to
+    if verdict.do == "retry":
+        directive |= {"attempts": verdict.attempts, "delay": verdict.delay}
+    payload: dict[str, JSON] = {"outcome": outcome, "directive": directive}
+    if verdict.set_iter:
+        payload["set_iter"] = verdict.set_iter
+    if verdict.set_ctx:
+        payload["set_ctx"] = verdict.set_ctx
+    return payload
+
+
+def _failed(
+    outcome: JSON, label: str, error: JSON, verdict: Verdict | None = None
+) -> dict[str, JSON]:
+    """The pipeline ends in failure; ``do: fail`` on success is ``policy.fail``."""
+    payload = _payload(outcome, verdict or Verdict("fail"))
+    if error is None:
+        failure = Failure("policy.fail", f"a rule of task '{label}' says fail")
+        error = msgspec.to_builtins(failure)
+    payload["error"] = {**error, "task": label}
+    return payload
+
+
+def _exhausted(
+    outcome: JSON, label: str, verdict: Verdict, attempt: int
+) -> dict[str, JSON]:
+    """All attempts used up: ``fail``, with the last error's kind (DIR-07, S-11)."""
+    error = outcome["error"] or msgspec.to_builtins(
+        Failure("policy.fail", f"task '{label}' was retried {attempt} times")
+    )
+    error = {**error, "details": {**error["details"], "attempts": attempt}}
+    ended = msgspec.structs.replace(verdict, do="fail")
+    return _failed(outcome, label, error, ended)

@@ -1,0 +1,125 @@
+"""What a worker may say about its pipeline, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from noetl.dsl.model import Step
+from noetl.engine import ids
+from noetl.engine.batch import Batch
+from noetl.engine.outcome import Failure
+from noetl.engine.progress import Progress
+from noetl.engine.runs import find_progress
+from noetl.engine.state import Run
+from noetl.errors import NoetlError
+from noetl.types import JSON
+
+
+class OutOfOrder(NoetlError):
+    """A fact that cannot be true now: refused, and nothing changes."""
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """``task.started`` has no payload; ``task.done`` has the pipeline's."""
+
+    name: Literal["step.started", "task.started", "task.done"]
+    label: str | None = None
+    attempt: int | None = None
+    payload: dict[str, JSON] = msgspec.field(default_factory=dict)
+
+
+def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> None:
+    """Check each fact against the pipeline's position, then record it."""
+    for fact in facts:
+        progress = find_progress(run, path)
+        if fact.name == "step.started":
+            _emit(batch, run, path, fact.name, run.id, {}, None)
+            continue
+        _check(progress, fact)
+        label = fact.label or ""
+        payload = fact.payload
+        if fact.name == "task.done" and "set_ctx" in payload:
+            payload = _write_once(batch, run, path, label, payload)
+        task = ids.task_run_id(
+            ids.iteration_id(run.id, path), label, progress.visits[label]
+        )
+        _emit(batch, run, path, fact.name, task, payload, progress)
+
+
+def _check(progress: Progress, fact: Fact) -> None:
+    expected = (progress.label, progress.attempt)
+    if (fact.label, fact.attempt) != expected:
+        raise OutOfOrder(f"expected {expected}, got {(fact.label, fact.attempt)}")
+    if fact.name == "task.done" and not progress.started:
+        raise OutOfOrder(f"task.done of '{fact.label}' before its task.started")
+
+
+def _emit(
+    batch: Batch,
+    run: Run,
+    path: list[int],
+    name: str,
+    entity: str,
+    payload: dict[str, JSON],
+    progress: Progress | None,
+) -> None:
+    about: dict[str, JSON] = {}
+    if progress is not None:
+        label = progress.label or ""
+        action = ids.action_id(
+            batch.state.execution_id, run.id, label, path, progress.visits[label]
+        )
+        about = {
+            "task_run_id": entity,
+            "task_label": label,
+            "attempt": progress.attempt,
+            "action_id": action,
+        }
+        if name == "task.started" and progress.started:
+            payload = {"in_doubt": progress.in_doubt + 1}
+    status = None
+    if name == "task.done":
+        failed = payload["outcome"]["status"] == "error"
+        skipped = payload["directive"]["do"] == "skip"
+        status = "skipped" if skipped else "error" if failed else "success"
+    batch.emit(
+        name,
+        entity,
+        payload,
+        status=status,  # type: ignore[arg-type]
+        parent_id=run.id,
+        step=run.step,
+        step_run_id=run.id,
+        iteration_id=ids.iteration_id(run.id, path) if path else None,
+        **about,
+    )
+
+
+def _write_once(
+    batch: Batch, run: Run, path: list[int], label: str, payload: dict[str, JSON]
+) -> dict[str, JSON]:
+    """In a parallel loop a key of ctx is written once; equal values pass (S-21)."""
+    if not path or not _is_parallel(batch.playbook.steps[run.step]):
+        return payload
+    me = ids.iteration_id(run.id, path)
+    for key, value in payload["set_ctx"].items():
+        writer = run.ctx_writers.get(key)
+        if writer in (None, me) or batch.state.ctx.get(key) == value:
+            continue
+        message = f"ctx.{key} was written by iteration {writer} of this parallel loop"
+        failure = Failure("ctx.conflict", message)
+        return {
+            **payload,
+            "directive": {**payload["directive"], "do": "fail", "next": None},
+            "refused": {"key": key, "by": writer},
+            "error": {**msgspec.to_builtins(failure), "task": label},
+        }
+    return payload
+
+
+def _is_parallel(step: Step) -> bool:
+    levels = step.loop.levels() if step.loop is not None else ()
+    return any(level.mode == "parallel" for level in levels)

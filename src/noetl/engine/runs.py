@@ -1,0 +1,53 @@
+"""Finding one's way inside a run: its loops, iterations and pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from noetl.engine.progress import Progress
+from noetl.engine.state import LoopState, Run
+
+
+def path_of(iteration_id: str | None) -> list[int]:
+    """The indices in an iteration's id, outermost first."""
+    if iteration_id is None:
+        return []
+    return [int(part) for part in iteration_id.split("/")[1:]]
+
+
+def find_loop(run: Run, path: Sequence[int]) -> LoopState:
+    """The loop instance that an iteration path leads into."""
+    loop = run.loop
+    for index in path:
+        assert loop is not None
+        loop = loop.open[index].loop
+    assert loop is not None
+    return loop
+
+
+def find_progress(run: Run, path: Sequence[int]) -> Progress:
+    """The pipeline of a run, or of the iteration that the path names."""
+    progress = run.progress
+    if path:
+        progress = find_loop(run, path[:-1]).open[path[-1]].progress
+    assert progress is not None
+    return progress
+
+
+def pipelines(run: Run) -> Iterator[tuple[tuple[int, ...], Progress]]:
+    """Every open pipeline of a run, with the path that leads to it."""
+    if run.progress is not None:
+        yield (), run.progress
+    if run.loop is not None:
+        yield from _inside(run.loop, ())
+
+
+def _inside(
+    loop: LoopState, path: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Progress]]:
+    for index, iteration in loop.open.items():
+        here = (*path, index)
+        if iteration.progress is not None:
+            yield here, iteration.progress
+        if iteration.loop is not None:
+            yield from _inside(iteration.loop, here)

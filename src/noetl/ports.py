@@ -1,0 +1,164 @@
+"""The seams: what the runtime asks of the outside, each a protocol with promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from noetl.engine.events import Event
+from noetl.engine.outcome import Outcome
+from noetl.engine.state import ExecutionStatus
+from noetl.types import JSON
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A pipeline that waits for a worker: a step run or one iteration of it.
+
+    ``command_id`` is derived (``step_run_id`` or ``iteration_id``), so planning again
+    gives the same command. ``not_before`` is in seconds since the epoch.
+    """
+
+    command_id: str
+    execution_id: str
+    pool: str = "default"
+    not_before: float = 0.0
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to run a command: ``epoch`` grows with every claim of it."""
+
+    command_id: str
+    execution_id: str
+    owner: str
+    epoch: int
+
+
+class Timer(msgspec.Struct, frozen=True):
+    execution_id: str
+    timer_id: str
+    due_at: float
+    kind: Literal["deadline", "delay", "wait"]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The line of an execution in a listing."""
+
+    execution_id: str
+    status: ExecutionStatus
+    playbook: dict[str, JSON]
+    started_at: str
+    finished_at: str | None = None
+    error: dict[str, JSON] | None = None
+    parent_id: str | None = None
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one settlement changes: it is stored whole, or not at all.
+
+    ``after`` is the position the decision was made on. ``lease`` is the reporter's,
+    where a worker caused it. ``done`` ends commands, ``release`` gives leases back.
+    """
+
+    execution_id: str
+    after: int
+    events: Sequence[Event]
+    summary: Summary
+    lease: Lease | None = None
+    commands: Sequence[Command] = ()
+    done: Sequence[str] = ()
+    release: Sequence[str] = ()
+    timers: Sequence[Timer] = ()
+    disarm: Sequence[str] = ()
+
+
+class Store(Protocol):
+    """Append-only history, and what it makes due; one ordered stream per execution."""
+
+    async def commit(self, transitions: Sequence[Transition]) -> None:
+        """Fence, events, commands and timers of all of them: durable when it returns.
+
+        Raises ``LogConflict`` if a stream has moved past ``after``, ``LeaseLost`` if
+        a reporting lease is not the current one; then nothing of the group is stored.
+        """
+        ...
+
+    async def read(self, execution_id: str, *, after: int = 0) -> Sequence[Event]:
+        """The events in order; ``seq`` starts at 1 and has no gaps."""
+        ...
+
+    async def claim(
+        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        """Lease up to ``slots`` ready commands, fairly between executions."""
+        ...
+
+    async def renew(
+        self, leases: Sequence[Lease], *, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        """Extend leases; those that are lost are returned."""
+        ...
+
+    async def sweep(self, *, now: float) -> Sequence[Timer]:
+        """Make commands of expired leases ready again; return the timers that are due.
+
+        A due timer stays armed until a transition disarms it.
+        """
+        ...
+
+    async def find(
+        self,
+        *,
+        status: ExecutionStatus | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Summary]:
+        """Executions, newest first; ``before`` is the last id of the page before."""
+        ...
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of one task: rendered inputs, effective knobs, nothing else."""
+
+    kind: str
+    inputs: Mapping[str, JSON]
+    spec: Mapping[str, JSON]
+    execution_id: str
+    step: str
+    task: str
+    action_id: str
+    attempt: int
+    folder: str | None = None  # the playbook's own folder, for modules and files
+
+
+class Tool(Protocol):
+    """A kind at work. Knows no templates, policies, retries or events."""
+
+    async def run(self, call: ToolCall) -> Outcome:
+        """Do it once. Raises ``ToolError``; being cancelled stops the work for good."""
+        ...
+
+    async def close(self) -> None:
+        """Give back processes, sessions and pools."""
+        ...
+
+
+class Blobs(Protocol):
+    """Large values by their content: the key is the SHA-256 of the bytes."""
+
+    async def put(self, data: bytes) -> str:
+        """Store and return the key; durable when it returns, once however often put."""
+        ...
+
+    async def get(self, key: str) -> bytes:
+        """The bytes, verified. Raises ``BlobGone`` or ``BlobCorrupt``."""
+        ...
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
