@@ -1,0 +1,78 @@
+"""One evaluation of a template: its names, and what is left of its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.errors import TemplateError
+from noetl.templates import faults, limits
+from noetl.templates.undefined import StrictUndefined, Undefined
+from noetl.types import JSON
+
+
+class Budget:
+    """Steps that one or several evaluations may take; evaluating lowers ``steps``.
+
+    ``output`` bounds the text of each single evaluation.
+    """
+
+    __slots__ = ("output", "steps")
+
+    def __init__(self, steps: int = limits.STEPS, output: int = limits.SIZE) -> None:
+        self.steps = steps
+        self.output = output
+
+
+class Evaluation:
+    """What the closures of a template share while they run."""
+
+    __slots__ = ("locals", "output", "parts", "scope", "steps", "strict", "undefined")
+
+    def __init__(
+        self, scope: Mapping[str, JSON], steps: int, output: int, strict: bool
+    ) -> None:
+        self.scope = scope
+        self.locals: dict[str, JSON] = {}  # names that set and for have bound
+        self.steps = steps
+        self.output = output
+        self.strict = strict
+        self.undefined = StrictUndefined if strict else Undefined
+        self.parts: list[str] = []
+
+    def charge(self, steps: int) -> None:
+        self.steps -= steps
+        if self.steps < 0:
+            raise self.exhausted()
+
+    def exhausted(self) -> TemplateError:
+        return faults.too_much(
+            f"the step budget of {limits.STEPS:,} is exceeded; loop over less, or do "
+            "the work in a python task"
+        )
+
+    def made(self, text: str) -> str:
+        """Pay for a text that was made; ``size`` must have been checked before
+        where it can grow without bound."""
+        self.size(len(text))
+        return text
+
+    def size(self, length: int) -> None:
+        """Refuse a text or list of more than the limit, before it is made."""
+        if length > limits.SIZE:
+            raise faults.too_much(
+                f"a text or list of {length:,} exceeds {limits.SIZE:,}, the most that "
+                "a template may make"
+            )
+        self.steps -= 1 + length // limits.CHARS_PER_STEP
+        if self.steps < 0:
+            raise self.exhausted()
+
+    def write(self, text: str) -> None:
+        """Append to the output, which is capped while it grows."""
+        self.output -= len(text)
+        if self.output < 0:
+            raise faults.too_much(
+                f"the text exceeds {limits.SIZE:,} characters, the most that a "
+                "template may make"
+            )
+        self.parts.append(text)

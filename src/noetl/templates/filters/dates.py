@@ -1,0 +1,121 @@
+"""Dates and times from given values; there is no clock here.
+
+A moment is RFC 3339 text or a number of seconds since 1970; text without an offset
+is UTC. What is given back is text or a number, because values stay JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from noetl.templates import faults
+from noetl.templates.catalog import FILTERS
+from noetl.templates.evaluation import Evaluation
+from noetl.templates.undefined import Undefined
+from noetl.types import JSON
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST = 128
+_COST = 25  # steps; calendars are slow
+_DIRECTIVE = re.compile(r"%(.?)", re.S)
+_DIRECTIVES = frozenset("YmdHIMSfpzjyGVuaAbB%")
+
+
+@FILTERS.add("timestamp", example="{{ '2026-01-02T03:04:05Z' | timestamp }}")
+def timestamp(run: Evaluation, value: JSON) -> float:
+    """Seconds since 1970 of a moment."""
+    run.charge(_COST)
+    return (_moment(value) - _EPOCH).total_seconds()
+
+
+@FILTERS.add("datetime", example="{{ 1767322945 | datetime('%Y-%m-%d') }}")
+def to_datetime(run: Evaluation, value: JSON, format: str | None = None) -> str:
+    """A moment as RFC 3339 text, or in a strftime format."""
+    run.charge(_COST)
+    moment = _moment(value)
+    if format is None:
+        return _rfc3339(moment)
+    return moment.strftime(_check_format("datetime", format))
+
+
+@FILTERS.add(
+    "parse_datetime", example="{{ '02.01.2026' | parse_datetime('%d.%m.%Y') }}"
+)
+def parse_datetime(run: Evaluation, value: JSON, format: str) -> str:
+    """Text in a strptime format as RFC 3339 text."""
+    text = _expect_text(value)
+    run.charge(4 * _COST)
+    try:
+        # Naive only until the last line.
+        moment = datetime.strptime(  # noqa: DTZ007
+            text, _check_format("parse_datetime", format)
+        )
+    except (ValueError, re.error):
+        raise faults.wrong(
+            "parse_datetime: the text does not have that format"
+        ) from None
+    return _rfc3339(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+@FILTERS.add("date_add", example="{{ '2026-01-31T00:00:00Z' | date_add(days=1) }}")
+def date_add(
+    run: Evaluation,
+    value: JSON,
+    days: float = 0,
+    hours: float = 0,
+    minutes: float = 0,
+    seconds: float = 0,
+) -> str:
+    """A moment so much later (or earlier) as RFC 3339 text."""
+    run.charge(_COST)
+    try:
+        later = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return _rfc3339(_moment(value) + later)
+    except OverflowError:
+        raise faults.wrong(
+            "date_add: the result is not in the years 1 to 9999"
+        ) from None
+
+
+def _moment(value: JSON) -> datetime:
+    if isinstance(value, Undefined):
+        raise value.error()
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(_expect_text(value))
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _EPOCH + timedelta(seconds=value)
+    except (ValueError, OverflowError):
+        pass
+    raise faults.wrong(
+        "expected a moment: RFC 3339 text such as 2026-01-02T03:04:05Z, or seconds "
+        f"since 1970; found {faults.kind_of(value)}",
+        "read other formats with parse_datetime",
+    )
+
+
+def _expect_text(value: JSON) -> str:
+    if isinstance(value, Undefined):
+        raise value.error()
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        raise faults.wrong(f"expected text of at most {_LONGEST} characters")
+    return value
+
+
+def _check_format(name: str, format: str) -> str:
+    if not isinstance(format, str) or len(format) > _LONGEST:
+        raise faults.wrong(
+            f"{name}: the format is text of at most {_LONGEST} characters"
+        )
+    for directive in _DIRECTIVE.findall(format):
+        if directive not in _DIRECTIVES:
+            known = " ".join(f"%{d}" for d in sorted(_DIRECTIVES))
+            raise faults.wrong(f"{name}: %{directive} is not one of {known}")
+    return format
+
+
+def _rfc3339(moment: datetime) -> str:
+    text = moment.isoformat()
+    return f"{text[:-6]}Z" if text.endswith("+00:00") else text

@@ -1,0 +1,28 @@
+"""How large a template, and what it makes, may become."""
+
+from __future__ import annotations
+
+SOURCE_BYTES = 16 * 1024
+NODES = 2_000
+DEPTH = 60
+BRACKETS = 32
+"""Fewer than ``DEPTH``: each bracket costs the parser some fifteen Python frames."""
+
+TOKENS = 3 * NODES
+
+STEPS = 200_000
+SIZE = 262_144
+"""Characters of a text, or items of a list, that a template makes."""
+
+BITS = 4_096
+LARGEST_INTEGER = 1 << BITS
+NESTING = 100
+"""Levels of lists and mappings in a value that a template makes or compares."""
+
+RANGE = 10_000
+WHOLE_RANGE = 1_000_000
+WIDTH = 1_000
+"""The widest field of the ``format`` filter."""
+
+CHARS_PER_STEP = 64
+"""Text is cheap: so many characters cost what one node costs."""

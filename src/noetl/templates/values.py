@@ -1,0 +1,210 @@
+"""How JSON values are read, weighed, iterated and turned into text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import isfinite
+
+from noetl.errors import TemplateError
+from noetl.templates import faults, limits
+from noetl.templates.evaluation import Evaluation
+from noetl.templates.undefined import Undefined
+from noetl.types import JSON
+
+FALSE_WORDS = frozenset({"", "false", "no", "off", "0", "none", "null"})
+
+
+class Group(list[JSON]):
+    """What ``groupby`` makes: ``[grouper, list]``, readable by those names too."""
+
+    __slots__ = ()
+
+
+class Table(dict[JSON, JSON]):
+    """A mapping with keys that are not text: to look up in, not to give back."""
+
+    __slots__ = ()
+
+
+def is_true(value: JSON) -> bool:
+    """S-29: Python's truth, except that a text saying no is false."""
+    if isinstance(value, str):
+        return value.strip().lower() not in FALSE_WORDS
+    return bool(value)
+
+
+def look_up(
+    run: Evaluation,
+    value: JSON,
+    key: JSON,
+    path: str,
+    owner: str,
+    written: bool = True,
+) -> JSON | Undefined:
+    """``value[key]`` or ``value.key``: items of mappings, lists and texts, only.
+
+    A key that is not ``written`` in the template may be secret, and is not quoted.
+    """
+    if isinstance(value, Undefined):
+        return value.further(path)
+    if isinstance(key, Undefined):
+        return key.used().further(path)
+    if isinstance(key, str):
+        if key.startswith("__"):
+            raise hidden(key)
+        if isinstance(value, Group) and key in ("grouper", "list"):
+            return value[key == "list"]
+    try:
+        if isinstance(value, dict) or (
+            isinstance(value, list | str) and isinstance(key, int)
+        ):
+            return value[key]
+    except (LookupError, TypeError):
+        pass  # no such key, no such item, or a list as key
+    return run.undefined(path, owner, key if written else None, value)
+
+
+def hidden(name: str) -> TemplateError:
+    return faults.forbidden(
+        f"{name[:64]!r} is not available: names that begin with two underscores are "
+        "not data"
+    )
+
+
+def iterate(run: Evaluation, value: JSON) -> list[JSON]:
+    """The items of a list, keys of a mapping or characters of a text; charged."""
+    if isinstance(value, Undefined):
+        return list(value)
+    if not isinstance(value, list | dict | str):
+        raise faults.wrong(
+            f"{faults.kind_of(value)} cannot be iterated; expected a list, a mapping "
+            "or text"
+        )
+    run.charge(1 + len(value))
+    return value if isinstance(value, list) else list(value)
+
+
+def text_of(run: Evaluation, value: JSON) -> str:
+    """A value as text: null is empty, lists and mappings are JSON (S-33)."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        run.charge(value.bit_length() // 32)
+        return str(value)
+    if isinstance(value, float):
+        return str(number(value))
+    if isinstance(value, list | dict):
+        return dump(run, value)
+    if isinstance(value, Undefined):
+        return str(value)
+    raise faults.wrong(f"{faults.kind_of(value)} has no text form")
+
+
+def dump(
+    run: Evaluation, value: JSON, indent: int | None = None, sort_keys: bool = False
+) -> str:
+    """JSON text, weighed before it is made."""
+    weight = weigh(run, value)
+    if weight.text > limits.SIZE:
+        run.size(weight.text)  # refuses
+    if indent is not None:
+        # Python, not C, does this, and each line may be indented by the whole depth.
+        run.charge(8 * weight.nodes)
+        run.size(weight.text + weight.nodes * indent * weight.depth)
+    text = json.dumps(
+        value,
+        ensure_ascii=False,
+        indent=indent,
+        sort_keys=sort_keys,
+        allow_nan=False,
+        default=_refuse,
+    )
+    return run.made(text)
+
+
+def _refuse(value: JSON) -> JSON:
+    if isinstance(value, Undefined):
+        value.used()
+        return None
+    raise faults.wrong(f"{faults.kind_of(value)} is not a JSON value")
+
+
+def number(value: JSON) -> JSON:
+    """Pass a number that JSON can hold."""
+    if isinstance(value, float):
+        if not isfinite(value):
+            raise faults.wrong("the result is infinite or not a JSON number")
+    elif not -limits.LARGEST_INTEGER < value < limits.LARGEST_INTEGER:
+        raise faults.wrong(
+            f"the result is not a JSON number: an integer of more than {limits.BITS:,} "
+            "bits"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How much there is in a value; ``plain`` means that all of it is JSON."""
+
+    nodes: int
+    text: int
+    depth: int
+    plain: bool
+
+
+def weigh(run: Evaluation, value: JSON) -> Weight:
+    """Charge for every value inside ``value``, counted as a tree, before it is walked.
+
+    A structure that shares its parts (``x = [x, x]``, forty times) is small in memory
+    and endless on the way out. Level by level, so that depth is known too.
+    """
+    level: list[JSON] = [value]
+    depth = nodes = text = 0
+    plain = True
+    while level:
+        nodes += len(level)
+        inner: list[JSON] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                text += len(item)
+            elif kind is list or kind is dict or isinstance(item, list | dict):
+                if len(inner) + len(item) + nodes > run.steps:
+                    raise run.exhausted()
+                plain = plain and kind is not Group and kind is not Table
+                inner.extend(item if isinstance(item, list) else item.values())
+            elif kind is int:
+                text += item.bit_length() // 3
+            elif isinstance(item, Undefined):
+                plain = False
+        depth += 1
+        if depth > limits.NESTING:
+            raise faults.too_much(
+                f"a value nests deeper than {limits.NESTING} lists or mappings"
+            )
+        level = inner
+    run.charge(nodes + text // limits.CHARS_PER_STEP)
+    return Weight(nodes, text, depth, plain)
+
+
+def settle(run: Evaluation, value: JSON) -> JSON:
+    """A result that a template has put together, as plain JSON of bearable size."""
+    if isinstance(value, list | dict) and not weigh(run, value).plain:
+        return _plain(value)
+    return value
+
+
+def _plain(value: JSON) -> JSON:
+    if isinstance(value, Table):
+        raise faults.wrong("the keys of a mapping in a result must be text")
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Undefined):
+        value.used()
+        return None
+    return value
