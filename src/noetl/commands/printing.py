@@ -9,16 +9,18 @@ from collections.abc import Iterable
 import click
 
 from noetl.dsl.diagnostics import Diagnostic
+from noetl.dsl.node import printable
 from noetl.dsl.secrets import mask
 
 _COLOURS = {"error": "red", "warning": "yellow", "hint": "cyan"}
 _TOKEN = re.compile(r"[{\[]|\"[^\"]*\"?|'[^']*'?|(?:[^\s,\]}#:]|:(?=\S))+|\S")
 _WIDTH = 110
+_SEARCHED = 2_048
 
 
 def format_diagnostic(found: Diagnostic, file: str, lines: list[str]) -> str:
     """One finding as a block of text, in colour (stripped where none is wanted)."""
-    place = click.style(f"{file}:{found.line}:{found.column}", bold=True)
+    place = click.style(f"{printable(file)}:{found.line}:{found.column}", bold=True)
     severity = click.style(found.severity, fg=_COLOURS[found.severity], bold=True)
     tag = click.style(f"[{found.code} {found.rule}]", dim=True)
     block = [f"{place}: {severity}: {found.message} {tag}"]
@@ -31,34 +33,38 @@ def format_diagnostic(found: Diagnostic, file: str, lines: list[str]) -> str:
 def _excerpt(found: Diagnostic, lines: list[str]) -> list[str]:
     if not 1 <= found.line <= len(lines):
         return []
-    line, column = _window(lines[found.line - 1].replace("\t", " "), found.column - 1)
+    line, column = _near(lines[found.line - 1], found.column - 1)
     token = _TOKEN.match(line, column)
-    width = max(1, min(len(line), token.end() if token else column + 1) - column)
+    width = max(1, (token.end() if token else 0) - column)
     shown = mask(line)
-    if found.code == "WARN-05" or shown != line:
-        shown, width = _hide_value(line, column, shown), 3
+    if found.code == "WARN-05" and shown == line:
+        shown = line[:column] + "***"  # the secret is known by its key or its lines
+    elif shown != line:
+        column = len(mask(line[:column]))  # what was hidden before it moved it
+    if shown.startswith("***", column):
+        width = 3
+    shown, column = _window(shown, column)
+    width = max(1, min(width, len(shown) - column))
     caret = click.style("^" * width, fg=_COLOURS[found.severity], bold=True)
     return [
-        f" {found.line:>4} {click.style('|', dim=True)} {_printable(shown)}",
+        f" {found.line:>4} {click.style('|', dim=True)} {printable(shown)}",
         f"      {click.style('|', dim=True)} {' ' * column}{caret}",
     ]
 
 
-def _hide_value(line: str, column: int, masked: str) -> str:
-    """Hide a suspected secret from its column on; elsewhere trust the mask."""
-    return line[:column] + "***" if masked == line else masked
+def _near(line: str, column: int) -> tuple[str, int]:
+    """The part that is worth searching for secrets, and the column in it."""
+    start = max(0, column - _SEARCHED)
+    near = line[start : column + _SEARCHED].replace("\t", " ")
+    return near, min(column - start, len(near))
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
     """The part of a long line around the column, and the column in it."""
     if len(line) <= _WIDTH:
-        return line, min(column, len(line))
+        return line, column
     start = max(0, column - _WIDTH // 2)
     return line[start : start + _WIDTH], column - start
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def count_words(diagnostics: Iterable[Diagnostic]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -11,9 +12,12 @@ import msgspec
 
 from noetl.errors import ConfigError
 
-_PLAYBOOK = re.compile(
-    rb"""^[{\s]*["']?(apiVersion["']?\s*:\s*["']?noetl\.io/|kind["']?\s*:\s*["']?Playbook\b)""",
-    re.MULTILINE,
+_OPENING = re.compile(
+    rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|\r)?\n|(?:---|%)[^\n]*\n)*([ \t]*)(\{?)"
+)
+_KEY = (
+    rb"""["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?noetl\.io/"""
+    rb"""|kind["']?[ \t]*:[ \t]*["']?Playbook\b)"""
 )
 _SUFFIXES = {".yaml", ".yml"}
 _MOST = 16 * 1024 * 1024  # read a little more than the limit, to say how large it is
@@ -27,7 +31,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        return self.content.decode("utf-8", "replace").splitlines()
+        return self.content.decode("utf-8-sig", "replace").splitlines()
 
 
 def read_file(name: str) -> SourceFile:
@@ -52,15 +56,28 @@ def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
     files: list[SourceFile] = []
     skipped = 0
     for name in names:
-        if name == "-" or not Path(name).is_dir():
+        if name == "-" or not os.path.isdir(name):
             files.append(read_file(name))
             continue
         for path in sorted(Path(name).rglob("*")):
             if path.suffix not in _SUFFIXES or not path.is_file():
                 continue
             source = read_file(str(path))
-            if _PLAYBOOK.search(source.content):
+            if _is_playbook(source.content):
                 files.append(source)
             else:
                 skipped += 1
     return files, skipped
+
+
+def _is_playbook(content: bytes) -> bool:
+    """Whether the root has one of the two keys; a broken file still has them.
+
+    The root's keys stand at the margin of the first line that is no comment.
+    """
+    opening = _OPENING.match(content)
+    if opening is None:
+        return False
+    margin = rb"[{ \t]*" if opening[2] else re.escape(opening[1])
+    key = re.compile(b"^" + margin + _KEY, re.MULTILINE)
+    return key.search(content[opening.start(1) :]) is not None

@@ -15,6 +15,7 @@ from noetl.commands.reading import SourceFile, find_playbooks
 from noetl.config import read_extensions
 from noetl.dsl.canonical import canonical, digest, to_yaml
 from noetl.dsl.load import Loaded, load
+from noetl.dsl.node import printable
 from noetl.types import JSON
 
 
@@ -64,7 +65,7 @@ def _print_json(
     files: list[JSON] = []
     for file, loaded in results:
         entry: dict[str, JSON] = {
-            "file": file.name,
+            "file": file.name.encode("utf-8", "replace").decode(),
             "valid": loaded.valid,
             "diagnostics": [asdict(found) for found in loaded.diagnostics],
         }
@@ -94,10 +95,10 @@ def _print_people(
 
 
 def _summary(file: SourceFile, loaded: Loaded) -> str:
-    words = count_words(loaded.diagnostics)
+    words, name = count_words(loaded.diagnostics), printable(file.name)
     if loaded.playbook is None:
-        return f"{file.name}: {click.style('invalid', fg='red', bold=True)}: {words}"
+        return f"{name}: {click.style('invalid', fg='red', bold=True)}: {words}"
     steps = len(loaded.playbook.workflow)
     size = f"{steps} step{'s' if steps != 1 else ''}"
     extra = f", {words}" if words else ""
-    return f"{file.name}: {click.style('valid', fg='green', bold=True)}: {size}{extra}"
+    return f"{name}: {click.style('valid', fg='green', bold=True)}: {size}{extra}"

@@ -100,7 +100,10 @@ def _represent_text(dumper: Any, text: str) -> Any:
 
 
 def _represent_float(dumper: Any, number: float) -> Any:
-    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(number))
+    text = repr(number)
+    if "." not in text:  # 1e+16 needs a point, or PyYAML would write a tag
+        text = text.replace("e", ".0e")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
 _Dumper.add_representer(str, _represent_text)

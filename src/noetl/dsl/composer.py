@@ -7,13 +7,14 @@ are checked as they arrive, and the tree is built by a loop with its own stack.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 import msgspec
 import yaml
 
 from noetl.dsl.diagnostics import Diagnostic, Report
-from noetl.dsl.node import Node, describe, shorten
+from noetl.dsl.node import KEY_SHOWN, Node, describe, shorten
 from noetl.dsl.scalars import WORDS, ScalarProblem, looks_octal, resolve
 from noetl.types import JSON
 
@@ -23,6 +24,9 @@ MAX_EXPANSION = 100_000
 
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{/$")
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""What ends a line for the parser."""
 
 Mark = tuple[int, int]
 
@@ -83,7 +87,7 @@ class Composer:
                         self._second_document(_mark(event))
                         break
         except yaml.YAMLError as error:
-            self._syntax(error)
+            self._syntax(error, text)
         finally:
             loader.dispose()
         return self._root
@@ -278,12 +282,15 @@ class Composer:
         hint = f"quote the template: {shown}"
         self._error("yaml-unquoted-template", mark, message, hint)
 
-    def _syntax(self, error: yaml.YAMLError) -> NoReturn:
+    def _syntax(self, error: yaml.YAMLError, text: str) -> NoReturn:
         at, said = None, str(error)
         if isinstance(error, yaml.MarkedYAMLError):
             at = error.problem_mark or error.context_mark
             said = " ".join(part for part in (error.context, error.problem) if part)
         mark = (at.line + 1, at.column + 1) if at else (1, 1)
+        lines = LINE_END.split(text)
+        if mark[0] > len(lines):  # the parser thinks that the last line has an end
+            mark = (len(lines), len(lines[-1]) + 1)
         self._stop("yaml-syntax", mark, f"not valid YAML: {said}", _advice(said))
 
     def _error(
@@ -313,7 +320,8 @@ class Composer:
             if opened.node.is_sequence:
                 parts.append(f"[{len(opened.node.value)}]")
             elif opened.key is not None and not opened.expects_key:
-                parts.append(f".{opened.key}" if parts else opened.key)
+                name = shorten(opened.key, KEY_SHOWN)
+                parts.append(f".{name}" if parts else name)
         return "".join(parts)
 
 

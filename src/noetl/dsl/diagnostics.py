@@ -17,7 +17,7 @@ Severity = Literal["error", "warning", "hint"]
 
 MOST = 500
 _SEVERITIES = ("error", "warning", "hint")
-_COMPARED = 100
+_COMPARED = 60
 
 
 class Diagnostic(msgspec.Struct, frozen=True):

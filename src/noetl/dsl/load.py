@@ -7,10 +7,13 @@ import msgspec
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.kinds import Kinds
 from noetl.dsl.model import Playbook
+from noetl.dsl.node import shorten
 from noetl.dsl.parse import parse_playbook
 from noetl.dsl.rules import check
 from noetl.dsl.secrets import mask
 from noetl.dsl.source import read_source
+
+_LONGEST = 1_000  # characters of a message; what it quotes may be a megabyte
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -50,10 +53,18 @@ def load(
 
 
 def _final(found: Diagnostic, strict: bool) -> Diagnostic:
-    message = mask(found.message)
     severity = found.severity
     if strict and severity == "warning":
         severity = "error"
-    if message == found.message and severity == found.severity:
-        return found
-    return msgspec.structs.replace(found, message=message, severity=severity)
+    return msgspec.structs.replace(
+        found,
+        message=_presentable(found.message),
+        path=mask(found.path),
+        hint=_presentable(found.hint) if found.hint is not None else None,
+        severity=severity,
+    )
+
+
+def _presentable(text: str) -> str:
+    """What the author wrote may be quoted in it: no secrets, no control characters."""
+    return shorten(" ".join(mask(text).split()), _LONGEST)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from noetl.dsl.secrets import mask
 from noetl.types import JSON
+
+KEY_SHOWN = 80
+_LONG_SECRET = 2_048
 
 
 class Node:
@@ -63,6 +67,29 @@ def describe(node: Node) -> str:
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """Quote at most ``limit`` printable characters; say so when more were there."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in text[:limit])
+    """Quote at most ``limit`` printable characters; say so when more were there.
+
+    What looks like a secret is hidden before the cut, which could halve it.
+    """
+    if len(text) > limit:
+        text = mask(text[: limit + _LONG_SECRET])
+    shown = printable(text[:limit])
     return shown + ("…" if len(text) > limit else "")
+
+
+def printable(text: str) -> str:
+    """The text with control and formatting characters made visible."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
+def overlay(inner: Node, outer: Node) -> Node:
+    """Mappings merge key by key, each value with its own position; else ``inner``."""
+    if not (inner.is_mapping and outer.is_mapping):
+        return inner
+    merged = Node({**outer.entries, **inner.entries}, inner.line, inner.column)
+    merged.key_marks = {**outer.key_marks, **inner.key_marks}
+    for key in inner.entries.keys() & outer.entries.keys():
+        merged.value[key] = overlay(inner.entries[key], outer.entries[key])
+    return merged

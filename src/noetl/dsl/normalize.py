@@ -11,7 +11,7 @@ from noetl.dsl.node import Node, describe
 from noetl.dsl.place import Place
 
 # In these kinds `name` is an input of the tool, not the task's label (S-69).
-NAME_IS_INPUT = frozenset({"workbook", "secrets"})
+NAME_IS_INPUT = ("workbook", "secrets")
 
 
 class Entry(msgspec.Struct, frozen=True):

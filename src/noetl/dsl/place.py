@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from noetl.dsl.node import KEY_SHOWN, shorten
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,7 +50,8 @@ class Place:
             if isinstance(part, int):
                 parts.append(f"[{part}]")
             else:
-                parts.append(f".{part}" if parts else part)
+                name = shorten(part, KEY_SHOWN)  # it may be a megabyte
+                parts.append(f".{name}" if parts else name)
         return "".join(parts)
 
     def __contains__(self, key: str) -> bool:

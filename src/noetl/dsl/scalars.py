@@ -57,19 +57,26 @@ def _resolve_number(text: str) -> JSON:
     if not integer and not _BASED.match(text) and not _FLOAT.match(text):
         return text
     if len(text) > NUMBER_LENGTH:
-        raise ScalarProblem(
-            "yaml-scalar-too-long",
-            f"a number of {len(text):,} characters; at most {NUMBER_LENGTH} are read",
-            "quote it if it is text",
-        )
+        raise _too_long(len(text))
     if integer:
         return int(text)
     if text.startswith(("0o", "0x")):
-        return int(text, 0)
+        number = int(text, 0)
+        if len(str(number)) > NUMBER_LENGTH:  # the canonical form is decimal
+            raise _too_long(len(str(number)))
+        return number
     value = float(text)
     if math.isinf(value):
         raise _not_finite(text)
     return value
+
+
+def _too_long(length: int) -> ScalarProblem:
+    return ScalarProblem(
+        "yaml-scalar-too-long",
+        f"a number of {length:,} characters; at most {NUMBER_LENGTH} are read",
+        "quote it if it is text",
+    )
 
 
 def _not_finite(text: str) -> ScalarProblem:

@@ -49,7 +49,8 @@ class Names:
                     self._ctx |= _patched(each.then.at, "set_ctx")
                     local |= _patched(each.then.at, "set_iter")
             for arc in step.next.arcs if step.next else ():
-                self._args.update(arc.body.get("args") or ())
+                args = arc.at.get("args")
+                self._args.update(args.child_keys() if args is not None else ())
         self._shared = self._workload | self._ctx | self._args
         self._keys = {"workload": self._workload, "ctx": frozenset(self._ctx)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from noetl.dsl.composer import Composer, Unreadable
+from noetl.dsl.composer import LINE_END, Composer, Unreadable
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.node import Node
 
@@ -44,7 +44,7 @@ def _decode(text: str | bytes, report: Report) -> str | None:
     try:
         decoded = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = raw[: error.start].decode("utf-8", "replace")
+        before = raw[: error.start].decode("utf-8-sig", "replace")
         message = f"byte {raw[error.start]:#04x} at offset {error.start} is not UTF-8"
         hint = "save the file as UTF-8"
         mark = _position(before)
@@ -61,7 +61,8 @@ def _decode(text: str | bytes, report: Report) -> str | None:
 
 
 def _position(before: str) -> tuple[int, int]:
-    return before.count("\n") + 1, len(before) - before.rfind("\n")
+    lines = LINE_END.split(before)
+    return len(lines), len(lines[-1]) + 1
 
 
 def _refuse(

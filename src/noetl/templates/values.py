@@ -175,7 +175,12 @@ def weigh(run: Evaluation, value: JSON) -> Weight:
                 if len(inner) + len(item) + nodes > run.steps:
                     raise run.exhausted()
                 plain = plain and kind is not Group and kind is not Table
-                inner.extend(item if isinstance(item, list) else item.values())
+                if isinstance(item, list):
+                    inner.extend(item)
+                else:
+                    inner.extend(item.values())
+                    nodes += len(item)
+                    text += sum(len(key) for key in item if isinstance(key, str))
             elif kind is int:
                 text += item.bit_length() // 3
             elif isinstance(item, Undefined):

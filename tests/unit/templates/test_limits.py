@@ -70,6 +70,11 @@ HOSTILE = [
         id="mappings doubled",
     ),
     pytest.param(
+        "{% set x = {ctx.long: 1} %}" + repeat("{% set x = [x, x] %}", 8) + "{{ x }}",
+        id="long keys doubled",
+    ),
+    pytest.param("{{ [{ctx.long: 1}] * 9999 }}", id="long keys in a result"),
+    pytest.param(
         "{% set x = {} %}"
         + repeat("{% set x = {'a': x, 'b': x} %}")
         + "{{ x | combine(x) }}",

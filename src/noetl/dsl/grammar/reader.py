@@ -67,7 +67,7 @@ class Reader(msgspec.Struct):
             return False
         if shape.choices and node.value not in shape.choices:
             message = f"'{key}' must be {shape}, found '{shorten(str(node.value))}'"
-            match = nearest(str(node.value), shape.choices)
+            match = self._nearest(str(node.value), shape.choices)
             hint = f"did you mean '{match}'?" if match else None
             code = known.choice or known.code
             self.report.error(code, "choice", child, message, hint)
@@ -121,7 +121,7 @@ class Reader(msgspec.Struct):
             self.warn_unknown(at, key, record.what, known, record.unknown_code)
         elif record.unknown == "error":
             message = f"unknown key '{shorten(key)}' in {record.what}"
-            hint = did_you_mean(key, known)
+            hint = None if self.report.full else did_you_mean(key, known)
             if key in record.knobs:
                 hint = f"it is a knob: move it under spec: {{{key}: …}}"
             self.report.error(record.unknown_code, "unknown-key", at, message, hint)
@@ -130,12 +130,16 @@ class Reader(msgspec.Struct):
         self, at: Place, key: str, what: str, known: Collection[str], code: str = "S-52"
     ) -> None:
         """A key that nothing reads: it may be a typing error, so it is said aloud."""
-        match = nearest(key, known)
+        match = self._nearest(key, known)
         hint = f"did you mean '{match}'?" if match else "it has no effect"
         if code == "S-52" and key in SCOPE_OWNED:
             hint = f"it belongs to {SCOPE_OWNED[key]} and has no effect here"
         message = f"unknown key '{shorten(key)}' in {what}"
         self.report.warn(code, "unknown-key", at, message, hint)
+
+    def _nearest(self, word: str, known: Collection[str]) -> str | None:
+        """Comparing words is slow, and a full report shows no more hints."""
+        return None if self.report.full else nearest(word, known)
 
 
 def _quote_hint(child: Place, shape: Shape) -> str | None:

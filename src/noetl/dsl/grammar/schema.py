@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from noetl.dsl.grammar.document import API_VERSION
 from noetl.dsl.grammar.playbook import RECORDS
-from noetl.dsl.grammar.shape import Field, Record, Shape
+from noetl.dsl.grammar.shape import GUARD, Field, Record, Shape
 from noetl.dsl.grammar.tasks import TASK_SPEC
 from noetl.dsl.kinds import Input, Kind, Kinds
 from noetl.types import JSON
@@ -18,14 +20,26 @@ _TYPES = {
     "list": "array",
     "null": "null",
 }
-_TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%"}
+_TEMPLATE = {"type": "string", "pattern": r"\{[{%#]"}
 
 
 def playbook_schema(kinds: Kinds) -> dict[str, JSON]:
     """Draft 2020-12, self-contained."""
     definitions = {record.name: _record(record) for record in RECORDS}
     definitions |= {f"task_{kind.name}": _task(kind) for kind in kinds.values()}
-    definitions["task"] = _any_task(kinds)
+    definitions["task"] = _any_task(kinds, "task")
+    # A workbook template may leave inputs to the tasks that use it.
+    runnable = {name: kind for name, kind in kinds.items() if name != "workbook"}
+    definitions |= {
+        f"template_{kind.name}": _task(kind, whole=False) for kind in runnable.values()
+    }
+    definitions["template"] = _any_task(runnable, "template")
+    definitions |= {f"knobs_{kind.name}": _knobs(kind) for kind in kinds.values()}
+    for scope in ("executor_spec", "step_spec", "loop_spec"):
+        keys = definitions[scope]["properties"]
+        for name in kinds:
+            keys.setdefault(name, {"$ref": f"#/$defs/knobs_{name}"})
+    definitions["step"]["dependentRequired"] = {"loop": ["tool"]}
     definitions["pipeline"] = _pipeline()
     definitions["step"]["properties"]["tool"] = {"$ref": "#/$defs/pipeline"}
     definitions["loop"]["required"] = ["in", "iterator"]
@@ -33,12 +47,12 @@ def playbook_schema(kinds: Kinds) -> dict[str, JSON]:
     definitions["playbook"]["properties"]["workflow"]["minItems"] = 1
     definitions["playbook"]["properties"]["workbook"] = {
         "type": "object",
-        "additionalProperties": {"$ref": "#/$defs/task"},
+        "additionalProperties": {"$ref": "#/$defs/template"},
     }
     for rule in ("rule", "admit_rule"):
         definitions[rule]["oneOf"] = [
             {"required": ["when", "then"]},
-            {"required": ["else"]},
+            {"required": ["else"], "properties": {"then": False}},
         ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -53,6 +67,12 @@ def _record(record: Record) -> dict[str, JSON]:
         "type": "object",
         "properties": {key: _field(each) for key, each in record.fields.items()},
     }
+    if record.unknown != "error":  # there an older key would pass for a new one
+        schema["properties"] |= {
+            key: {"not": {}, "description": retired.replacement}
+            for key, retired in record.retired.items()
+            if retired.code != "S-52"  # said as a warning
+        }
     required = [key for key, each in record.fields.items() if each.missing]
     if required:
         schema["required"] = required
@@ -72,6 +92,8 @@ def _shape(shape: Shape) -> dict[str, JSON]:
     if shape.types:
         names = [_TYPES[name] for name in shape.types]
         schema["type"] = names[0] if len(names) == 1 else names
+    if shape is GUARD:
+        schema["pattern"] = _TEMPLATE["pattern"]
     if shape.choices:
         schema["enum"] = list(shape.choices)
     if shape.low is not None:
@@ -93,39 +115,49 @@ def _input(declared: Input) -> dict[str, JSON]:
     return {"description": declared.doc, **schema}
 
 
-def _task(kind: Kind) -> dict[str, JSON]:
+def _knobs(kind: Kind) -> dict[str, JSON]:
     knobs = {key: _field(each) for key, each in TASK_SPEC.fields.items()}
-    knobs |= {key: _field(each) for key, each in kind.knobs.items()}
+    knobs |= {
+        key: {"description": each.doc, "anyOf": [_shape(each.shape), _TEMPLATE]}
+        for key, each in kind.knobs.items()
+    }
+    return {"type": "object", "properties": knobs}
+
+
+def _task(kind: Kind, *, whole: bool = True) -> dict[str, JSON]:
     properties: dict[str, JSON] = {
         "kind": {"const": kind.name, "description": kind.doc},
-        "spec": {"type": "object", "properties": knobs},
-        "name": {"type": "string", "description": "The task's label."},
+        "spec": {"$ref": f"#/$defs/knobs_{kind.name}"},
+        "name": {"description": "The task's label."},
     }
     properties |= {key: _input(each) for key, each in kind.inputs.items()}
     schema: dict[str, JSON] = {
         "type": "object",
         "description": kind.doc,
         "properties": properties,
-        "required": [
-            "kind",
-            *(key for key, each in kind.inputs.items() if each.required),
-        ],
+        "required": ["kind"],
         "additionalProperties": kind.any_input,
     }
-    schema["allOf"] = [
-        {"oneOf": [{"required": [key]} for key in group]} for group in kind.one_of
-    ] + [
-        {"not": {"required": [first, second]}}
-        for group in kind.at_most_one
-        for index, first in enumerate(group)
-        for second in group[index + 1 :]
+    groups = kind.at_most_one
+    demands: list[JSON] = []
+    if whole:
+        schema["required"] += [k for k, each in kind.inputs.items() if each.required]
+        demands = [
+            {"oneOf": [{"required": [key]} for key in group]} for group in kind.one_of
+        ]
+    else:
+        groups += kind.one_of
+    demands += [
+        {"not": {"required": list(pair)}}
+        for group in groups
+        for pair in combinations(group, 2)
     ]
-    if not schema["allOf"]:
-        del schema["allOf"]
+    if demands:
+        schema["allOf"] = demands
     return schema
 
 
-def _any_task(kinds: Kinds) -> dict[str, JSON]:
+def _any_task(kinds: Kinds, prefix: str) -> dict[str, JSON]:
     """The kind decides: an editor then complains about that kind only."""
     return {
         "type": "object",
@@ -134,7 +166,7 @@ def _any_task(kinds: Kinds) -> dict[str, JSON]:
         "allOf": [
             {
                 "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
-                "then": {"$ref": f"#/$defs/task_{name}"},
+                "then": {"$ref": f"#/$defs/{prefix}_{name}"},
             }
             for name in sorted(kinds)
         ],

@@ -88,6 +88,7 @@ STEP_SPEC = Record(
         "eval_mode": _CASE_SPEC,
         "branch_order": _CASE_SPEC,
         "next_policy": _CASE_SPEC,
+        "on_error": Retired("S-52", "use task policy rules, or policy.failure"),
         "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
         **NEVER,
     },
@@ -234,10 +235,16 @@ ROUTER = Record(
     },
     retired={
         "to": Retired("VAL-13", "list the targets under 'arcs': - step: name"),
+        "priority": Retired("S-50", "arcs are tried in their order"),
+        "policy": Retired(
+            "S-50",
+            "it is a knob: move it under spec: {policy: …}",
+            message="does not belong on the router itself",
+        ),
         **NEVER,
         **CONDITIONS,
     },
-    knobs=frozenset({"mode", "policy"}),
+    knobs=frozenset({"mode"}),
 )
 NEXT_SPEC = Record(
     "next_spec",
@@ -251,6 +258,7 @@ NEXT_SPEC = Record(
         ),
         "policy": Field(MAPPING, "NEXT-03", "Reserved."),
     },
+    retired={"delay": Retired("S-52", "wait in the target step: kind: wait")},
     unknown="warning",
     unknown_code="S-52",
 )

@@ -50,6 +50,7 @@ TASK_SPEC = Record(
         "retry": Field(ANY, "C-29", "The kind's own retry, inside one attempt."),
         "result": Field(MAPPING, "EXE-06", "Result store of this task."),
     },
+    retired={"async": Retired("S-52", "every task is awaited; remove it")},
     unknown="warning",
     unknown_code="S-52",
 )

@@ -11,6 +11,7 @@ from noetl.dsl.diagnostics import Report
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.grammar.reader import Reader
 from noetl.dsl.kinds import Kinds
+from noetl.dsl.node import shorten
 from noetl.dsl.place import Place
 from noetl.errors import TemplateError
 from noetl.templates import (
@@ -139,5 +140,4 @@ class Context(msgspec.Struct):
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:60] + "…"
+    return shorten(" ".join(text.split()), 60)

@@ -35,7 +35,7 @@ def _unknown(context: Context, key: str, at: Place, task: Place, kind: Kind) -> 
     elif key == "when":
         hint = "a task is skipped by a policy rule: then: {do: skip}"
     else:
-        match = nearest(key, kind.inputs)
+        match = None if context.report.full else nearest(key, kind.inputs)
         known = ", ".join(kind.inputs)
         hint = f"did you mean '{match}'?" if match else f"known: {known}"
     message = f"kind {kind.name} has no input '{key}'"

@@ -80,6 +80,10 @@ def _condition(
     if "when" in at and "else" in at:
         message = "a rule has 'when' or 'else', not both"
         context.report.error("S-18", "rule-else", at.key("else"), message)
+    elif "else" in at and "then" in at:
+        message = "'then' beside 'else': which of the two directives is meant?"
+        hint = "write - else: {then: …}"
+        context.report.error("S-18", "rule-else", at.key("then"), message, hint)
     elif "when" not in at and "else" not in at:
         message = "a rule needs 'when' or 'else'"
         hint = "for a fallback write - else: {then: …}"

@@ -23,6 +23,7 @@ from noetl.dsl.node import Node, describe
 from noetl.dsl.parse.context import Context, Spot, TemplateUse
 from noetl.dsl.parse.knobs import check_knobs
 from noetl.dsl.parse.steps import parse_steps
+from noetl.dsl.parse.tasks import check_template
 from noetl.dsl.place import Place
 from noetl.types import JSON
 
@@ -139,6 +140,7 @@ def _templates(context: Context, workbook: Place | None) -> dict[str, Place]:
         at = workbook[name]  # type: ignore[index]
         if at.node.is_mapping:
             templates[name] = at
+            check_template(context, name, at)
         else:
             message = f"a workbook template must be a task, found {describe(at.node)}"
             context.report.error("S-53", "workbook", at, message, "write kind: …")

@@ -11,7 +11,7 @@ from noetl.dsl.grammar.tasks import TASK_SPEC
 from noetl.dsl.kinds import Kind
 from noetl.dsl.merge import deep_merge, effective_spec
 from noetl.dsl.model import Rule, Task
-from noetl.dsl.node import describe
+from noetl.dsl.node import describe, overlay
 from noetl.dsl.normalize import Entry, pipeline_entries
 from noetl.dsl.parse.context import Context, Spot
 from noetl.dsl.parse.inputs import check_inputs
@@ -136,24 +136,39 @@ def _template(
         context.report.error("S-53", "workbook-name", at, message, hint)
         return None, [body]
     named = template.node.entries.get("kind")
-    inner = context.kinds.get(named.value) if named is not None else None
+    known = named is not None and isinstance(named.value, str)
+    inner = context.kinds.get(named.value) if known else None  # type: ignore[union-attr]
     return (None if inner is kind else inner), [body, template]
+
+
+def check_template(context: Context, name: str, at: Place) -> None:
+    """A template of the workbook is a task of any kind but ``workbook``."""
+    kind = _kind(context, Entry(name, at, at))
+    if kind is not None and kind.name == "workbook":
+        message = f"the template '{name}' is itself of kind workbook"
+        hint = "give it a kind that runs, or name the other template in the task"
+        context.report.error("S-53", "workbook", at["kind"], message, hint)
 
 
 def _inputs(
     context: Context, layers: list[Place], entry: Entry, kind: Kind
 ) -> dict[str, Place]:
-    """The inputs of all layers; the task's own come before the template's."""
+    """The inputs of all layers, the task's own laid over the template's (S-53)."""
     found: dict[str, Place] = {}
-    hidden = {"kind", "spec"}
-    if entry.named_inside or len(layers) > 1:
-        hidden.add("name")
     for layer in layers:
+        hidden = {"kind", "spec"}
+        if layer is layers[0] and (entry.named_inside or len(layers) > 1):
+            hidden.add("name")  # the label, or the name of the template
         for key in layer.child_keys():
             retired = RETIRED.get(key)
             if retired is not None and key not in kind.inputs:
                 context.reader.refuse(layer.key(key), key, retired)
-            elif key not in hidden and key not in found:
+            elif key in found:
+                own = found[key]
+                found[key] = Place(
+                    overlay(own.node, layer[key].node), own.parent, own.part
+                )
+            elif key not in hidden:
                 found[key] = layer[key]
     check_inputs(context, found, layers[0], kind)
     return found

@@ -3,42 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.model import Directive, Rule, Step, Task
+from noetl.dsl.model import Directive, Step, Task
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
 from noetl.dsl.rules.loops import RESERVED
 from noetl.dsl.rules.registry import Found, rule
 
+_LISTED = 12  # labels that a message names
 
-def _directives(draft: Draft) -> Iterator[tuple[Step, Task, Rule, Directive]]:
+
+def _directives_of(step: Step) -> Iterator[Directive]:
+    for task in step.tasks:
+        for each in task.rules or ():
+            yield each.then
+
+
+def _directives(draft: Draft) -> Iterator[tuple[Step, Directive]]:
     for step in draft.playbook.workflow:
-        for task in step.tasks:
-            for each in task.rules or ():
-                yield step, task, each, each.then
+        for then in _directives_of(step):
+            yield step, then
 
 
 @rule("jump-target", "VAL-11")
 def jumps_land_on_a_label(draft: Draft) -> Iterator[Found]:
     """A `jump` names a task of the same step."""
-    for step, _, _, then in _directives(draft):
-        if then.do != "jump":
-            continue
-        labels = list(dict.fromkeys(task.label for task in step.tasks))
-        if then.to is None:
-            yield then.at, "'jump' needs 'to', a label", did_you_mean("", labels)
-        elif then.to not in labels:
-            known = ", ".join(labels)
-            message = f"jump to unknown task '{shorten(then.to)}'; known: {known}"
-            yield then.at["to"], message, did_you_mean(then.to, labels)
+    for step in draft.playbook.workflow:
+        labels = dict.fromkeys(task.label for task in step.tasks)
+        known = ", ".join(map(shorten, islice(labels, _LISTED)))
+        known += ", …" if len(labels) > _LISTED else ""
+        for then in _directives_of(step):
+            if then.do != "jump":
+                continue
+            if then.to is None:
+                yield then.at, "'jump' needs 'to', a label", did_you_mean("", labels)
+            elif then.to not in labels:
+                message = f"jump to unknown task '{shorten(then.to)}'; known: {known}"
+                yield then.at["to"], message, partial(did_you_mean, then.to, labels)
 
 
 @rule("idle-parameter", "POL-08", "warning")
 def parameters_have_an_effect(draft: Draft) -> Iterator[Found]:
     """`attempts`, `backoff` and `delay` belong to `retry`, `to` belongs to `jump`."""
-    for _, _, _, then in _directives(draft):
+    for _, then in _directives(draft):
         for key, owner in (
             ("attempts", "retry"),
             ("backoff", "retry"),
@@ -53,7 +64,7 @@ def parameters_have_an_effect(draft: Draft) -> Iterator[Found]:
 @rule("set-iter-loop", "S-22")
 def iter_is_written_in_loops(draft: Draft) -> Iterator[Found]:
     """`set_iter` needs a loop around it."""
-    for step, _, _, then in _directives(draft):
+    for step, then in _directives(draft):
         if then.set_iter is not None and "loop" not in step.at:
             message = f"'set_iter' in step '{step.name}', which has no loop"
             yield (
@@ -66,7 +77,7 @@ def iter_is_written_in_loops(draft: Draft) -> Iterator[Found]:
 @rule("set-iter-reserved", "S-22")
 def iter_keys_are_free(draft: Draft) -> Iterator[Found]:
     """`iter.index` and `iter.parent` are read-only."""
-    for _, _, _, then in _directives(draft):
+    for _, then in _directives(draft):
         patch = then.at.get("set_iter")
         for key in patch.child_keys() if patch is not None else ():
             if key.split(".")[0] in RESERVED:
@@ -78,7 +89,7 @@ def iter_keys_are_free(draft: Draft) -> Iterator[Found]:
 def parallel_iterations_keep_out_of_ctx(draft: Draft) -> Iterator[Found]:
     """`set_ctx` in a parallel loop is write-once per key: say that it is meant, by
     `loop.spec.policy.set_ctx: write_once`."""
-    for step, _, _, then in _directives(draft):
+    for step, then in _directives(draft):
         if then.set_ctx is None or step.loop is None:
             continue
         parallel = [level for level in step.loop.levels() if level.mode == "parallel"]

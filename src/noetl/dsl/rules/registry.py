@@ -11,8 +11,13 @@ from noetl.dsl.diagnostics import Diagnostic, Report, Severity
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
 
-Found: TypeAlias = tuple[Place, str, str | None]
+Hint: TypeAlias = str | Callable[[], str | None] | None
+"""What to do about it; a function where that takes a search for similar names."""
+
+Found: TypeAlias = tuple[Place, str, Hint]
 """Where it is, what was found, what to do about it."""
+
+_SEARCHES = 25  # of one rule: enough for a person, too few to make us slow
 
 Check: TypeAlias = Callable[[Draft], Iterator[Found]]
 
@@ -52,8 +57,12 @@ def check(draft: Draft, report: Report) -> None:
     been an error; then its time is saved.
     """
     for each in RULES:
+        searches = 0
         for at, message, hint in each.check(draft):
             full = report.full
+            if callable(hint):
+                searches += 1
+                hint = hint() if searches <= _SEARCHES else None
             line, column = at.mark
             report.add(
                 Diagnostic(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.grammar.document import KEYCHAIN_KINDS
+from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
 from noetl.dsl.rules.registry import Found, rule
@@ -25,7 +26,7 @@ def path_is_relative(draft: Draft) -> Iterator[Found]:
     if metadata is None or not path:
         return
     if len(path) > 255 or not _PATH.match(path):
-        message = f"'{path[:60]}' is not a playbook path"
+        message = f"'{shorten(path, 60)}' is not a playbook path"
         hint = "use names of letters, digits, '_', '-', '.' joined by '/'; no '..'"
         yield metadata["path"], message, hint
 

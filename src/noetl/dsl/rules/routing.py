@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.node import shorten
@@ -22,7 +23,7 @@ def arcs_lead_to_steps(draft: Draft) -> Iterator[Found]:
             ):
                 continue
             message = f"arc to unknown step '{shorten(arc.step)}'"
-            yield arc.at["step"], message, did_you_mean(arc.step, known)
+            yield arc.at["step"], message, partial(did_you_mean, arc.step, known)
 
 
 @rule("unguarded-arcs", "S-08", "hint")

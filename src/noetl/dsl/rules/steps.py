@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.node import shorten
@@ -98,7 +99,7 @@ def joins_wait_for_steps(draft: Draft) -> Iterator[Found]:
         for index, name in enumerate(sources or ()):
             at = step.at["spec"]["join"]["from"][index]
             if name not in draft.playbook.steps:
-                hint = did_you_mean(name, draft.playbook.steps)
+                hint = partial(did_you_mean, name, draft.playbook.steps)
                 yield at, f"the join waits for unknown step '{shorten(name)}'", hint
             elif name in sources[:index]:  # type: ignore[index]
                 yield at, f"the join names '{name}' twice", "keep one"

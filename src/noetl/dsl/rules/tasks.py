@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.node import shorten
@@ -51,22 +52,31 @@ def labels_are_unique(draft: Draft) -> Iterator[Found]:
 @rule("task-auth", "S-67")
 def credentials_are_declared(draft: Draft) -> Iterator[Found]:
     """`auth: name` names an entry of the keychain."""
-    names = [entry.name for entry in draft.playbook.keychain]
+    names = {entry.name for entry in draft.playbook.keychain}
     for at in _inputs_named(draft, "auth"):
         value = at.node.value
         if isinstance(value, str) and not is_template(value) and value not in names:
             message = f"auth '{shorten(value)}' is not declared in 'keychain'"
-            hint = did_you_mean(value, names) or f"add - name: {shorten(value)} there"
-            yield at, message, hint
+            yield at, message, partial(_nearest_entry, value, names)
+
+
+def _nearest_entry(name: str, names: Collection[str]) -> str:
+    return did_you_mean(name, names) or f"add - name: {shorten(name)} there"
 
 
 def _inputs_named(draft: Draft, name: str) -> Iterator[Place]:
     for step in draft.playbook.workflow:
         for task in step.tasks:
-            if name in task.inputs:
-                at = task.at.get(name)
-                if at is not None and name in draft.kinds[task.kind].inputs:
-                    yield at
+            at = task.at.get(name)
+            if at is not None and name in draft.kinds[task.kind].inputs:
+                yield at
+    workbook = draft.playbook.at.get("workbook")
+    for template in workbook.children() if workbook is not None else ():
+        at, named = template.get(name), template.get("kind")
+        if at is not None and named is not None and type(named.node.value) is str:
+            kind = draft.kinds.get(named.node.value)
+            if kind is not None and name in kind.inputs:
+                yield at
 
 
 @rule("query-interpolation", "PIPE-13", "warning")

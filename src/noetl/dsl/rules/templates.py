@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from itertools import islice
 
 from noetl.dsl.diagnostics import nearest
@@ -12,8 +13,9 @@ from noetl.dsl.parse import Draft
 from noetl.dsl.parse.context import TemplateUse
 from noetl.dsl.rules.registry import Found, rule
 from noetl.dsl.scopes import NAMESPACES, Names, offered
+from noetl.errors import TemplateError
 
-_LOOKED_UP = 200  # similar names are searched for so often, then no more
+_LOOKED_UP = 25  # similar names are searched for so often, then no more
 _CLOCKS = {"now", "utcnow", "today", "random", "uuid", "uuid4"}
 _NAMESPACE_IN_CODE = re.compile(r"\{\{\s*(workload|ctx|args|iter|keychain|_prev)\b")
 
@@ -70,17 +72,14 @@ def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
             name = reference.path[0]
             if name in NAMESPACES or reference.guarded or names.defines(use.step, name):
                 continue
-            known = names.flat(use.step)
-            yield (
-                use.at,
-                f"nothing defines '{shorten(name)}'",
-                _nearest_name(name, known | offered(use.site, use.depth)),
-            )
+            hint = partial(_nearest_name, name, names, use)
+            yield use.at, f"nothing defines '{shorten(name)}'", hint
 
 
-def _nearest_name(name: str, known: frozenset[str]) -> str:
+def _nearest_name(name: str, names: Names, use: TemplateUse) -> str:
     if name in _CLOCKS:
         return "time and chance are not available; use execution.started_at"
+    known = names.flat(use.step) | offered(use.site, use.depth)
     match = nearest(name, known) or nearest(name, NAMESPACES)
     return f"did you mean '{match}'?" if match else "read it as workload.x, ctx.x, …"
 
@@ -108,18 +107,20 @@ def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
 @rule("keychain-name", "C-34", "warning")
 def keychain_names_are_declared(draft: Draft) -> Iterator[Found]:
     """`keychain.<name>` reads an entry that the playbook declares."""
-    names = [entry.name for entry in draft.playbook.keychain]
+    names = {entry.name for entry in draft.playbook.keychain}
     for use in draft.uses:
         for reference in use.template.references:
             if reference.path[0] != "keychain" or len(reference.path) < 2:
                 continue
             name = reference.path[1]
             if name not in names:
-                match = nearest(name, names)
-                hint = (
-                    f"did you mean '{match}'?" if match else "declare it in 'keychain'"
-                )
+                hint = partial(_nearest_entry, name, names)
                 yield use.at, f"keychain has no entry '{shorten(name)}'", hint
+
+
+def _nearest_entry(name: str, names: Collection[str]) -> str:
+    match = nearest(name, names)
+    return f"did you mean '{match}'?" if match else "declare it in 'keychain'"
 
 
 @rule("recorded-secret", "S-67")
@@ -143,7 +144,12 @@ def guards_yield_truth(draft: Draft) -> Iterator[Found]:
     """A guard yields a boolean; constant text is always true or always false."""
     for use in draft.uses:
         if use.guard and not use.template.references:
-            value = use.template.evaluate({})
+            try:
+                value = use.template.evaluate({})
+            except TemplateError as error:
+                hint = "a guard that fails stops the flow; mend the expression"
+                yield use.at, f"this guard always fails: {error.message}", hint
+                continue
             if isinstance(value, str):
                 truth = str(use.template.holds({})).lower()
                 message = f"this guard is the constant text '{shorten(value)}': {truth}"

@@ -30,8 +30,9 @@ def attribute_getter(run: Evaluation, attribute: JSON, default: JSON = None) -> 
         run.charge(len(parts))
         for part in parts:
             item = look_up(run, item, part, path, "an item")
-            if default is not None and isinstance(item, Undefined):
-                item = default
+            if isinstance(item, Undefined):
+                run.charge(4)  # remembering what is missing takes longer
+                item = item if default is None else default
         return item
 
     return get

@@ -1,0 +1,100 @@
+"""The front of the command line: help, version, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import noetl
+from noetl import __version__
+from noetl.clictl import COMMANDS
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.spec("CLI-03")
+
+HEAVY = ("yaml", "jinja2", "noetl.dsl.parse", "noetl.templates", "noetl.adapters")
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_lists_every_command(noetl: Run, flag: str) -> None:
+    done = noetl(flag)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, words in COMMANDS.items():
+        assert name in done.stdout
+        assert words.split(".")[0][:40] in " ".join(done.stdout.split())
+
+
+def test_without_arguments_it_shows_help(noetl: Run) -> None:
+    done = noetl()
+    assert done.returncode == 2
+    assert "validate" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(noetl: Run, flag: str) -> None:
+    done = noetl(flag)
+    assert (done.returncode, done.stdout) == (0, f"noetl {__version__}\n")
+
+
+@pytest.mark.parametrize("name", ["schema", "validate"])
+def test_each_commands_help_has_an_example(noetl: Run, name: str) -> None:
+    done = noetl(name, "--help")
+    assert done.returncode == 0
+    assert "Example" in done.stdout
+    assert f"  noetl {name}" in done.stdout
+    assert "--json" in done.stdout
+
+
+def test_schema_prints_a_schema(noetl: Run) -> None:
+    indented, line = noetl("schema"), noetl("schema", "--json")
+    assert (indented.returncode, line.returncode) == (0, 0)
+    assert json.loads(indented.stdout) == json.loads(line.stdout)
+    assert line.stdout.count("\n") == 1
+    assert json.loads(line.stdout)["$schema"].startswith("https://json-schema.org/")
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy modules that a child process has after running the code."""
+    report = f"\nimport sys; print(*[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code + report],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("import noetl", id="import noetl"),
+        pytest.param(
+            "from noetl.clictl import noetl\nnoetl(['--help'], standalone_mode=False)",
+            id="noetl --help",
+        ),
+        pytest.param(
+            "from noetl.clictl import noetl\n"
+            "noetl(['--version'], standalone_mode=False)",
+            id="noetl --version",
+        ),
+    ],
+)
+def test_the_front_door_is_light(code: str) -> None:
+    assert loaded_by(code) == set()
+
+
+def test_the_check_itself_can_fail() -> None:
+    assert "yaml" in loaded_by("import noetl; noetl.load('a: 1')")
+
+
+def test_the_public_names_load_on_first_use() -> None:
+    code = "import noetl; assert noetl.Playbook and noetl.Diagnostic and noetl.Loaded"
+    assert "noetl.dsl.parse" in loaded_by(code)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = noetl.nothing
