@@ -58,7 +58,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one settlement changes: it is stored whole, or not at all.
 
     ``after`` is the position the decision was made on. ``lease`` is the reporter's,
-    where a worker caused it. ``done`` ends commands, ``release`` gives leases back.
+    where a worker caused it. ``done`` ends commands, ``release`` gives leases back;
+    one that is in ``commands``, too, is planned again for its new ``not_before``.
     """
 
     execution_id: str

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from noetl.dsl.model import Join, Step
 from noetl.engine import ids
 from noetl.engine.batch import Batch
+from noetl.engine.outcome import Failure
 from noetl.engine.state import Run, State, Token
 from noetl.errors import TemplateError
 from noetl.types import JSON
@@ -13,9 +16,9 @@ from noetl.types import JSON
 def arrive(batch: Batch, token: Token) -> Run | None:
     """Take one pending token; the run it started, if any did."""
     step = batch.playbook.steps[token.step]
-    if step.join is None:
-        return admit(batch, step, [token], token.args)
     origin = token.origin or ""
+    if step.join is None or origin not in batch.net.sources(step.name):
+        return admit(batch, step, [token], token.args)  # S-04: nobody waits for it
     late = batch.state.late.get(step.name, {}).get(origin, 0) > 0
     payload: dict[str, JSON] = {"token_id": token.id, "from": origin}
     if late:  # S-04: its round has fired without it
@@ -67,7 +70,7 @@ def _gate(
             elif rule.when.holds(scope):
                 return rule.allow, {"allow": rule.allow, "rule": number}
     except TemplateError as error:
-        problem = {"kind": error.kind, "message": error.message}
+        problem = msgspec.to_builtins(Failure(error.kind, f"admit: {error.message}"))
         return False, {"allow": False, "rule": None, "error": problem}
     if fallback is not None:
         number, allow = fallback
@@ -96,7 +99,7 @@ def fill_join(batch: Batch, step: Step) -> tuple[bool, Run | None]:
     args: dict[str, JSON] = {}
     for token in counted:
         args.update(token.args)
-    late = [] if join.need == "all" else missing
+    late = [] if join.need == "all" else _able(batch, step, missing)
     return True, admit(batch, step, tokens, args, late)
 
 
@@ -109,9 +112,18 @@ def _is_complete(
 ) -> bool:
     if join.need != "all":
         return arrived >= _count(join)
+    return not _able(batch, step, missing)
+
+
+def _able(batch: Batch, step: Step, sources: list[str]) -> list[str]:
+    """Those sources that some live token can still make deliver."""
     live = _live_steps(batch.state, step.name)
     deliver = batch.net.can_deliver
-    return not any(deliver(source, step.name, at) for source in missing for at in live)
+    return [
+        source
+        for source in sources
+        if any(deliver(source, step.name, at) for at in live)
+    ]
 
 
 def _live_steps(state: State, join: str) -> set[str]:

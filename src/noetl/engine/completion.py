@@ -13,10 +13,13 @@ from noetl.types import JSON
 def conclude(batch: Batch) -> None:
     """Finish if nothing can move any more; a join that waits in vain is an error."""
     state = batch.state
-    if state.tokens or state.runs or state.finished or state.status == "paused":
+    if state.tokens or state.runs or state.finished:
         return
-    if state.cancelling is not None:
-        finish(batch, "cancelled", state.cancelling)
+    if state.cancelling is not None:  # S-36: a limit stops it, and is a failure
+        limited = state.cancelling["kind"] == "limit.exceeded"
+        finish(batch, "failed" if limited else "cancelled", state.cancelling)
+        return
+    if state.status == "paused":
         return
     error = next(iter(state.failures.values()), None)
     if error is None and state.joining:
@@ -35,8 +38,8 @@ def finish(
         "error": error,
         "result": batch.state.result,
     }
-    if status == "cancelled":
-        payload["reason"] = "cancelled"
+    if status == "cancelled":  # S-38; S-35: a deadline cancels, too
+        payload["reason"] = (error or {}).get("kind", "cancelled")
     mark = "success" if good else "error"
     batch.emit("workflow.finished", who, payload, status=mark)  # type: ignore[arg-type]
     batch.emit("playbook.processed", who, {"status": status}, status=mark)  # type: ignore[arg-type]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from noetl.types import JSON
 
 
@@ -28,3 +30,20 @@ def _set_path(target: dict[str, JSON], path: list[str], value: JSON) -> None:
         target[part] = dict(inner) if isinstance(inner, Mapping) else {}
         target = target[part]
     target[path[-1]] = value
+
+
+def read_path(base: Mapping[str, JSON], key: str) -> JSON:
+    """What a key of a patch stands for now; null where there is nothing."""
+    if key in base:
+        return base[key]
+    value: JSON = base
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def is_equal(one: JSON, other: JSON) -> bool:
+    """Equal as the log writes them: 1, 1.0 and true are three values."""
+    return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(
+        other, order="sorted"
+    )

@@ -9,16 +9,15 @@ import msgspec
 from noetl.engine import ids
 from noetl.engine.admission import arrive, fill_join
 from noetl.engine.batch import Batch
-from noetl.engine.completion import conclude, finish
+from noetl.engine.completion import conclude
 from noetl.engine.endings import emit_step, fail_step, finish_step
+from noetl.engine.limits import limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
-from noetl.engine.reports import Fact, record
-from noetl.engine.runs import find_progress, path_of, pipelines
+from noetl.engine.reports import Fact, OutOfOrder, record
+from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
 from noetl.engine.state import Run
 from noetl.types import JSON
-
-MAX_STEP_RUNS = 100_000
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -50,10 +49,15 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> None:
     """A worker's facts about one pipeline, and what follows if it has ended."""
     run_id = command_id.split("/")[0]
     path = path_of(command_id)
-    run = batch.state.runs[run_id]
+    run = batch.state.runs.get(run_id)
+    if run is None or not is_open(run, path):
+        raise OutOfOrder(f"no pipeline '{command_id}' is open")
     record(batch, run, path, facts)
     progress = find_progress(run, path)
     if progress.end is None:
+        if batch.state.cancelling is not None:
+            _drop_idle(batch, run)
+            conclude(batch)
         return
     error = (progress.error or {}) if progress.end == "failed" else None
     if path:
@@ -74,10 +78,10 @@ def settle(batch: Batch) -> None:
             if not _fill_joins(batch):
                 break
             continue
-        if state.run_count >= MAX_STEP_RUNS:
-            message = f"the execution has run {MAX_STEP_RUNS:,} steps, its limit"
-            failure = msgspec.to_builtins(Failure("limit.exceeded", message))
-            finish(batch, "failed", failure)
+        limit = limits_of(batch.playbook).step_runs
+        if state.run_count >= limit:
+            message = f"the execution has run {limit:,} steps, its limit"
+            cancel(batch, msgspec.to_builtins(Failure("limit.exceeded", message)))
             return
         run = arrive(batch, token)
         if run is not None:
@@ -98,11 +102,13 @@ def _fill_joins(batch: Batch) -> bool:
 def _begin(batch: Batch, run: Run) -> None:
     """What the server itself does with a new run: routing steps and loops."""
     step = batch.playbook.steps[run.step]
-    if not step.tasks:  # S-03: completed without a worker
-        emit_step(batch, run, "step.started", {}, "server")
-        finish_step(batch, run, None, "server")
-    elif step.loop is not None:
+    if step.tasks and step.loop is None:
+        return  # a worker's
+    emit_step(batch, run, "step.started", {"tokens": run.tokens}, "server")
+    if step.loop is not None:
         begin_loop(batch, run)
+    else:  # S-03: completed without a worker
+        finish_step(batch, run, None, "server")
 
 
 def cancel(batch: Batch, error: dict[str, JSON] | None = None) -> None:
@@ -128,8 +134,13 @@ def _drop_idle(batch: Batch, run: Run) -> None:
             end_iteration(batch, run, list(path), error, None)
         else:
             fail_step(batch, run, error)
-    if run.loop is not None and not run.ended:
-        turn(batch, run, [])
+    _turn_all(batch, run)
+
+
+def _turn_all(batch: Batch, run: Run) -> None:
+    """Let every open loop of the run go on, innermost first."""
+    for path in reversed(list(loop_paths(run))):
+        turn(batch, run, list(path))
 
 
 def pause(batch: Batch) -> None:
@@ -144,6 +155,5 @@ def resume(batch: Batch) -> None:
         return
     batch.emit("workflow.resumed", batch.state.execution_id, {})
     for run in list(batch.state.runs.values()):
-        if run.loop is not None:
-            turn(batch, run, [])
+        _turn_all(batch, run)
     settle(batch)

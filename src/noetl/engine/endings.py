@@ -26,13 +26,15 @@ def emit_step(
 def finish_step(batch: Batch, run: Run, result: JSON, source: Source) -> None:
     routed = run.routed
     emit_step(batch, run, "step.done", {"result": result}, source)
-    if not routed:  # C-11: a loop's end has fired them already, or this does
+    # C-11: a loop's end has fired them already, or this does; S-38: or nobody does.
+    if not routed and batch.state.cancelling is None:
         route(batch, run, on="step.done")
 
 
 def fail_step(
     batch: Batch, run: Run, error: dict[str, JSON], source: Source = "server"
 ) -> None:
+    error = {"task": None, "iteration": None, **error}  # S-11
     emit_step(batch, run, "step.failed", {"error": error}, source)
     if batch.state.cancelling is None:
         route(batch, run, on="step.failed")

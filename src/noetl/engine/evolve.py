@@ -91,6 +91,14 @@ def _consume(state: State, event: Event) -> None:
         _count_late(state, step, source, 1)
 
 
+def _skipped(state: State, event: Event) -> None:
+    """A gate that could not be asked denies, and fails the execution (S-32)."""
+    _consume(state, event)
+    error = event.payload["admit"].get("error")
+    if error is not None:
+        state.failures[event.entity_id] = {**error, "step": event.step}
+
+
 def _take_waiting(queues: dict[str, list[Token]], token_id: str) -> None:
     for source, queue in queues.items():
         if queue[0].id == token_id:
@@ -107,7 +115,13 @@ def _take_waiting(queues: dict[str, list[Token]], token_id: str) -> None:
 def _scheduled(state: State, event: Event) -> None:
     _consume(state, event)
     run_id, payload = event.step_run_id or "", event.payload
-    run = Run(run_id, event.step or "", payload["args"], payload["has_arcs"])
+    run = Run(
+        run_id,
+        event.step or "",
+        payload["args"],
+        payload["has_arcs"],
+        payload["tokens"],
+    )
     if "first" in payload:
         run.progress = begin(payload["first"], None)
     state.run_count += 1
@@ -125,7 +139,7 @@ def _task_done(state: State, event: Event) -> None:
         state.ctx = apply_patch(state.ctx, patch)
         if event.iteration_id is not None:
             for key in patch:
-                run.ctx_writers.setdefault(key, event.iteration_id)
+                run.ctx_writers[key] = event.iteration_id
     note_done(find_progress(run, path_of(event.iteration_id)), payload)
 
 
@@ -145,10 +159,10 @@ def _step_failed(state: State, event: Event) -> None:
 
 def _end(state: State, run: Run, event: Event) -> None:
     """The run is over once its arcs were judged; without arcs, or if a loop's end
-    has fired them already, that is now."""
+    has fired them already, or nothing is started any more, that is now."""
     run.progress = run.loop = None
     run.boundary, run.ended = view(event), True
-    if run.routed or not run.has_arcs:
+    if run.routed or not run.has_arcs or state.cancelling is not None:
         del state.runs[run.id]
 
 
@@ -162,6 +176,8 @@ def _evaluated(state: State, event: Event) -> None:
             state.result, state.result_of = state.result_before, None
     if payload["handled"]:
         state.failures.pop(run.id, None)
+    if "error" in payload:
+        state.failures.setdefault(run.id, {**payload["error"], "step": run.step})
     run.boundary = None
     if run.ended:
         del state.runs[run.id]
@@ -198,13 +214,18 @@ def _iteration_done(state: State, event: Event) -> None:
     loop = find_loop(_run(state, event), path[:-1])
     del loop.open[path[-1]]
     loop.done += 1
+    _keep(loop, path[-1], event.payload["result"], event.payload["size"])
+
+
+def _keep(loop: LoopState, index: int, result: JSON, size: int) -> None:
+    """Results wait for the loop's end, until they are too large to travel with it."""
     if loop.results is None:
         return
-    loop.results_size += event.payload["size"]
+    loop.results_size += size + 1  # and a comma
     if loop.results_size > RESULTS_LIMIT:
         loop.results = None
     else:
-        loop.results[path[-1]] = event.payload["result"]
+        loop.results[index] = result
 
 
 def _iteration_failed(state: State, event: Event) -> None:
@@ -212,6 +233,7 @@ def _iteration_failed(state: State, event: Event) -> None:
     loop = find_loop(_run(state, event), path[:-1])
     del loop.open[path[-1]]
     loop.failed += 1
+    _keep(loop, path[-1], None, len("null"))
     if loop.error is None:
         loop.error = {**event.payload["error"], "iteration": path[-1]}
 
@@ -261,7 +283,7 @@ _FOLDS: dict[str, Callable[[State, Event], None]] = {
     "workflow.started": _started,
     "token.joined": _joined,
     "step.scheduled": _scheduled,
-    "step.skipped": _consume,
+    "step.skipped": _skipped,
     "task.started": _task_started,
     "task.done": _task_done,
     "step.done": _step_done,

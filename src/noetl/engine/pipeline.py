@@ -17,14 +17,13 @@ import msgspec
 from noetl.dsl.model import Task
 from noetl.engine import ids
 from noetl.engine.context import apply_patch
+from noetl.engine.limits import CEILING
 from noetl.engine.outcome import Failure, Meta, Outcome, envelope
 from noetl.engine.policy import Verdict, judge, skip_before
 from noetl.engine.progress import Progress, note_done, note_started
 from noetl.engine.scope import Scope
 from noetl.errors import TemplateError
 from noetl.types import JSON
-
-MAX_TASK_RUNS = 1_000_000
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -38,7 +37,7 @@ class Frame(msgspec.Struct, frozen=True):
     args: dict[str, JSON]
     ctx: dict[str, JSON]
     workload: dict[str, JSON]
-    task_runs: int = MAX_TASK_RUNS
+    task_runs: int = CEILING.task_runs
 
     @property
     def command_id(self) -> str:
@@ -77,6 +76,7 @@ class Pipeline:
         self._labels = [task.label for task in tasks]
         self._frame = frame
         self._skip: Verdict | None = None
+        self._refused: Failure | None = None  # no rule may answer this one
         self.progress = progress
         self.ctx: Mapping[str, JSON] = frame.ctx
 
@@ -95,12 +95,13 @@ class Pipeline:
         scope = self._scope(label)
         inputs: dict[str, JSON] = {}
         spec: dict[str, JSON] = {}
-        outcome = self._refuse_runaway()
         self._skip = None
+        self._refused = self._find_refusal(task, scope)
+        outcome: Outcome | None = None
         try:
-            if outcome is None:
-                self._skip = skip_before(task.rules, scope)
-            if outcome is None and self._skip is None:
+            if self._refused is not None:
+                outcome = Outcome("error", None, self._refused)
+            elif self._skip is None:
                 inputs = {key: v.render(scope) for key, v in task.inputs.items()}
                 inputs.update(task.literals)
         except TemplateError as error:
@@ -137,6 +138,8 @@ class Pipeline:
         return self._labels[position] if position < len(self._labels) else None
 
     def _judged(self, task: Task, outcome: dict[str, JSON]) -> dict[str, JSON]:
+        if self._refused is not None:
+            return _failed(outcome, task.label, outcome["error"])
         attempt = self.progress.attempt
         scope = self._scope(task.label)
         scope["outcome"] = outcome
@@ -151,11 +154,16 @@ class Pipeline:
             return _failed(outcome, task.label, outcome["error"], verdict)
         return _payload(outcome, verdict)
 
-    def _refuse_runaway(self) -> Outcome | None:
-        if self.progress.tasks < self._frame.task_runs:
-            return None
-        message = f"the pipeline has run {self._frame.task_runs:,} tasks, its limit"
-        return Outcome.failed("limit.exceeded", message)
+    def _find_refusal(self, task: Task, scope: Scope) -> Failure | None:
+        """Whether the pipeline must end here, whatever its rules say (S-32, S-36)."""
+        if self.progress.tasks >= self._frame.task_runs:
+            limit = f"the pipeline has run {self._frame.task_runs:,} tasks, its limit"
+            return Failure("limit.exceeded", limit)
+        try:
+            self._skip = skip_before(task.rules, scope)
+        except TemplateError as error:
+            return Failure(error.kind, error.message)
+        return None
 
     def _scope(self, label: str) -> Scope:
         frame, progress = self._frame, self.progress

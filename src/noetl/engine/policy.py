@@ -34,16 +34,27 @@ def skip_before(rules: Sequence[Rule] | None, scope: Scope) -> Verdict | None:
     """Whether the body is skipped before it runs (C-18).
 
     Rules are walked in order, passing over those that read ``outcome``; the fallback
-    answers an outcome, too. Only a first match that says ``skip`` counts.
+    is asked if none was passed over. Only a first match that says ``skip`` counts, and
+    rules that never say it are not asked. Raises ``TemplateError``.
     """
+    if not any(rule.then.do == "skip" for rule in rules or ()):
+        return None
+    fallback: tuple[int, Rule] | None = None
+    passed = False
     for number, rule in enumerate(rules or ()):
-        if rule.when is None or _reads_outcome(rule):
-            continue
-        if rule.when.holds(scope):
-            if rule.then.do == "skip":
-                return _render(rule.then, number, scope, attempt=1)
-            return None
-    return None
+        if rule.when is None:
+            fallback = (number, rule)
+        elif _reads_outcome(rule):
+            passed = True
+        elif rule.when.holds(scope):
+            return _skipping(rule, number, scope)
+    return None if passed or fallback is None else _skipping(*fallback[::-1], scope)
+
+
+def _skipping(rule: Rule, number: int, scope: Scope) -> Verdict | None:
+    if rule.then.do != "skip":
+        return None
+    return _render(rule.then, number, scope, attempt=1)
 
 
 def _reads_outcome(rule: Rule) -> bool:

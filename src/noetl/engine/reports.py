@@ -7,12 +7,13 @@ from typing import Literal
 
 import msgspec
 
-from noetl.dsl.model import Step
+from noetl.dsl.model import Loop
 from noetl.engine import ids
 from noetl.engine.batch import Batch
+from noetl.engine.context import is_equal, read_path
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
-from noetl.engine.runs import find_progress
+from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run
 from noetl.errors import NoetlError
 from noetl.types import JSON
@@ -36,8 +37,10 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> No
     for fact in facts:
         progress = find_progress(run, path)
         if fact.name == "step.started":
-            _emit(batch, run, path, fact.name, run.id, {}, None)
+            _emit(batch, run, path, fact.name, run.id, {"tokens": run.tokens}, None)
             continue
+        if fact.name == "task.started" and batch.state.cancelling is not None:
+            raise OutOfOrder("the execution is cancelled: nothing new starts")
         _check(progress, fact)
         label = fact.label or ""
         payload = fact.payload
@@ -102,12 +105,12 @@ def _write_once(
     batch: Batch, run: Run, path: list[int], label: str, payload: dict[str, JSON]
 ) -> dict[str, JSON]:
     """In a parallel loop a key of ctx is written once; equal values pass (S-21)."""
-    if not path or not _is_parallel(batch.playbook.steps[run.step]):
+    if not path or not payload["set_ctx"] or not run.ctx_writers:
         return payload
-    me = ids.iteration_id(run.id, path)
+    levels = list(batch.playbook.steps[run.step].loop.levels())  # type: ignore[union-attr]
     for key, value in payload["set_ctx"].items():
-        writer = run.ctx_writers.get(key)
-        if writer in (None, me) or batch.state.ctx.get(key) == value:
+        writer = _find_rival(run, levels, path, key)
+        if writer is None or is_equal(read_path(batch.state.ctx, key), value):
             continue
         message = f"ctx.{key} was written by iteration {writer} of this parallel loop"
         failure = Failure("ctx.conflict", message)
@@ -120,6 +123,21 @@ def _write_once(
     return payload
 
 
-def _is_parallel(step: Step) -> bool:
-    levels = step.loop.levels() if step.loop is not None else ()
-    return any(level.mode == "parallel" for level in levels)
+def _find_rival(
+    run: Run, levels: Sequence[Loop], path: list[int], key: str
+) -> str | None:
+    """Who wrote the key, a part of it or what it is part of, and may run beside us.
+
+    Two iterations part at one level of the loops; if that one is sequential they
+    never run at the same time.
+    """
+    for written, writer in run.ctx_writers.items():
+        if not f"{written}.".startswith(f"{key}.") and not f"{key}.".startswith(
+            f"{written}."
+        ):
+            continue
+        pairs = zip(levels, path, path_of(writer), strict=True)
+        level = next((level for level, mine, other in pairs if mine != other), None)
+        if level is not None and level.mode == "parallel":
+            return writer
+    return None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from noetl.dsl.model import Arc
 from noetl.engine import ids
 from noetl.engine.batch import Batch
+from noetl.engine.outcome import Failure
 from noetl.engine.scope import Scope
 from noetl.engine.state import Run
 from noetl.errors import TemplateError
@@ -39,13 +42,16 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
         merged = {**run.args, **args}  # S-06: the arc's win
         fired.append({"token_id": token, "step": arc.step, "args": merged})
         handled = handled or arc.when is not None
-    payload = {
+    payload: dict[str, JSON] = {
         "on": on,
         "mode": router.mode,
         "arcs": answers,
         "fired": fired,
         "handled": handled and on == "step.failed",
     }
+    broken = [answer["error"] for answer in answers if "error" in answer]
+    if broken and not fired and on != "loop.done":
+        payload["error"] = broken[0]  # S-32: nobody handles it
     batch.emit(
         "next.evaluated",
         run.id,
@@ -65,6 +71,7 @@ def _judge(arc: Arc, scope: Scope) -> tuple[dict[str, JSON], dict[str, JSON] | N
             return {**answer, "why": "its guard is false"}, None
         args = arc.args.render(scope) if arc.args is not None else {}
     except TemplateError as error:
-        problem = {"kind": error.kind, "message": error.message}
+        message = f"the arc to '{arc.step}': {error.message}"
+        problem = msgspec.to_builtins(Failure(error.kind, message))
         return {**answer, "why": "its template failed", "error": problem}, None
     return {**answer, "fired": True}, args

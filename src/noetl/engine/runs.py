@@ -34,6 +34,31 @@ def find_progress(run: Run, path: Sequence[int]) -> Progress:
     return progress
 
 
+def is_open(run: Run, path: Sequence[int]) -> bool:
+    """Whether the path leads to a pipeline that has not ended."""
+    loop, progress = run.loop, run.progress
+    for index in path:
+        iteration = loop.open.get(index) if loop is not None else None
+        if iteration is None:
+            return False
+        loop, progress = iteration.loop, iteration.progress
+    return progress is not None
+
+
+def loop_paths(run: Run) -> Iterator[tuple[int, ...]]:
+    """Every open loop of a run, each before those inside it."""
+    if run.loop is not None:
+        yield ()
+        yield from _loops_inside(run.loop, ())
+
+
+def _loops_inside(loop: LoopState, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    for index, iteration in loop.open.items():
+        if iteration.loop is not None:
+            yield (*path, index)
+            yield from _loops_inside(iteration.loop, (*path, index))
+
+
 def pipelines(run: Run) -> Iterator[tuple[tuple[int, ...], Progress]]:
     """Every open pipeline of a run, with the path that leads to it."""
     if run.progress is not None:

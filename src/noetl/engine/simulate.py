@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
 from noetl.engine import ids
 from noetl.engine.batch import Batch
 from noetl.engine.decide import Request, accept, report
 from noetl.engine.events import Event
+from noetl.engine.limits import limits_of
 from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Ended, Frame, Pipeline, Wait
 from noetl.engine.reports import Fact
@@ -46,7 +48,7 @@ class Simulation:
         self._execution_id = execution_id
         self._due: dict[str, float] = {}
         self._waited: dict[str, int] = {}
-        self._workload = {**playbook.workload, **(workload or {})}
+        self._workload = deep_merge(dict(playbook.workload), workload or {})
 
     def run(self) -> State:
         """To the end, or until nothing can move."""
@@ -97,6 +99,7 @@ class Simulation:
             run.args,
             state.ctx,
             state.workload,
+            limits_of(self.playbook).task_runs,
         )
         copied = msgspec.convert(msgspec.to_builtins(progress), type(progress))
         if self._waited.get(frame.command_id) == progress.tasks:

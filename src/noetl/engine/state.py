@@ -60,6 +60,7 @@ class Run(msgspec.Struct):
     step: str
     args: dict[str, JSON]
     has_arcs: bool
+    tokens: list[str] = msgspec.field(default_factory=list)
     progress: Progress | None = None
     loop: LoopState | None = None
     boundary: dict[str, JSON] | None = None

@@ -139,7 +139,7 @@ def contains(run: Evaluation, item: JSON, container: JSON) -> bool:
         if isinstance(item, list | dict):
             weigh(run, container)
         long = len(item) // _LONG_TEXT if isinstance(item, str) else 0
-        run.charge(len(container) * (1 + long) // 16)
+        run.charge(len(container) * (1 + long) // 4)
     elif isinstance(container, str):
         if not isinstance(item, str):
             raise faults.wrong(f"{faults.kind_of(item)} cannot be part of text")

@@ -423,6 +423,14 @@ def test_texts_that_are_no_document(text: str, rule: str, line: int) -> None:
 
 
 @pytest.mark.spec("ROOT-01")
+@pytest.mark.parametrize("text", ["a: [1", "a: {b", "a: 'x", "a:\n- [é"])
+def test_what_the_end_lacks_is_reported_inside_the_file(text: str) -> None:
+    [found] = complaints(text)
+    lines = text.splitlines()
+    assert (found.line, found.column) == (len(lines), len(lines[-1]) + 1)
+
+
+@pytest.mark.spec("ROOT-01")
 def test_the_path_leads_to_the_problem() -> None:
     [found] = complaints("workflow:\n  - step: a\n  - step: b\n    x: [1, {y: .inf}]\n")
     assert found.path == "workflow[1].x[1].y"

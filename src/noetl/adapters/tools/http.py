@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from noetl.dsl.grammar.shape import ANY, BOOLEAN, MAPPING, TEXT, Field, Shape, integer
 from noetl.dsl.kinds import Input, Kind
+from noetl.engine.outcome import Outcome
+
+if TYPE_CHECKING:
+    from noetl.adapters.tools.web.addresses import Private
+    from noetl.adapters.tools.web.client import Client
+    from noetl.ports import ToolCall
 
 _AUTH = Shape(("text", "mapping"), words="a keychain name, or {type: bearer, …}")
 _STATUS = Shape(("integer", "list"), words="a status or a list of them")
@@ -43,3 +51,27 @@ HTTP = Kind(
     one_of=(("url", "endpoint"),),
     at_most_one=(("json", "data", "body", "files"),),
 )
+
+
+class HttpTool:
+    """Sends requests over shared connections.
+
+    ``private`` says whether addresses of the local network are allowed: ``allow``,
+    ``deny``, or the networks that are.
+    """
+
+    def __init__(self, *, private: Private = "allow") -> None:
+        self._private = private
+        self._client: Client | None = None
+
+    async def run(self, call: ToolCall) -> Outcome:
+        if self._client is None:
+            from noetl.adapters.tools.web.client import Client
+
+            self._client = Client(self._private)
+        return await self._client.call(call)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from noetl.dsl.grammar.shape import ANY
 from noetl.dsl.kinds import Input, Kind
+from noetl.engine.outcome import Outcome
+
+if TYPE_CHECKING:
+    from noetl.ports import ToolCall
 
 NOOP = Kind(
     name="noop",
@@ -13,3 +19,13 @@ NOOP = Kind(
     result="The input `result`, else null.",
     any_input=True,
 )
+
+
+class NoopTool:
+    """Answers with the input ``result``."""
+
+    async def run(self, call: ToolCall) -> Outcome:
+        return Outcome.ok(call.inputs.get("result"))
+
+    async def close(self) -> None:
+        pass

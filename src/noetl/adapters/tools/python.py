@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from noetl.adapters.processes.key import Key
+from noetl.adapters.processes.limits import read_memory, read_timeout
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.kinds import Input, Kind
+from noetl.engine.outcome import Outcome
+from noetl.errors import ToolError
+from noetl.types import JSON
+
+if TYPE_CHECKING:
+    from noetl.adapters.processes.pool import Pool
+    from noetl.adapters.processes.runner import Fault, Runner
+    from noetl.ports import ToolCall
 
 _MEMORY = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
 
@@ -31,3 +45,125 @@ PYTHON = Kind(
     defaults={"timeout": 3600, "isolation": "warm"},
     one_of=(("code", "module"),),
 )
+
+_PRINTED = 8192  # of each stream, kept in an error
+
+
+class PythonTool:
+    """Runs each call in a process of its execution, at most ``slots`` at a time.
+
+    ``environment`` are the variables that code sees, by default a clean set of ours.
+    ``on_output`` hears what a call printed, however it ended: (call, stdout, stderr).
+    """
+
+    def __init__(
+        self,
+        slots: int = 8,
+        *,
+        environment: dict[str, str] | None = None,
+        on_output: Callable[[ToolCall, str, str], None] | None = None,
+    ) -> None:
+        self._slots = slots
+        self._environment = environment
+        self._on_output = on_output
+        self._pool: Pool | None = None
+        self._alone = count(1)
+
+    async def run(self, call: ToolCall) -> Outcome:
+        request = read_request(call)
+        pool = self._processes()
+        key, timeout = self._key(call), read_timeout(call.spec)
+        runner = await pool.acquire(key)
+        printed: dict[str, JSON] = {}
+        try:
+            reply = await runner.call(request, timeout)
+            printed = self._collect(call, runner)
+            if runner.spent:
+                await runner.stop()  # the code left something running
+        except ToolError as error:
+            error.details.update(self._collect(call, runner))
+            raise
+        finally:
+            pool.release(runner)
+        if reply.fault is not None:
+            raise fault_error(reply.fault, printed)
+        return Outcome.ok(reply.result)
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
+
+    def _processes(self) -> Pool:
+        if self._pool is None:
+            from noetl.adapters.processes.environment import clean_environment
+            from noetl.adapters.processes.pool import Pool
+
+            environment = self._environment
+            if environment is None:
+                environment = clean_environment()
+            self._pool = Pool(self._slots, environment)
+        return self._pool
+
+    def _key(self, call: ToolCall) -> Key:
+        isolation = call.spec.get("isolation", "warm")
+        if isolation not in ("warm", "fresh", "required"):
+            message = (
+                f"spec.isolation: {isolation!r:.40} is not warm, fresh or required"
+            )
+            raise ToolError("tool.contract", message)
+        return Key(
+            call.execution_id,
+            call.folder,
+            read_memory(call.spec),
+            sandbox=isolation == "required",
+            alone=0 if isolation == "warm" else next(self._alone),
+        )
+
+    def _collect(self, call: ToolCall, runner: Runner) -> dict[str, JSON]:
+        stdout, stderr = runner.output()
+        if not stdout and not stderr:
+            return {}
+        if self._on_output is not None:
+            self._on_output(call, stdout, stderr)
+        printed: dict[str, JSON] = {"stdout": stdout, "stderr": stderr}
+        return {name: text[-_PRINTED:] for name, text in printed.items() if text}
+
+
+def read_request(call: ToolCall) -> dict[str, JSON]:
+    """What the process is asked to do. Raises ``ToolError`` for inputs of no use."""
+    inputs = call.inputs
+    args = inputs.get("args")
+    if args is not None and not isinstance(args, dict):
+        message = f"args must be a mapping, found {type(args).__name__}"
+        raise ToolError("tool.contract", message)
+    if ("code" in inputs) == ("module" in inputs):
+        raise ToolError("tool.contract", "give either 'code' or 'module'")
+    request: dict[str, JSON] = {
+        "args": args or {},
+        "environment": {
+            "NOETL_ACTION_ID": call.action_id,
+            "NOETL_ATTEMPT": str(call.attempt),
+        },
+    }
+    for name in ("code", "module", "function"):
+        if name in inputs:
+            if not isinstance(inputs[name], str):
+                raise ToolError("tool.contract", f"{name} must be text")
+            request[name] = inputs[name]
+    return request
+
+
+def fault_error(fault: Fault, printed: dict[str, JSON]) -> ToolError:
+    told = {
+        "line": fault.line,
+        "traceback": fault.traceback,
+        "exit_code": fault.exit_code,
+    }
+    details = {name: value for name, value in told.items() if value is not None}
+    return ToolError(
+        fault.kind,
+        fault.message,
+        details={**details, **printed},
+        exception_type=fault.type,
+    )

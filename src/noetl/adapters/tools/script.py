@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.kinds import Input, Kind
+from noetl.engine.outcome import Outcome
+
+if TYPE_CHECKING:
+    from noetl.adapters.processes.launcher import Launcher
+    from noetl.ports import ToolCall
 
 _COMMAND = Shape(("text", "list"), words="text for the interpreter, or a list (argv)")
 _MEMORY = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
@@ -34,3 +41,33 @@ def _kind(name: str, doc: str) -> Kind:
 
 SCRIPT = _kind("script", "Runs a script or a command.")
 SHELL = _kind("shell", "Runs a command in a shell.")
+
+
+class ScriptTool:
+    """Runs each call as a process of its own, with all that it starts itself."""
+
+    def __init__(self, *, environment: dict[str, str] | None = None) -> None:
+        self._environment = environment
+        self._launcher: Launcher | None = None
+
+    async def run(self, call: ToolCall) -> Outcome:
+        from noetl.adapters.processes.programs import run_program
+
+        finished = await run_program(call, self._processes(), self._environment)
+        if finished.status != 0:
+            raise finished.error()
+        if call.spec.get("output", "text") == "json":
+            return Outcome.ok(finished.parsed())
+        return Outcome.ok(finished.result())
+
+    async def close(self) -> None:
+        if self._launcher is not None:
+            await self._launcher.close()
+            self._launcher = None
+
+    def _processes(self) -> Launcher:
+        if self._launcher is None:
+            from noetl.adapters.processes.launcher import Launcher
+
+            self._launcher = Launcher()
+        return self._launcher

@@ -50,6 +50,7 @@ class Spot(msgspec.Struct, frozen=True):
     site: Site
     depth: int = 0
     recorded: bool = False
+    statements: bool = True  # whether {% … %} is allowed, or expressions alone
 
 
 class Context(msgspec.Struct):
@@ -86,6 +87,10 @@ class Context(msgspec.Struct):
         """Compile one text; None (and reported) if it is not a valid template."""
         try:
             template = compile_template(at.node.value)
+            if template.statements and (spot.recorded or not spot.statements):
+                message = "statements ({% … %}) are not available here"
+                hint = "use an expression: {{ a if b else c }}, or a python task"
+                raise TemplateError("template.forbidden", message, hint=hint)
         except TemplateError as error:
             self._complain(at, error)
             return None
@@ -112,7 +117,7 @@ class Context(msgspec.Struct):
         """Seconds, or the compiled template that will yield them."""
         value = at.node.value
         if isinstance(value, str) and is_template(value):
-            return self.value(at, spot)
+            return self.value(at, msgspec.structs.replace(spot, statements=False))
         try:
             seconds = parse_duration(value)
         except ValueError as error:

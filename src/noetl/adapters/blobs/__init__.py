@@ -1,0 +1,1 @@
+"""Adapters of the port ``Blobs``: large values by their content."""

@@ -1,0 +1,27 @@
+"""Keys of blobs: the SHA-256 of the bytes, in hexadecimal."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from noetl.errors import BlobCorrupt, BlobGone
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def key_of(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def check_key(key: str) -> str:
+    """Nothing that was not made by ``key_of`` is looked for: it cannot be there."""
+    if not _KEY.fullmatch(key):
+        raise BlobGone(f"{key[:80]!r} is not the key of a blob")
+    return key
+
+
+def check_bytes(key: str, data: bytes) -> bytes:
+    if key_of(data) != key:
+        raise BlobCorrupt(f"blob {key} holds {len(data)} bytes of something else")
+    return data

@@ -1,0 +1,1 @@
+"""Processes for code that is not ours: started, bounded, watched and ended."""

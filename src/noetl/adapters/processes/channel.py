@@ -1,0 +1,114 @@
+"""Frames over two pipes: the one line between a worker and user code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from collections.abc import Callable
+
+MAGIC = b"noe1"
+HEADER = struct.Struct("!4sI")
+LARGEST = 64 * 1024 * 1024
+_SLACK = 64 * 1024  # what a frame may have around the largest result
+_CHUNK = 65536  # a larger buffer costs a mapping of memory each time
+_GRACE = 1.0  # a closed channel is mostly that of a process about to end
+
+
+class Channel:
+    """Sends frames and reports those that come, or that none will come any more.
+
+    User code can reach the other end. What is no frame ends the channel; it never
+    raises here, and never makes us wait for bytes that were only announced by chance.
+    ``on_end`` hears why, and how many seconds to wait for the end of the process.
+    """
+
+    def __init__(
+        self,
+        on_frame: Callable[[bytes], None],
+        on_end: Callable[[str, float], None],
+    ) -> None:
+        theirs_in, self._out = os.pipe()
+        self._in, theirs_out = os.pipe()
+        self._theirs = [theirs_in, theirs_out]
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+        self._on_frame = on_frame
+        self._on_end = on_end
+        self._incoming = bytearray()
+        self._outgoing = memoryview(b"")
+        self._listening = True
+        self._writing = False
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._in, self.read)
+
+    def give(self) -> list[int]:
+        """The other ends, to read from and to write to: who takes them closes them."""
+        theirs, self._theirs = self._theirs, []
+        return theirs
+
+    def send(self, body: bytes) -> None:
+        self._outgoing = memoryview(HEADER.pack(MAGIC, len(body)) + body)
+        self._write()
+
+    def read(self) -> None:
+        """Take what has come; also called when the process has ended."""
+        while self._listening:
+            try:
+                data = os.read(self._in, _CHUNK)
+            except BlockingIOError:
+                return
+            if not data:
+                self._end("closed the channel to its worker", _GRACE)
+                return
+            self._incoming += data
+            self._split()
+            if len(data) < _CHUNK:
+                return
+
+    def close(self) -> None:
+        self._stop()
+        for file in (self._in, self._out, *self.give()):
+            if file >= 0:
+                os.close(file)
+        self._in = self._out = -1
+
+    def _split(self) -> None:
+        while self._listening and len(self._incoming) >= HEADER.size:
+            magic, size = HEADER.unpack_from(self._incoming)
+            if magic != MAGIC or size > LARGEST + _SLACK:
+                self._end("wrote into the channel to its worker", 0)
+                return
+            end = HEADER.size + size
+            if len(self._incoming) < end:
+                return
+            body = bytes(memoryview(self._incoming)[HEADER.size : end])
+            del self._incoming[:end]
+            self._on_frame(body)
+
+    def _write(self) -> None:
+        try:
+            sent = os.write(self._out, self._outgoing)
+        except BlockingIOError:
+            sent = 0
+        except BrokenPipeError:  # the process is ending: its exit will say how
+            sent = len(self._outgoing)
+        self._outgoing = self._outgoing[sent:]
+        if bool(self._outgoing) != self._writing:
+            self._writing = not self._writing
+            if self._writing:
+                self._loop.add_writer(self._out, self._write)
+            else:
+                self._loop.remove_writer(self._out)
+
+    def _end(self, why: str, grace: float) -> None:
+        self._stop()
+        self._on_end(why, grace)
+
+    def _stop(self) -> None:
+        if self._listening:
+            self._listening = False
+            self._loop.remove_reader(self._in)
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._out)

@@ -1,0 +1,15 @@
+"""Which calls may share a process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """What two calls must share to share a process."""
+
+    execution_id: str
+    folder: str | None
+    memory: int | None
+    sandbox: bool = False
+    alone: int = 0  # a number of its own: the process serves this call and no other

@@ -1,0 +1,15 @@
+"""Entry: ``python -I __main__.py launch|serve <parent>``.
+
+The package gets a name of its own and leaves ``sys.path`` again, so that nothing of it
+hides, or is hidden by, a module of the user's.
+"""
+
+import importlib
+import os
+import sys
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    _role = importlib.import_module(f"noetl_child.{sys.argv[1]}")
+    del sys.path[0]
+    _role.main(int(sys.argv[2]))

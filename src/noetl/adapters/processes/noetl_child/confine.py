@@ -1,0 +1,37 @@
+"""Damage limitation: a process dies with its parent and cannot grow at will."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_libc = ctypes.CDLL(None)
+
+
+def die_with(parent: int) -> None:
+    """Be killed when the parent dies; at once if it already has."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def adopt_orphans() -> None:
+    """Keep daemons below this process, where they are found and killed.
+
+    The setting survives ``exec`` and is not inherited by children.
+    """
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def limit(memory: int | None) -> None:
+    """No core files (they hold secrets), no new rights, at most this much memory."""
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

@@ -1,0 +1,163 @@
+"""The launcher: one small process from which all others are forked.
+
+A Python takes 20 ms to start, a fork of a started one takes two. The launcher has a
+single thread, so that forking is safe. It alone signals and reaps its children: no
+process id is used after it was given to somebody else. Orders come as packets,
+``{"start": id}`` with open files or ``{"kill": id}``; answers are ``started``,
+``failed`` and ``exited``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from typing import Any, NoReturn
+
+from .confine import adopt_orphans, die_with, limit
+from .serve import serve
+
+PACKET = 4096
+FILES = 6  # the order itself, stdin, stdout, stderr and perhaps a channel
+OPEN = 4096  # more than the launcher ever has open
+NOT_FOUND, NOT_RUNNABLE, BROKEN = 127, 126, 70
+
+
+class Launcher:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._pids: dict[int, int] = {}  # order -> pid
+        self._watched: dict[int, int] = {}  # pidfd -> order
+
+    def run(self) -> None:
+        """Serve orders until the worker is gone, then take everything along."""
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor in self._watched:
+                    self._bury(descriptor)
+                elif not self._obey():
+                    for pidfd in list(self._watched):
+                        self._kill(self._pids[self._watched[pidfd]])
+                        self._bury(pidfd)
+                    return
+
+    def _obey(self) -> bool:
+        packet, files, _, _ = socket.recv_fds(self._control, PACKET, FILES)
+        if not packet:
+            return False
+        order = json.loads(packet)
+        if "kill" in order:
+            if order["kill"] in self._pids:
+                self._kill(self._pids[order["kill"]])
+            return True
+        try:
+            self._start(order["start"], files)
+        except OSError as error:
+            self._say({"failed": order["start"], "why": error.strerror})
+        finally:
+            for file in files:
+                os.close(file)
+        return True
+
+    def _start(self, number: int, files: list[int]) -> None:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            become(files, parent)
+        pidfd = os.pidfd_open(pid)
+        self._poll.register(pidfd, select.POLLIN)
+        self._pids[number] = pid
+        self._watched[pidfd] = number
+        self._say({"started": number, "pid": pid})
+
+    def _kill(self, pid: int) -> None:
+        # Not yet reaped, so both numbers still mean this child and its group.
+        for kill in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(pid, signal.SIGKILL)
+
+    def _bury(self, pidfd: int) -> None:
+        """After the death of a child: its group and its daemons follow it."""
+        number = self._watched.pop(pidfd)
+        pid = self._pids.pop(number)
+        self._poll.unregister(pidfd)
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+        self._kill(pid)
+        _, status = os.waitpid(pid, 0)
+        os.close(pidfd)
+        self._sweep()
+        self._say({"exited": number, "status": os.waitstatus_to_exitcode(status)})
+
+    def _sweep(self) -> None:
+        """Kill what fell to us: descendants of the dead that had left its group."""
+        for _ in range(100):
+            strays = children(os.getpid()) - set(self._pids.values())
+            if not strays:
+                return
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+
+    def _say(self, answer: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the worker is gone: the next read says so
+            self._control.send(json.dumps(answer).encode())
+
+
+def children(pid: int) -> set[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return {int(text) for text in file.read().split()}
+    except OSError:  # a kernel without this file: the group must do
+        return set()
+
+
+def become(files: list[int], parent: int) -> NoReturn:
+    """In the forked child: put on what the order says, and never return."""
+    try:
+        os.setsid()
+        die_with(parent)
+        adopt_orphans()
+        with open(files[0], "rb", closefd=False) as file:
+            order = json.load(file)
+        for target, source in enumerate(files[1:]):
+            os.dup2(source, target)
+            os.set_inheritable(target, True)
+        os.closerange(len(files) - 1, OPEN)
+        if order["folder"] is not None:
+            os.chdir(order["folder"])
+        limit(order["memory"])
+        if order["program"] is not None:
+            execute(order["program"], order["environment"])
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        serve()
+    except BaseException as error:
+        os.write(2, f"noetl: cannot start: {error}\n".encode())
+    os._exit(BROKEN)
+
+
+def execute(program: list[str], environment: dict[str, str]) -> NoReturn:
+    # Python ignores these; a program expects to die of them.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    try:
+        os.execvpe(program[0], program, environment)
+    except OSError as error:
+        os.write(2, f"noetl: {program[0][:200]}: {error.strerror}\n".encode())
+        missing = isinstance(error, FileNotFoundError)
+        os._exit(NOT_FOUND if missing else NOT_RUNNABLE)
+
+
+def main(parent: int) -> None:
+    """The control socket is what it has for standard input."""
+    die_with(parent)
+    adopt_orphans()
+    control = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    Launcher(socket.socket(fileno=control)).run()

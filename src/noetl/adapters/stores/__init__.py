@@ -1,0 +1,1 @@
+"""Adapters of the port ``Store``: the log, its commands, leases and timers."""

@@ -1,0 +1,82 @@
+"""Transitions as bytes: an event is encoded once, whatever happens to it later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.engine.events import Event
+from noetl.errors import StoreError
+from noetl.ports import Command, Summary, Timer, Transition
+
+_encoder = msgspec.json.Encoder()
+_events = msgspec.json.Decoder(Event)
+_summaries = msgspec.json.Decoder(Summary)
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A transition whose events are ready to be stored."""
+
+    transition: Transition
+    bodies: list[bytes]
+    summary: str
+
+
+def encode(transitions: Sequence[Transition]) -> list[Encoded]:
+    """Raises ``StoreError`` for what no log may hold; nobody else's commit fails."""
+    return [_encode(transition) for transition in transitions]
+
+
+def decode(body: bytes) -> Event:
+    try:
+        return _events.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"an event cannot be decoded: {error}"
+        raise StoreError(message, "store.corrupt") from error
+
+
+def decode_summary(text: str) -> Summary:
+    try:
+        return _summaries.decode(text)
+    except msgspec.DecodeError as error:
+        message = f"a summary cannot be decoded: {error}"
+        raise StoreError(message, "store.corrupt") from error
+
+
+def _encode(transition: Transition) -> Encoded:
+    _check_sequence(transition)
+    _check_owner(transition)
+    try:
+        bodies = [_encoder.encode(event) for event in transition.events]
+        summary = _encoder.encode(transition.summary).decode()
+    except (TypeError, ValueError) as error:  # among them: lone surrogates
+        message = f"execution {transition.execution_id}: not JSON: {error}"
+        raise StoreError(message, "store.encoding") from error
+    return Encoded(transition, bodies, summary)
+
+
+def _check_sequence(transition: Transition) -> None:
+    """``seq`` is given by whoever decides; a gap would be there for ever (I-04)."""
+    execution_id, after = transition.execution_id, transition.after
+    for seq, event in enumerate(transition.events, after + 1):
+        if event.seq != seq or event.execution_id != execution_id:
+            raise StoreError(
+                f"execution {execution_id}: expected its event {seq}, "
+                f"got event {event.seq} of {event.execution_id}",
+                "store.sequence",
+            )
+    if not after and not transition.events:
+        message = f"execution {execution_id} cannot begin without an event"
+        raise StoreError(message, "store.sequence")
+
+
+def _check_owner(transition: Transition) -> None:
+    """No execution makes anything due for another one (I-37)."""
+    mine = transition.execution_id
+    planned: list[Command | Timer] = [*transition.commands, *transition.timers]
+    for each in planned:
+        if each.execution_id != mine:
+            raise StoreError(
+                f"execution {mine} cannot plan for {each.execution_id}", "store.foreign"
+            )

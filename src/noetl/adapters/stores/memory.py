@@ -1,0 +1,137 @@
+"""The store in memory: every promise but durability. Simulation runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.adapters.stores.chain import FIRST, Damage, first_damage, link
+from noetl.adapters.stores.commands import Commands
+from noetl.adapters.stores.encoding import Encoded, decode, decode_summary, encode
+from noetl.adapters.stores.leasing import OVER
+from noetl.adapters.stores.refusals import refuse_stale
+from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.errors import StoreError
+from noetl.ports import Lease, Summary, Timer, Transition
+
+
+class _Execution(msgspec.Struct):
+    number: int
+    status: ExecutionStatus
+    summary: str
+    bodies: list[bytes] = msgspec.field(default_factory=list)
+    hashes: list[bytes] = msgspec.field(default_factory=list)
+
+
+class MemoryStore:
+    """Bytes are kept, not objects: nobody can change an event after its commit."""
+
+    def __init__(self) -> None:
+        self._executions: dict[str, _Execution] = {}
+        self._by_number: list[_Execution] = []
+        self._commands = Commands(lambda number: self._by_number[number - 1].status)
+        self._timers: dict[int, dict[str, Timer]] = {}
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
+
+    async def commit(self, transitions: Sequence[Transition]) -> None:
+        group = encode(transitions)
+        refuse_stale(transitions, self._position, self._commands.is_held)
+        for item in group:
+            self._write(item)
+
+    async def claim(
+        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        return self._commands.claim(owner, pool, slots, now + ttl, now)
+
+    async def renew(
+        self, leases: Sequence[Lease], *, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        return self._commands.renew(leases, now + ttl)
+
+    async def sweep(self, *, now: float) -> Sequence[Timer]:
+        self._commands.expire(now)
+        due = [
+            (timer.due_at, number, timer.timer_id, timer)
+            for number, timers in self._timers.items()
+            for timer in timers.values()
+            if timer.due_at <= now
+        ]
+        return [timer for *_, timer in sorted(due, key=lambda entry: entry[:3])]
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        execution = self._executions.get(execution_id)
+        if execution is None:
+            return []
+        end = None if limit is None else after + limit
+        return [decode(body) for body in execution.bodies[after:end]]
+
+    async def find(
+        self,
+        *,
+        status: ExecutionStatus | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Summary]:
+        last = len(self._by_number)
+        if before is not None:
+            known = self._executions.get(before)
+            last = known.number - 1 if known else 0
+        found: list[Summary] = []
+        for execution in reversed(self._by_number[:last]):
+            if len(found) == limit:
+                break
+            if status is None or execution.status == status:
+                found.append(decode_summary(execution.summary))
+        return found
+
+    async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
+        """The ids that begin so; one that is whole means itself alone."""
+        if beginning in self._executions:
+            return [beginning]
+        found = (name for name in self._executions if name.startswith(beginning))
+        return sorted(found)[:limit]
+
+    async def verify(self, execution_id: str) -> Damage | None:
+        """Walk the hash chain; say where it breaks first."""
+        execution = self._executions.get(execution_id)
+        if execution is None:
+            message = f"there is no execution {execution_id}"
+            raise StoreError(message, "store.missing")
+        hashes, bodies = execution.hashes, execution.bodies
+        rows = zip(range(1, len(bodies) + 1), hashes, bodies, strict=True)
+        return first_damage(rows, len(bodies), hashes[-1])
+
+    def _position(self, execution_id: str) -> int:
+        execution = self._executions.get(execution_id)
+        return len(execution.bodies) if execution else 0
+
+    def _write(self, item: Encoded) -> None:
+        transition = item.transition
+        execution = self._executions.get(transition.execution_id)
+        status = transition.summary.status
+        if execution is None:
+            execution = _Execution(len(self._by_number) + 1, status, item.summary)
+            self._executions[transition.execution_id] = execution
+            self._by_number.append(execution)
+        execution.status, execution.summary = status, item.summary
+        for body in item.bodies:
+            previous = execution.hashes[-1] if execution.hashes else FIRST
+            execution.hashes.append(link(previous, body))
+            execution.bodies.append(body)
+        self._commands.change(execution.number, transition)
+        self._change_timers(execution.number, transition)
+
+    def _change_timers(self, execution: int, transition: Transition) -> None:
+        timers = self._timers.pop(execution, {})
+        for timer_id in transition.disarm:
+            timers.pop(timer_id, None)
+        timers.update((timer.timer_id, timer) for timer in transition.timers)
+        if timers and transition.summary.status not in OVER:
+            self._timers[execution] = timers

@@ -1,0 +1,57 @@
+"""Transitions that come too late: refused before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from noetl.errors import LeaseLost, LogConflict
+from noetl.ports import Lease, Transition
+
+
+class Conflict(LogConflict):
+    """Says whose stream has moved."""
+
+    def __init__(self, execution_id: str, after: int, last_seq: int) -> None:
+        super().__init__(
+            f"execution {execution_id} is at event {last_seq}, "
+            f"this was decided after event {after}"
+        )
+        self.execution_id = execution_id
+
+
+class Lost(LeaseLost):
+    """Says which command has another owner, or none."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(
+            f"{lease.owner} does not hold command {lease.command_id} "
+            f"at epoch {lease.epoch} any more"
+        )
+        self.execution_id = lease.execution_id
+        self.command_id = lease.command_id
+
+
+def refuse_stale(
+    transitions: Iterable[Transition],
+    position: Callable[[str], int],
+    is_held: Callable[[Lease], bool],
+) -> None:
+    """Raise for the first one that does not fit, on what is stored and on each other.
+
+    A later transition of the group sees what the earlier ones will have done, so a
+    store can check all of them first and then write without a way back.
+    """
+    positions: dict[str, int] = {}
+    ended: set[str] = set()
+    for transition in transitions:
+        execution_id = transition.execution_id
+        last_seq = positions.get(execution_id)
+        if last_seq is None:
+            last_seq = position(execution_id)
+        if transition.after != last_seq:
+            raise Conflict(execution_id, transition.after, last_seq)
+        lease = transition.lease
+        if lease and (lease.command_id in ended or not is_held(lease)):
+            raise Lost(lease)
+        positions[execution_id] = last_seq + len(transition.events)
+        ended.update(transition.done, transition.release)

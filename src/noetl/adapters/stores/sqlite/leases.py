@@ -1,0 +1,91 @@
+"""Who may run what: claim, renew and expire on the rows of commands."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
+from noetl.adapters.stores.sqlite.queries import SQL
+from noetl.ports import Lease, Timer
+
+
+class Leases:
+    """Remembers whose turn it is; everything else is in the rows."""
+
+    def __init__(self, boot_id: str) -> None:
+        self._boot_id = boot_id
+        self._turns: dict[str, int] = {}
+
+    def claim(
+        self,
+        db: sqlite3.Connection,
+        owner: str,
+        pool: str,
+        slots: int,
+        expires_at: float,
+        now: float,
+    ) -> list[Lease]:
+        db.execute(SQL["make_due"], (now,))
+        hands = []
+        for number, execution_id in self._in_turn(db, pool, slots):
+            ready = db.execute(SQL["ready_commands"], (pool, number, slots))
+            hands.append([(number, execution_id, *row) for row in ready.fetchall()])
+        leases, rows = [], []
+        for number, execution_id, command_id, epoch in deal(hands, slots):
+            leases.append(Lease(command_id, execution_id, owner, epoch + 1))
+            rows.append((epoch + 1, owner, self._boot_id, expires_at, command_id))
+            self._turns[pool] = number
+        db.executemany(SQL["lease"], rows)
+        return leases
+
+    def _in_turn(
+        self, db: sqlite3.Connection, pool: str, slots: int
+    ) -> list[tuple[int, str]]:
+        """Executions with ready commands, from after the last one served, once round.
+
+        Each costs one look at the index, however many commands it has (I-39).
+        """
+        found: list[tuple[int, str]] = []
+        first = self._turns.get(pool, 0)
+        at, wrapped = first, False
+        while len(found) < slots:
+            row = db.execute(SQL["next_execution"], (pool, at)).fetchone()
+            if row is None and wrapped:
+                break
+            if row is None:
+                at, wrapped = 0, True
+                continue
+            at, execution_id, status = row
+            if wrapped and at > first:
+                break
+            if status in OPEN:
+                found.append((at, execution_id))
+            elif status in OVER:  # so that the next claim need not walk over them
+                db.execute(SQL["end_ready"], (pool, at))
+        return found
+
+
+def renew(
+    db: sqlite3.Connection, leases: Sequence[Lease], expires_at: float
+) -> list[Lease]:
+    """Those that were lost."""
+    lost = []
+    for lease in leases:
+        row = (expires_at, lease.command_id, lease.epoch, lease.owner)
+        if not db.execute(SQL["renew"], row).rowcount:
+            lost.append(lease)
+    return lost
+
+
+def sweep(db: sqlite3.Connection, now: float) -> list[Timer]:
+    """Expired leases end here; their epoch rises with the next claim."""
+    db.execute(SQL["expire"], (now - GRACE,))
+    return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
+
+
+def expire_other_boots(db: sqlite3.Connection, boot_id: str) -> None:
+    """Their owners ended with the process that held the store (RELIABILITY 5.10)."""
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(SQL["expire_other_boots"], (boot_id,))
+    db.execute("COMMIT")

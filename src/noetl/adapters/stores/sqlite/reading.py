@@ -1,0 +1,87 @@
+"""What readers ask: a log, a listing, whether the log is intact."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from noetl.adapters.stores.chain import Damage, first_damage
+from noetl.adapters.stores.encoding import decode, decode_summary
+from noetl.adapters.stores.sqlite.queries import SQL
+from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
+from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.errors import StoreError
+from noetl.ports import Summary
+
+_SEQ = (1 << SEQ_BITS) - 1
+_NEWEST = (1 << 63) - 1
+_LAST = "\U0010ffff"
+
+
+def read(
+    db: sqlite3.Connection, execution_id: str, after: int, limit: int | None
+) -> list[Event]:
+    head = _head(db, execution_id)
+    if head is None:
+        return []
+    base = head.number << SEQ_BITS
+    span = (base + after, base + _SEQ, -1 if limit is None else limit)
+    rows = db.execute(SQL["events"], span).fetchall()
+    for seq, (key, _) in enumerate(rows, after + 1):
+        if key & _SEQ != seq:
+            raise _missing(execution_id, seq)
+    if after + len(rows) < head.last_seq and len(rows) != limit:
+        raise _missing(execution_id, after + len(rows) + 1)
+    return [decode(body) for _, body in rows]
+
+
+def find(
+    db: sqlite3.Connection,
+    status: ExecutionStatus | None,
+    before: str | None,
+    limit: int,
+) -> list[Summary]:
+    number = _NEWEST
+    if before is not None:
+        head = _head(db, before)
+        if head is None:
+            return []
+        number = head.number
+    if status is None:
+        rows = db.execute(SQL["find"], (number, limit))
+    else:
+        rows = db.execute(SQL["find_by_status"], (status, number, limit))
+    return [decode_summary(text) for (text,) in rows]
+
+
+def resolve(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
+    if _head(db, beginning):
+        return [beginning]
+    span = (beginning, beginning + _LAST, limit)
+    return [found for (found,) in db.execute(SQL["resolve"], span)]
+
+
+def verify(db: sqlite3.Connection, execution_id: str) -> Damage | None:
+    db.execute("BEGIN")  # the position and the events of one moment
+    try:
+        head = _head(db, execution_id)
+        if head is None:
+            message = f"there is no execution {execution_id}"
+            raise StoreError(message, "store.missing")
+        base = head.number << SEQ_BITS
+        rows = db.execute(SQL["links"], (base, base + _SEQ))
+        links = ((key & _SEQ, stored, body) for key, stored, body in rows)
+        return first_damage(links, head.last_seq, head.last_hash)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _head(db: sqlite3.Connection, execution_id: str) -> Head | None:
+    row = db.execute(SQL["head"], (execution_id,)).fetchone()
+    return Head(*row) if row else None
+
+
+def _missing(execution_id: str, seq: int) -> StoreError:
+    message = f"execution {execution_id}: event {seq} is missing"
+    return StoreError(message, "log.hash_mismatch")

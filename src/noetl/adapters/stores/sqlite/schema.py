@@ -1,0 +1,57 @@
+"""The version of a store: checked at each opening, raised by migrations only."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from noetl.adapters.stores.sqlite.queries import migrations, statements
+from noetl.errors import StoreError
+
+APPLICATION = 1315915092
+
+
+def check_version(db: sqlite3.Connection, path: Path, newest: int) -> int:
+    """The file's version; raises if it is not ours, too new, or half made."""
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not version and not tables:
+        return 0
+    if application != APPLICATION:
+        raise StoreError(f"{path} is not a store of NoETL", "store.corrupt")
+    if not version:
+        message = f"{path} has tables but no version: a migration stopped half-way"
+        raise StoreError(message, "store.migration")
+    if version > newest:
+        message = f"{path} has version {version}; this NoETL knows up to {newest}"
+        raise StoreError(message, "store.version")
+    return int(version)
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the file up to date, each step in a transaction of its own."""
+    steps = migrations()
+    version = check_version(db, path, steps[-1][0])
+    for number, script in steps:
+        if number <= version:
+            continue
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in statements(script):
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {number}")
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+
+
+def require_current(db: sqlite3.Connection, path: Path) -> None:
+    """A reader cannot migrate: it needs the version that its queries are for."""
+    newest = migrations()[-1][0]
+    version = check_version(db, path, newest)
+    if version < newest:
+        message = f"{path} has version {version}; a writer must bring it to {newest}"
+        raise StoreError(message, "store.version")

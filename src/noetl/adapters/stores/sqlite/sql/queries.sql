@@ -1,0 +1,105 @@
+-- What the store asks of SQLite, by name.
+
+-- name: head
+SELECT number, last_seq, last_hash, summary FROM execution WHERE execution_id = ?
+
+-- name: holds
+SELECT 1 FROM command
+WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
+
+-- name: begin_execution
+INSERT INTO execution (execution_id, status, last_seq, last_hash, summary)
+VALUES (?, ?, 0, x'', ?)
+
+-- name: append
+INSERT INTO event (key, hash, body) VALUES (?, ?, ?)
+
+-- name: advance
+UPDATE execution SET last_seq = ?, last_hash = ? WHERE number = ?
+
+-- name: summarize
+-- Apart from advance: naming status writes its index, changed or not.
+UPDATE execution SET status = ?, summary = ? WHERE number = ?
+
+-- name: plan
+INSERT INTO command (command_id, execution, rank, pool, state, not_before)
+VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING
+
+-- name: end
+UPDATE command SET state = NULL, owner = NULL, boot_id = NULL, expires_at = NULL
+WHERE command_id = ?
+
+-- name: release
+UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
+WHERE command_id = ? AND state = 'leased'
+
+-- name: reschedule
+UPDATE command SET state = ?, not_before = ?,
+  owner = NULL, boot_id = NULL, expires_at = NULL
+WHERE command_id = ? AND state IS NOT NULL
+
+-- name: disarm
+DELETE FROM timer WHERE execution = ? AND timer_id = ?
+
+-- name: disarm_all
+DELETE FROM timer WHERE execution = ?
+
+-- name: arm
+INSERT INTO timer (execution, timer_id, due_at, kind) VALUES (?, ?, ?, ?)
+ON CONFLICT (execution, timer_id)
+DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
+
+-- name: make_due
+UPDATE command SET state = 'ready' WHERE state = 'delayed' AND not_before <= ?
+
+-- name: next_execution
+SELECT c.execution, x.execution_id, x.status
+FROM command AS c JOIN execution AS x ON x.number = c.execution
+WHERE c.state = 'ready' AND c.pool = ? AND c.execution > ?
+ORDER BY c.execution LIMIT 1
+
+-- name: ready_commands
+SELECT command_id, epoch FROM command
+WHERE state = 'ready' AND pool = ? AND execution = ?
+ORDER BY rank LIMIT ?
+
+-- name: end_ready
+UPDATE command SET state = NULL WHERE state = 'ready' AND pool = ? AND execution = ?
+
+-- name: lease
+UPDATE command SET state = 'leased', epoch = ?, owner = ?, boot_id = ?, expires_at = ?
+WHERE command_id = ?
+
+-- name: renew
+UPDATE command SET expires_at = ?
+WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
+
+-- name: expire
+UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
+WHERE state = 'leased' AND expires_at <= ?
+
+-- name: expire_other_boots
+UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
+WHERE state = 'leased' AND boot_id <> ?
+
+-- name: due_timers
+SELECT x.execution_id, t.timer_id, t.due_at, t.kind
+FROM timer AS t JOIN execution AS x ON x.number = t.execution
+WHERE t.due_at <= ? ORDER BY t.due_at, t.execution, t.timer_id
+
+-- name: events
+SELECT key, body FROM event WHERE key > ? AND key <= ? ORDER BY key LIMIT ?
+
+-- name: links
+SELECT key, hash, body FROM event WHERE key > ? AND key <= ? ORDER BY key
+
+-- name: resolve
+SELECT execution_id FROM execution WHERE execution_id >= ? AND execution_id < ?
+ORDER BY execution_id LIMIT ?
+
+-- name: find
+SELECT summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
+
+-- name: find_by_status
+SELECT summary FROM execution WHERE status = ? AND number < ?
+ORDER BY number DESC LIMIT ?

@@ -1,0 +1,191 @@
+"""The store in one SQLite file: every promise of the port, kept through power cuts."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from noetl.adapters.stores.chain import Damage
+from noetl.adapters.stores.encoding import encode
+from noetl.adapters.stores.sqlite import reading
+from noetl.adapters.stores.sqlite.connections import connect_writer
+from noetl.adapters.stores.sqlite.faults import translated
+from noetl.adapters.stores.sqlite.leases import (
+    Leases,
+    expire_other_boots,
+    renew,
+    sweep,
+)
+from noetl.adapters.stores.sqlite.lock import Lock
+from noetl.adapters.stores.sqlite.mounts import refuse_network
+from noetl.adapters.stores.sqlite.queues import (
+    DirectQueue,
+    Queue,
+    ThreadQueue,
+    closed,
+    submit,
+)
+from noetl.adapters.stores.sqlite.readers import Readers
+from noetl.adapters.stores.sqlite.schema import migrate, require_current
+from noetl.adapters.stores.sqlite.transitions import record
+from noetl.adapters.stores.sqlite.writer import Writer
+from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.errors import StoreError
+from noetl.ports import Lease, Summary, Timer, Transition
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """One writer, in this process alone; any number of readers, in any process."""
+
+    def __init__(
+        self,
+        path: Path,
+        readers: Readers,
+        queue: Queue | None = None,
+        lock: Lock | None = None,
+        *,
+        boot_id: str = "",
+        durable_leases: bool = True,
+    ) -> None:
+        self.path = path
+        self.boot_id = boot_id
+        self._readers: Readers | None = readers
+        self._queue = queue
+        self._lock = lock
+        self._leases = Leases(boot_id)
+        self._durable_leases = durable_leases
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        threaded: bool = False,
+        readonly: bool = False,
+        boot_id: str | None = None,
+    ) -> SqliteStore:
+        """Open or make a store; raises ``StoreError`` with a kind that says why not.
+
+        ``threaded`` writes on a thread of its own, for a server; otherwise commits
+        run on the loop, and leases, whose owners live in this process, are not
+        synced by themselves. Leases of another ``boot_id`` end here and now.
+        """
+        path = Path(path).resolve()
+        refuse_network(path)
+        readers = Readers(path, threaded=threaded)
+        if readonly:
+            with ExitStack() as undo:
+                undo.callback(readers.close_now)
+                readers.run_now(partial(require_current, path=path))
+                undo.pop_all()
+            return cls(path, readers)
+        boot_id = boot_id or uuid.uuid4().hex
+        lock, db = _open_writer(path, boot_id)
+        writer = Writer(db, path)
+        return cls(
+            path,
+            readers,
+            ThreadQueue(writer) if threaded else DirectQueue(writer),
+            lock,
+            boot_id=boot_id,
+            durable_leases=threaded,
+        )
+
+    async def close(self) -> None:
+        """Store what is queued, give the file back; a second time does nothing."""
+        readers, self._readers = self._readers, None
+        queue, self._queue = self._queue, None
+        if readers is not None:
+            await readers.close()
+        if queue is not None:
+            await queue.close()
+        if self._lock is not None and queue is not None:
+            self._lock.release()
+
+    async def commit(self, transitions: Sequence[Transition]) -> None:
+        group = encode(transitions)
+        size = sum(len(body) for item in group for body in item.bodies)
+        if group:
+            await self._write(partial(record, group=group), size=size)
+
+    async def claim(
+        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        return await self._write(
+            lambda db: self._leases.claim(db, owner, pool, slots, now + ttl, now),
+            durable=self._durable_leases,
+        )
+
+    async def renew(
+        self, leases: Sequence[Lease], *, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        return await self._write(
+            lambda db: renew(db, leases, now + ttl),
+            durable=self._durable_leases,
+        )
+
+    async def sweep(self, *, now: float) -> Sequence[Timer]:
+        return await self._write(
+            lambda db: sweep(db, now), durable=self._durable_leases
+        )
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        return await self._read(lambda db: reading.read(db, execution_id, after, limit))
+
+    async def find(
+        self,
+        *,
+        status: ExecutionStatus | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Summary]:
+        return await self._read(lambda db: reading.find(db, status, before, limit))
+
+    async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
+        """The ids that begin so; one that is whole means itself alone."""
+        return await self._read(lambda db: reading.resolve(db, beginning, limit))
+
+    async def verify(self, execution_id: str) -> Damage | None:
+        """Walk the hash chain; say where it breaks first."""
+        return await self._read(lambda db: reading.verify(db, execution_id))
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._readers is None:
+            raise closed()
+        return await self._readers.run(work)
+
+    async def _write(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        size: int = 0,
+        durable: bool = True,
+    ) -> T:
+        if self._queue is not None:
+            return await submit(self._queue, work, size=size, durable=durable)
+        if self._readers is None:
+            raise closed()
+        raise StoreError(f"{self.path} was opened for reading", "store.readonly")
+
+
+def _open_writer(path: Path, boot_id: str) -> tuple[Lock, sqlite3.Connection]:
+    with translated(path), ExitStack() as undo:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = Lock(path)
+        undo.callback(lock.release)
+        db = connect_writer(path)
+        undo.callback(db.close)
+        migrate(db, path)
+        expire_other_boots(db, boot_id)
+        undo.pop_all()
+    return lock, db

@@ -1,0 +1,120 @@
+"""A commit's rows: fence, events, commands and timers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from noetl.adapters.stores.chain import FIRST, link
+from noetl.adapters.stores.encoding import Encoded
+from noetl.adapters.stores.leasing import OVER
+from noetl.adapters.stores.refusals import refuse_stale
+from noetl.adapters.stores.sqlite.queries import SQL
+from noetl.ports import Lease, Transition
+
+SEQ_BITS = 32
+"""The key of an event is its execution's number, shifted, and its ``seq``."""
+
+RANK_BITS = 24
+"""The rank of a command is the position it was planned at, shifted, and its place."""
+
+
+class Head(NamedTuple):
+    """Where an execution's log ends."""
+
+    number: int
+    last_seq: int
+    last_hash: bytes
+    summary: str
+
+
+def record(db: sqlite3.Connection, group: Sequence[Encoded]) -> None:
+    """Check all of them, then write; a refusal has written nothing."""
+    heads: dict[str, Head | None] = {}
+
+    def position(execution_id: str) -> int:
+        row = db.execute(SQL["head"], (execution_id,)).fetchone()
+        head = heads[execution_id] = Head(*row) if row else None
+        return head.last_seq if head else 0
+
+    def is_held(lease: Lease) -> bool:
+        key = (lease.command_id, lease.epoch, lease.owner)
+        return db.execute(SQL["holds"], key).fetchone() is not None
+
+    refuse_stale([item.transition for item in group], position, is_held)
+    for item in group:
+        execution_id = item.transition.execution_id
+        heads[execution_id] = _write(db, item, heads[execution_id])
+
+
+def _write(db: sqlite3.Connection, item: Encoded, head: Head | None) -> Head:
+    transition = item.transition
+    if head is None:
+        head = _begin(db, item)
+    elif head.summary != item.summary:
+        status = transition.summary.status
+        db.execute(SQL["summarize"], (status, item.summary, head.number))
+    last_hash = _append(db, head, item.bodies)
+    last_seq = head.last_seq + len(item.bodies)
+    if item.bodies:
+        db.execute(SQL["advance"], (last_seq, last_hash, head.number))
+    _change_commands(db, head.number, transition)
+    _change_timers(db, head.number, transition)
+    return Head(head.number, last_seq, last_hash, item.summary)
+
+
+def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
+    transition = item.transition
+    row = (transition.execution_id, transition.summary.status, item.summary)
+    number = db.execute(SQL["begin_execution"], row).lastrowid
+    assert number is not None
+    return Head(number, 0, FIRST, item.summary)
+
+
+def _append(db: sqlite3.Connection, head: Head, bodies: list[bytes]) -> bytes:
+    key = (head.number << SEQ_BITS) + head.last_seq
+    last_hash = head.last_hash
+    rows = []
+    for body in bodies:
+        key += 1
+        last_hash = link(last_hash, body)
+        rows.append((key, last_hash, body))
+    db.executemany(SQL["append"], rows)
+    return last_hash
+
+
+def _change_commands(
+    db: sqlite3.Connection, number: int, transition: Transition
+) -> None:
+    planned = {command.command_id: command for command in transition.commands}
+    if planned:
+        rows = [
+            (name, number, rank, each.pool, _state(each.not_before), each.not_before)
+            for rank, (name, each) in enumerate(
+                planned.items(), transition.after << RANK_BITS
+            )
+        ]
+        db.executemany(SQL["plan"], rows)
+    if transition.done:
+        db.executemany(SQL["end"], [(name,) for name in transition.done])
+    for name in transition.release:
+        if command := planned.get(name):
+            row = (_state(command.not_before), command.not_before, name)
+            db.execute(SQL["reschedule"], row)
+        else:
+            db.execute(SQL["release"], (name,))
+
+
+def _state(not_before: float) -> str:
+    return "delayed" if not_before > 0 else "ready"
+
+
+def _change_timers(db: sqlite3.Connection, number: int, transition: Transition) -> None:
+    for timer_id in transition.disarm:
+        db.execute(SQL["disarm"], (number, timer_id))
+    for timer in transition.timers:
+        row = (number, timer.timer_id, timer.due_at, timer.kind)
+        db.execute(SQL["arm"], row)
+    if transition.summary.status in OVER:  # nothing is due of what is over
+        db.execute(SQL["disarm_all"], (number,))

@@ -1,0 +1,245 @@
+"""One call over HTTP: hop by hop to an answer, and the answer as an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from noetl.adapters.tools.web.addresses import (
+    BlockedAddress,
+    Policy,
+    Private,
+    Resolver,
+)
+from noetl.adapters.tools.web.redirects import MOST, next_request
+from noetl.adapters.tools.web.request import Request, parse_url, read_request
+from noetl.adapters.tools.web.response import (
+    LARGEST,
+    SHOWN,
+    TooLarge,
+    decode,
+    read_body,
+    read_start,
+    shown_body,
+    shown_headers,
+)
+from noetl.adapters.tools.web.timeouts import Timeouts, read_timeouts
+from noetl.engine.outcome import Outcome
+from noetl.errors import ToolError
+from noetl.ports import ToolCall
+from noetl.types import JSON
+
+_TOO_MUCH = re.compile("Too many headers|Got more than")  # as aiohttp says it
+_RETRYABLE = frozenset({408, 425, 429})
+
+
+class Seen(msgspec.Struct):
+    """What is known so far: the members of ``outcome.http``."""
+
+    url: str
+    started: float
+    status: int | None = None
+    headers: dict[str, JSON] | None = None
+    request_id: str | None = None
+
+    def helper(self) -> dict[str, JSON]:
+        elapsed = (time.perf_counter() - self.started) * 1000
+        return {
+            "status": self.status,
+            "headers": self.headers,
+            "request_id": self.request_id,
+            "url": self.url,
+            "elapsed_ms": round(elapsed, 3),
+        }
+
+
+class Client:
+    """Keeps one session for each limit of connections, without cookies or proxies."""
+
+    def __init__(self, private: Private) -> None:
+        self._policy = Policy(private)
+        self._sessions: dict[int, aiohttp.ClientSession] = {}
+
+    async def call(self, call: ToolCall) -> Outcome:
+        # Files are read from a disk, which may be slow.
+        has_files = call.inputs.get("files") is not None
+        request = (
+            read_request(call)
+            if not has_files
+            else await asyncio.to_thread(read_request, call)
+        )
+        timeouts = read_timeouts(call.spec)
+        accepted = read_statuses(call.spec)
+        seen = Seen(str(request.url), time.perf_counter())
+        try:
+            async with asyncio.timeout(timeouts.total):
+                return await self._follow(call, request, timeouts, accepted, seen)
+        except (ToolError, TimeoutError, OSError, aiohttp.ClientError) as error:
+            raised = explain(error, request, timeouts)
+            raised.helper.update(seen.helper())
+            raise raised from None
+
+    async def close(self) -> None:
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+    async def _follow(
+        self,
+        call: ToolCall,
+        request: Request,
+        timeouts: Timeouts,
+        accepted: frozenset[int] | None,
+        seen: Seen,
+    ) -> Outcome:
+        follows = call.spec.get("follow_redirects", True)
+        options = self._options(call.spec, timeouts)
+        session = self._session(call.spec)
+        for _ in range(MOST + 1):
+            seen.url = str(request.url)
+            # Names are checked when resolved; an address in the url never is.
+            self._policy.check_host(request.url.host or "")
+            async with session.request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                data=request.body,
+                **options,
+            ) as response:
+                seen.status = response.status
+                seen.headers = shown_headers(response.headers)
+                seen.request_id = seen.headers.get("x-request-id")
+                following = None
+                if follows:
+                    following = next_request(request, response.status, response.headers)
+                if following is None:
+                    return await answer(response, accepted, seen)
+                request = following
+        raise ToolError("http.redirects", f"more than {MOST} redirects")
+
+    def _options(self, spec: Mapping[str, JSON], timeouts: Timeouts) -> dict[str, Any]:
+        proxy = spec.get("proxy")
+        return {
+            "allow_redirects": False,
+            "proxy": parse_url(str(proxy)) if proxy else None,
+            "ssl": bool(spec.get("verify", True)),
+            "timeout": aiohttp.ClientTimeout(
+                total=None,
+                sock_connect=timeouts.connect,
+                sock_read=timeouts.read,
+            ),
+        }
+
+    def _session(self, spec: Mapping[str, JSON]) -> aiohttp.ClientSession:
+        connections = int(spec.get("connections") or 0)
+        session = self._sessions.get(connections)
+        if session is None:
+            connector = aiohttp.TCPConnector(
+                resolver=Resolver(self._policy),
+                use_dns_cache=False,  # an address is checked when it is used
+                limit=0,
+                limit_per_host=connections,
+            )
+            session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+            )
+            self._sessions[connections] = session
+        return session
+
+
+async def answer(
+    response: aiohttp.ClientResponse, accepted: frozenset[int] | None, seen: Seen
+) -> Outcome:
+    """The outcome of the last response."""
+    status = response.status
+    kind = response.headers.get("Content-Type", "")
+    charset = response.charset
+    if status >= 400 if accepted is None else status not in accepted:
+        try:
+            body = await read_start(response, SHOWN)
+        except (TooLarge, ToolError, aiohttp.ClientError):
+            body = b""  # the status is the news
+        raise refused(status, response, shown_body(body, kind, charset))
+    try:
+        body = await read_body(response, LARGEST)
+    except TooLarge:
+        message = f"the response is larger than {LARGEST} bytes, or grows too fast"
+        raise ToolError("http.too_large", message) from None
+    if not body and (response.method == "HEAD" or status in (204, 205, 304)):
+        return Outcome.ok(None, **seen.helper())
+    return Outcome.ok(decode(body, kind, charset), **seen.helper())
+
+
+def refused(status: int, response: aiohttp.ClientResponse, body: JSON) -> ToolError:
+    reason = f" {response.reason}" if response.reason else ""
+    message = f"{status}{reason} from {response.url.host}"
+    if status >= 500:
+        kind = "http.server"
+    elif status >= 400:
+        kind = "http.client"
+    else:
+        kind = "http.status"
+        message += ", which spec.ok_status does not name"
+    retryable = status in _RETRYABLE or status >= 500
+    return ToolError(kind, message, retryable=retryable, details={"body": body})
+
+
+def read_statuses(spec: Mapping[str, JSON]) -> frozenset[int] | None:
+    given = spec.get("ok_status")
+    if given is None:
+        return None
+    try:
+        return frozenset(
+            int(each) for each in (given if isinstance(given, list) else [given])
+        )
+    except (TypeError, ValueError):
+        message = f"spec.ok_status: {given!r:.40} is no status, and no list of them"
+        raise ToolError("tool.contract", message) from None
+
+
+def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError:
+    """The error as playbooks know it."""
+    if isinstance(error, ToolError):
+        return error
+    blocked = find_blocked(error)
+    if blocked is not None:
+        return ToolError("http.blocked_address", str(blocked))
+    host = request.url.host
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            message = f"no connection to {host} after {timeouts.connect:g} s"
+            return ToolError("timeout", message, retryable=True)
+        case aiohttp.SocketTimeoutError():
+            message = f"nothing from {host} for {timeouts.read:g} s"
+            return ToolError("timeout", message, retryable=True)
+        case TimeoutError():
+            message = f"no whole answer from {host} after {timeouts.total:g} s"
+            return ToolError("timeout", message, retryable=True)
+        case aiohttp.ClientSSLError():
+            return ToolError("http.tls", f"no trust in {host}: {error}")
+        case aiohttp.InvalidURL():
+            return ToolError("http.url", f"the url is wrong: {error.description}")
+        case aiohttp.ClientResponseError() if _TOO_MUCH.match(error.message):
+            return ToolError("http.too_large", f"the headers of {host} are too large")
+        case aiohttp.ClientResponseError():
+            message = f"{host} does not speak HTTP: {error.message[:200]}"
+            return ToolError("connection", message, retryable=True)
+        case _:
+            message = f"{host}: {str(error)[:500] or type(error).__name__}"
+            return ToolError("connection", message, retryable=True)
+
+
+def find_blocked(error: BaseException | None) -> BlockedAddress | None:
+    """aiohttp wraps what a resolver raises."""
+    while error is not None and not isinstance(error, BlockedAddress):
+        error = getattr(error, "os_error", None) or error.__cause__
+    return error

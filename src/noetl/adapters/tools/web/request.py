@@ -1,0 +1,197 @@
+"""What is sent: method, address, headers and one body."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+import msgspec
+from yarl import URL
+
+import noetl
+from noetl.adapters.tools.web.uploads import read_files
+from noetl.errors import ToolError
+from noetl.ports import ToolCall
+from noetl.types import JSON
+
+_DEFAULTS = {
+    "User-Agent": f"noetl/{noetl.__version__}",
+    "Accept": "*/*",
+    "Accept-Encoding": "gzip, deflate",
+}
+BODIES = ("json", "data", "body", "files")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_FORM = "application/x-www-form-urlencoded"
+# Set by the client from the body itself; a second opinion splits a message in two.
+_FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
+
+
+class Request(msgspec.Struct):
+    """One hop of a call; a redirect makes the next one from it."""
+
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: bytes | None = None
+    secret: frozenset[str] = frozenset()  # headers that only the first host may see
+
+
+def read_request(call: ToolCall) -> Request:
+    """The request that the inputs describe. Raises ``ToolError`` for a wrong one."""
+    inputs = call.inputs
+    method = str(inputs.get("method") or "GET").upper()
+    if not _TOKEN.match(method):
+        raise ToolError("http.header", f"{method!r:.40} is no method")
+    url = read_url(inputs)
+    headers = dict(_DEFAULTS)
+    for name, value in read_headers(inputs.get("headers")).items():
+        put(headers, name, value)
+    secret = {"authorization", "cookie", "proxy-authorization", "x-api-key"}
+    credential = read_auth(inputs.get("auth"))
+    if credential is None and url.user is not None:
+        credential = ("Authorization", basic(url.user, url.password or ""))
+    if credential is not None:
+        name, value = credential
+        secret.add(name.lower())
+        put(headers, name, checked(name, value))
+    body, content_type = read_body(call)
+    if content_type is not None and "content-type" not in map(str.lower, headers):
+        headers["Content-Type"] = content_type
+    return Request(method, url.with_user(None), headers, body, frozenset(secret))
+
+
+def read_url(inputs: Mapping[str, JSON]) -> URL:
+    given = [inputs[name] for name in ("url", "endpoint") if inputs.get(name)]
+    if len(given) != 1:
+        raise ToolError("tool.contract", "give either 'url' or 'endpoint'")
+    url = parse_url(str(given[0]))
+    params = inputs.get("params")
+    if params is None:
+        return url
+    if not isinstance(params, Mapping):
+        raise ToolError("tool.contract", "params must be a mapping")
+    return url.extend_query(pairs(params))
+
+
+def parse_url(text: str, base: URL | None = None) -> URL:
+    """An absolute http(s) address. Raises ``ToolError`` for any other."""
+    if _CONTROL.search(text):
+        raise ToolError("http.header", "the url has a line break or control character")
+    try:
+        url = URL(text.strip())
+        if base is not None:
+            url = base.join(url)
+        host, port = url.host, url.port
+    except ValueError as error:
+        raise ToolError("http.url", f"the url is wrong: {error}") from None
+    if url.scheme not in ("http", "https"):
+        shown = url.scheme or "none"
+        raise ToolError("http.scheme", f"only http and https are possible, not {shown}")
+    if not host or port == 0:
+        raise ToolError("http.url", "the url has no host")
+    return url
+
+
+def pairs(values: Mapping[str, JSON]) -> list[tuple[str, str]]:
+    """Names with values; a list repeats its name, null leaves it out."""
+    found = []
+    for name, value in values.items():
+        for each in value if isinstance(value, list) else [value]:
+            if each is not None:
+                found.append((str(name), as_text(each)))
+    return found
+
+
+def read_headers(given: JSON) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ToolError("tool.contract", "headers must be a mapping")
+    headers: dict[str, str] = {}
+    for name, value in given.items():
+        if value is None or str(name).lower() in _FRAMING:
+            continue
+        if not _TOKEN.match(str(name)):
+            raise ToolError("http.header", f"{name!r:.80} is no name of a header")
+        put(headers, str(name), checked(str(name), as_text(value)))
+    return headers
+
+
+def put(headers: dict[str, str], name: str, value: str) -> None:
+    for other in [each for each in headers if each.lower() == name.lower()]:
+        del headers[other]
+    headers[name] = value
+
+
+def checked(name: str, value: str) -> str:
+    # Its value may be a secret: say where, not what.
+    if _CONTROL.search(value.replace("\t", " ")):
+        message = f"header '{name}' has a line break or control character"
+        raise ToolError("http.header", message)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        message = f"header '{name}' has half a character"
+        raise ToolError("http.header", message) from None
+    return value
+
+
+def read_auth(auth: JSON) -> tuple[str, str] | None:
+    """A header by ``{type: bearer|basic|header, …}``; names need a keychain."""
+    if auth is None:
+        return None
+    if not isinstance(auth, Mapping):
+        raise ToolError("auth", "auth names a credential, and there is no keychain yet")
+    match auth.get("type"):
+        case "bearer":
+            return "Authorization", f"Bearer {member(auth, 'token')}"
+        case "basic":
+            return "Authorization", basic(
+                member(auth, "username"), member(auth, "password")
+            )
+        case "header":
+            name = member(auth, "name")
+            if not _TOKEN.match(name):
+                raise ToolError("http.header", f"{name!r:.80} is no name of a header")
+            return name, member(auth, "value")
+        case other:
+            message = f"auth.type is {other!r:.40}, not bearer, basic or header"
+            raise ToolError("auth", message)
+
+
+def member(auth: Mapping[str, JSON], name: str) -> str:
+    if auth.get(name) is None:
+        raise ToolError("auth", f"auth of type {auth['type']} needs '{name}'")
+    return as_text(auth[name])
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def read_body(call: ToolCall) -> tuple[bytes | None, str | None]:
+    """The body and its content type."""
+    given = [name for name in BODIES if call.inputs.get(name) is not None]
+    if len(given) > 1:
+        raise ToolError("tool.contract", f"{' and '.join(given)} are two bodies")
+    if not given:
+        return None, None
+    value = call.inputs[given[0]]
+    match given[0]:
+        case "files":
+            return read_files(value, call.folder)
+        case "data" if isinstance(value, Mapping):
+            return urlencode(pairs(value)).encode(), _FORM
+        case "data" if isinstance(value, str):
+            return value.encode(), _FORM
+        case "body" if isinstance(value, str):
+            return value.encode(), "text/plain; charset=utf-8"
+        case _:
+            return msgspec.json.encode(value), "application/json"
+
+
+def as_text(value: JSON) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,90 @@
+"""Multipart bodies: texts, bytes and files of the playbook's folder."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+import os
+import secrets
+from collections.abc import Mapping
+
+from noetl.errors import ToolError
+from noetl.types import JSON
+
+LARGEST = 64 * 1024 * 1024
+_OCTETS = "application/octet-stream"
+
+
+def read_files(files: JSON, folder: str | None) -> tuple[bytes, str]:
+    """The body and its content type.
+
+    A part is its text, or ``{content | base64 | path, filename, content_type}``.
+    """
+    if not isinstance(files, Mapping):
+        raise ToolError("tool.contract", "files must be a mapping")
+    boundary = f"noetl-{secrets.token_hex(16)}"
+    lines: list[bytes] = []
+    size = 0
+    for name, part in files.items():
+        content, filename, kind = read_part(str(name), part, folder)
+        size += len(content)
+        if size > LARGEST:
+            raise ToolError("http.too_large", f"files are larger than {LARGEST} bytes")
+        about = f'form-data; name="{quote(str(name))}"; filename="{quote(filename)}"'
+        head = f"--{boundary}\r\nContent-Disposition: {about}\r\nContent-Type: {kind}"
+        lines += [f"{head}\r\n\r\n".encode(), content, b"\r\n"]
+    lines.append(f"--{boundary}--\r\n".encode())
+    return b"".join(lines), f"multipart/form-data; boundary={boundary}"
+
+
+def read_part(name: str, part: JSON, folder: str | None) -> tuple[bytes, str, str]:
+    if isinstance(part, str):
+        return part.encode(), name, "text/plain; charset=utf-8"
+    if not isinstance(part, Mapping):
+        raise ToolError("tool.contract", f"files.{name} must be text or a mapping")
+    given = [key for key in ("content", "base64", "path") if part.get(key) is not None]
+    if len(given) != 1 or not isinstance(part[given[0]], str):
+        message = f"files.{name} needs one text: content, base64 or path"
+        raise ToolError("tool.contract", message)
+    text = part[given[0]]
+    if given[0] == "path":
+        content, filename = read_file(name, text, folder), os.path.basename(text)
+    else:
+        content, filename = decode(name, text, given[0]), name
+    filename = str(part.get("filename") or filename)
+    kind = part.get("content_type") or mimetypes.guess_type(filename)[0] or _OCTETS
+    if "\r" in str(kind) or "\n" in str(kind):
+        raise ToolError("http.header", f"files.{name}.content_type has a line break")
+    return content, filename, str(kind)
+
+
+def decode(name: str, text: str, how: str) -> bytes:
+    if how == "content":
+        return text.encode()
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ToolError("tool.contract", f"files.{name}.base64: {error}") from None
+
+
+def read_file(name: str, path: str, folder: str | None) -> bytes:
+    """A file below the playbook's folder, and nowhere else."""
+    root = os.path.realpath(folder or os.getcwd())
+    file = os.path.realpath(os.path.join(root, path))
+    if os.path.commonpath((root, file)) != root:
+        message = f"files.{name}.path leaves the playbook's folder"
+        raise ToolError("tool.contract", message)
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(LARGEST + 1)
+    except OSError as error:
+        message = f"files.{name}.path: {error.strerror}"
+        raise ToolError("tool.contract", message) from None
+
+
+def quote(text: str) -> str:
+    """As browsers do it: nothing that could end the quoted name."""
+    for character, escape in (('"', "%22"), ("\r", "%0D"), ("\n", "%0A")):
+        text = text.replace(character, escape)
+    return text

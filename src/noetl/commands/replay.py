@@ -1,0 +1,54 @@
+"""``noetl replay``: the state that the log adds up to, at any point of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import click
+import msgspec
+import yaml
+
+from noetl.commands.logs import find_execution
+from noetl.engine.evolve import replay
+from noetl.engine.state import State
+from noetl.home import Home
+from noetl.types import JSON
+
+
+@click.command("replay")
+@click.argument("execution", metavar="ID")
+@click.option("--at", type=int, metavar="SEQ", help="Only the events up to this one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(execution: str, at: int | None, as_json: bool) -> None:
+    """Rebuild the state of an execution from its log; no tool is called.
+
+    \b
+    Example:
+      noetl replay 019a8f --at 12
+    """
+    _, events = asyncio.run(find_execution(Home.of(), execution))
+    if at is not None and not 1 <= at <= len(events):
+        known = f"the log has events 1 to {len(events)}"
+        raise click.BadParameter(known, param_hint="--at")
+    state = replay(events[:at])
+    document = _document(state)
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _document(state: State) -> dict[str, JSON]:
+    everything = msgspec.to_builtins(state, str_keys=True)
+    runs = everything["runs"]
+    loops = {name: run.pop("loop") for name, run in runs.items() if run.get("loop")}
+    return {
+        "execution_id": state.execution_id,
+        "status": state.status,
+        "seq": state.seq,
+        "ctx": state.ctx,
+        "tokens": everything["tokens"],
+        "runs": runs,
+        "loops": loops,
+    }

@@ -1,0 +1,204 @@
+"""``noetl run``: a playbook to its end, durably."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import yaml
+from msgspec.structs import asdict
+
+from noetl.adapters.tools import BUILTIN
+from noetl.adapters.tools.registry import BUILTIN_TOOLS
+from noetl.commands.printing import count_words, format_diagnostic
+from noetl.commands.progress import PlainProgress
+from noetl.commands.reading import SourceFile, read_file
+from noetl.config import read_extensions
+from noetl.dsl.durations import parse_duration
+from noetl.dsl.load import Loaded, load
+from noetl.dsl.merge import deep_merge
+from noetl.dsl.model import Playbook
+from noetl.embedded import Embedded, open_free_log
+from noetl.errors import ConfigError
+from noetl.home import Home
+from noetl.types import JSON
+
+EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
+
+
+@click.command("run")
+@click.argument("file", metavar="FILE")
+@click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set an input.")
+@click.option("--workload", metavar="FILE", help="Inputs, as YAML or JSON.")
+@click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
+@click.option("--timeout", metavar="D", help="Cancel it after so long: 30s, 5m.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--no-progress", is_flag=True, help="Say nothing while it runs.")
+def command(
+    file: str,
+    settings: tuple[str, ...],
+    workload: str | None,
+    extensions: str | None,
+    timeout: str | None,
+    as_json: bool,
+    no_progress: bool,
+) -> None:
+    """Run a playbook to its end, durably: every step is in the log.
+
+    Exit code: 0 completed, 1 failed or cancelled, 2 the playbook or the call is
+    wrong, 130 interrupted (noetl resume goes on).
+
+    \b
+    Examples:
+      noetl run playbook.yaml
+      noetl run playbook.yaml --set region=eu --set limits.rows=100
+    """
+    source = read_file(file)
+    loaded = load(source.content, BUILTIN, read_extensions(extensions))
+    inputs = read_inputs(workload, settings)
+    deadline = _duration(timeout)
+    if loaded.playbook is None:
+        _refuse(source, loaded, as_json=as_json)
+    check_runnable(loaded.playbook)
+    progress = None if no_progress or as_json else PlainProgress()
+    folder = str(Path(file).resolve().parent) if file != "-" else None
+    document = asyncio.run(
+        _execute(loaded, source.content, inputs, progress, folder, deadline)
+    )
+    finish(document, as_json=as_json)
+
+
+async def _execute(
+    loaded: Loaded,
+    source: bytes,
+    inputs: dict[str, JSON],
+    progress: PlainProgress | None,
+    folder: str | None,
+    deadline: float | None,
+) -> dict[str, JSON]:
+    assert loaded.playbook is not None
+    home = Home.of()
+    runtime = Embedded(home, open_free_log(home), folder)
+    try:
+        if progress is not None:
+            runtime.orchestrator.watch(progress.take)
+        await runtime.start(loaded.playbook, source, inputs)
+        return await drive(runtime, deadline)
+    finally:
+        await runtime.close()
+
+
+async def drive(runtime: Embedded, deadline: float | None = None) -> dict[str, JSON]:
+    """Run on to the end; the first interrupt pauses, the second leaves at once."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, runtime.interrupt)
+    if deadline is not None:
+        loop.call_later(deadline, runtime.expire, deadline)
+    try:
+        return await runtime.finish()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def check_runnable(playbook: Playbook) -> None:
+    """Some kinds are declared but not built yet: say so before anything runs."""
+    for step in playbook.workflow:
+        for task in step.tasks:
+            if task.kind not in BUILTIN_TOOLS:
+                known = ", ".join(sorted(BUILTIN_TOOLS))
+                raise ConfigError(
+                    f"step '{step.name}', task '{task.label}': kind {task.kind} cannot "
+                    f"run in this version (kinds that can: {known})"
+                )
+
+
+def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:
+    """``--workload`` first, then each ``--set`` over it."""
+    inputs: JSON = {}
+    if file is not None:
+        inputs = _read_yaml(read_file(file).content, f"--workload {file}")
+        if not isinstance(inputs, Mapping):
+            raise ConfigError(f"--workload {file}: a mapping is needed")
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not name or "" in name.split("."):
+            raise ConfigError(f"--set {setting}: write it as name=value")
+        value: JSON = _read_yaml(text.encode(), f"--set {name}")
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        inputs = deep_merge(inputs, value)
+    return dict(inputs)
+
+
+def _read_yaml(text: bytes, origin: str) -> JSON:
+    from noetl.dsl.diagnostics import Report
+    from noetl.dsl.source import read_source
+
+    if not text.strip():
+        return ""
+    report = Report()
+    node = read_source(text, report)
+    problems = [found for found in report if found.severity == "error"]
+    if node is None or problems:
+        raise ConfigError(f"{origin}: {problems[0].message}")
+    return node.plain()
+
+
+def _duration(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"--timeout: {error}") from None
+
+
+def _refuse(source: SourceFile, loaded: Loaded, *, as_json: bool) -> NoReturn:
+    """An invalid playbook does not run; say why, as validate does."""
+    if as_json:
+        error = {
+            "kind": "playbook.invalid",
+            "message": f"{source.name} is not a valid playbook",
+            "diagnostics": [asdict(found) for found in loaded.diagnostics],
+        }
+        click.echo(json.dumps({"status": "failed", "error": error, "steps": []}))
+        sys.exit(2)
+    for found in loaded.diagnostics:
+        click.echo(format_diagnostic(found, source.name, source.lines), err=True)
+    click.echo(f"{source.name}: not run: {count_words(loaded.diagnostics)}", err=True)
+    sys.exit(2)
+
+
+def finish(document: dict[str, JSON], *, as_json: bool) -> NoReturn:
+    """Print the end of an execution and leave with its exit code."""
+    status = document["status"]
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        print_end(document)
+    sys.exit(EXIT_CODES.get(status, 130))
+
+
+def print_end(document: dict[str, JSON]) -> None:
+    """The last lines about an execution: status, error, result, how to go on."""
+    status = document["status"]
+    colour = {"completed": "green", "paused": "yellow"}.get(status, "red")
+    seconds = (document["duration_ms"] or 0) / 1000
+    steps = len(document["steps"])
+    head = click.style(status, fg=colour, bold=True)
+    click.echo(f"{head}: {steps} steps in {seconds:.2f} s ({document['execution_id']})")
+    if document["error"]:
+        error = document["error"]
+        where = f" in step '{error['step']}'" if error.get("step") else ""
+        click.echo(f"  {error['kind']}{where}: {error['message']}")
+    if document["result"] is not None:
+        text = yaml.safe_dump(document["result"], sort_keys=False, allow_unicode=True)
+        click.echo("result: " + text if text.count("\n") < 2 else "result:\n" + text)
+    if status == "paused":
+        click.echo(f"  go on with: noetl resume {document['execution_id']}")

@@ -1,0 +1,50 @@
+"""``noetl show``: one execution as a document."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import click
+
+from noetl.commands.logs import find_execution
+from noetl.commands.run import print_end
+from noetl.engine.document import Document
+from noetl.home import Home
+from noetl.types import JSON
+
+_SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
+
+
+@click.command("show")
+@click.argument("execution", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(execution: str, as_json: bool) -> None:
+    """Show an execution: its steps, its result, its error. A prefix of ID will do.
+
+    \b
+    Example:
+      noetl show 019a8f
+    """
+    _, events = asyncio.run(find_execution(Home.of(), execution))
+    document = Document().take(events).as_json()
+    if as_json:
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    for step in document["steps"]:
+        click.echo(_line(step))
+    print_end(document)
+
+
+def _line(step: dict[str, JSON]) -> str:
+    sign = _SIGNS.get(step["status"], "…")
+    took = f" in {step['duration_ms']:g} ms" if step["duration_ms"] is not None else ""
+    text = f"{sign} {step['step']}: {step['status']}{took}"
+    if step["attempts"] > 1:
+        text += f", {step['attempts']} attempts"
+    if step["iterations"]:
+        counts = step["iterations"]
+        text += f", {counts['done']} of {counts['total']} iterations"
+    if step["error"]:
+        text += f": {step['error'].get('message', '')}"
+    return text

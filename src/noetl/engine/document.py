@@ -1,0 +1,119 @@
+"""The log as one document: what ``noetl run --json`` prints and the API answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from noetl.engine.events import Event
+from noetl.engine.evolve import evolve
+from noetl.engine.state import State
+from noetl.types import JSON
+
+
+class StepLine(msgspec.Struct):
+    """One step run, or one token that was denied."""
+
+    step: str
+    step_run_id: str | None
+    status: str
+    args: dict[str, JSON]
+    result: JSON = None
+    error: dict[str, JSON] | None = None
+    attempts: int = 0
+    started_at: str | None = None
+    duration_ms: float | None = None
+    iterations: dict[str, int] | None = None
+
+
+class Document:
+    """A fold beside the engine's own: it keeps what is over, for people."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.playbook: dict[str, JSON] = {}
+        self.steps: list[StepLine] = []
+        self.events = 0
+        self._lines: dict[str, StepLine] = {}
+        self._first = self._last = ""
+
+    def take(self, events: Iterable[Event]) -> Document:
+        for event in events:
+            evolve(self.state, event)
+            self._note(event)
+        return self
+
+    def as_json(self) -> dict[str, JSON]:
+        state = self.state
+        return {
+            "execution_id": state.execution_id,
+            "status": state.status,
+            "playbook": self.playbook,
+            "error": state.error,
+            "workload": state.workload,
+            "ctx": state.ctx,
+            "result": state.result if state.finished else None,
+            "steps": [msgspec.to_builtins(line) for line in self.steps],
+            "events": self.events,
+            "started_at": self._first,
+            "duration_ms": elapsed_ms(self._first, self._last),
+        }
+
+    def _note(self, event: Event) -> None:
+        self.events += 1
+        self._first = self._first or event.timestamp
+        self._last = event.timestamp
+        line = self._lines.get(event.step_run_id or "")
+        match event.name:
+            case "playbook.execution.requested":
+                self.playbook = event.payload["playbook"]
+            case "step.skipped":
+                args = event.payload["args"]
+                self.steps.append(StepLine(event.step or "", None, "skipped", args))
+            case "step.scheduled":
+                self._schedule(event)
+            case "step.done" | "step.failed" if line is not None:
+                self._end(line, event)
+            case "loop.started" if line is not None and event.iteration_id is None:
+                total = event.payload["total"]
+                line.iterations = {"total": total, "done": 0, "failed": 0, "skipped": 0}
+            case "loop.iteration.done" | "loop.iteration.failed" if line is not None:
+                _count(line, event)
+            case "task.started" if line is not None:
+                line.attempts = max(line.attempts, event.attempt or 0)
+
+    def _schedule(self, event: Event) -> None:
+        run_id = event.step_run_id or ""
+        line = StepLine(event.step or "", run_id, "running", event.payload["args"])
+        line.started_at = event.timestamp
+        self._lines[run_id] = line
+        self.steps.append(line)
+
+    def _end(self, line: StepLine, event: Event) -> None:
+        failed = event.name == "step.failed"
+        line.status = "failed" if failed else "done"
+        line.result = event.payload.get("result")
+        line.error = event.payload.get("error")
+        line.duration_ms = elapsed_ms(line.started_at or "", event.timestamp)
+        if line.iterations is not None:
+            over = line.iterations["done"] + line.iterations["failed"]
+            line.iterations["skipped"] = line.iterations["total"] - over
+        del self._lines[event.step_run_id or ""]
+
+
+def _count(line: StepLine, event: Event) -> None:
+    """Only iterations of the outermost loop count; inner ones are inside them."""
+    if line.iterations is None or (event.iteration_id or "").count("/") != 1:
+        return
+    word = "done" if event.name == "loop.iteration.done" else "failed"
+    line.iterations[word] += 1
+
+
+def elapsed_ms(first: str, last: str) -> float | None:
+    try:
+        span = datetime.fromisoformat(last) - datetime.fromisoformat(first)
+    except ValueError:
+        return None
+    return round(span.total_seconds() * 1000, 3)

@@ -1,0 +1,33 @@
+"""``NOETL_HOME``: where the embedded log, results and secrets live."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+
+class Home:
+    """The folder and the names of what is in it; made when something is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str] = os.environ) -> Home:
+        return cls(Path(environ.get("NOETL_HOME") or Path.home() / ".noetl"))
+
+    def make(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def blobs(self) -> Path:
+        return self.folder / "results"
+
+    def log(self, number: int) -> Path:
+        """The log; a run that finds it taken uses the next one (``log-2.db``, …)."""
+        return self.folder / ("log.db" if number == 1 else f"log-{number}.db")
+
+    def logs(self) -> list[Path]:
+        """All logs that exist."""
+        return sorted(self.folder.glob("log*.db"))

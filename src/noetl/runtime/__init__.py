@@ -1,0 +1,1 @@
+"""Asyncio shells: they drive the engine through ports."""

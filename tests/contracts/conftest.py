@@ -1,0 +1,99 @@
+"""Every adapter of a port as a parameter, and the facts that the tests store."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.adapters.stores.memory import MemoryStore
+from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.ports import Command, Summary, Timer, Transition
+from noetl.types import JSON
+
+START = "2026-11-15T08:00:00.000000Z"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Async tests run on a loop of their own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+class Facts:
+    """Makes what is stored; ids are short, because people read them."""
+
+    def event(self, execution_id: str, seq: int, **payload: JSON) -> Event:
+        return Event(
+            event_id=f"{execution_id}.{seq}",
+            execution_id=execution_id,
+            seq=seq,
+            timestamp=START,
+            source="server",
+            name="step.scheduled",
+            entity_type="step",
+            entity_id=f"{execution_id}-1",
+            status="in_progress",
+            payload=payload,
+        )
+
+    def summary(
+        self, execution_id: str, status: ExecutionStatus = "running"
+    ) -> Summary:
+        return Summary(execution_id, status, {"name": "orders"}, START)
+
+    def transition(
+        self,
+        execution_id: str,
+        after: int = 0,
+        *,
+        count: int = 1,
+        status: ExecutionStatus = "running",
+        commands: list[str | Command] | None = None,
+        timers: dict[str, float] | None = None,
+        **more: Any,
+    ) -> Transition:
+        return Transition(
+            execution_id=execution_id,
+            after=after,
+            events=[self.event(execution_id, after + n + 1, n=n) for n in range(count)],
+            summary=self.summary(execution_id, status),
+            commands=[
+                name if isinstance(name, Command) else Command(name, execution_id)
+                for name in commands or []
+            ],
+            timers=[
+                Timer(execution_id, name, due_at, "delay")
+                for name, due_at in (timers or {}).items()
+            ],
+            **more,
+        )
+
+
+@pytest.fixture
+def facts() -> Facts:
+    return Facts()
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded"])
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[MemoryStore | SqliteStore]:
+    opened: MemoryStore | SqliteStore
+    if request.param == "memory":
+        opened = MemoryStore()
+    else:
+        threaded = request.param == "sqlite-threaded"
+        opened = SqliteStore.open(tmp_path / "log.db", threaded=threaded)
+    yield opened
+    asyncio.run(opened.close())

@@ -1,0 +1,597 @@
+"""What every store promises, one promise a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.errors import LeaseLost, LogConflict, StoreError
+from noetl.ports import Command, Lease, Store, Timer
+
+pytestmark = pytest.mark.spec("S-62")
+
+TTL = 30.0
+
+
+async def claim(store: Store, slots: int = 1, **changes: Any) -> Sequence[Lease]:
+    said = {"owner": "w1", "pool": "default", "now": 100.0, "ttl": TTL} | changes
+    return await store.claim(said.pop("owner"), slots=slots, **said)
+
+
+async def claimed(store: Store, slots: int = 100, **changes: Any) -> list[str]:
+    return [lease.command_id for lease in await claim(store, slots, **changes)]
+
+
+async def length(store: Store, execution_id: str) -> int:
+    return len(await store.read(execution_id))
+
+
+# The log
+
+
+@pytest.mark.spec("EVT-01", "REP-01")
+async def test_events_come_back_as_they_were_committed(store, facts):
+    batch = facts.transition("x", count=3)
+    await store.commit([batch])
+
+    assert await store.read("x") == batch.events
+
+
+@pytest.mark.spec("EVT-01")
+async def test_a_committed_event_cannot_be_changed_by_its_maker(store, facts):
+    batch = facts.transition("x")
+    await store.commit([batch])
+    batch.events[0].payload["n"] = "forged"
+
+    [event] = await store.read("x")
+    event.payload["n"] = "forged, too"
+
+    assert (await store.read("x"))[0].payload == {"n": 0}
+
+
+@pytest.mark.spec("S-44")
+async def test_a_log_has_no_gaps_over_many_commits(store, facts):
+    for number in range(5):
+        await store.commit([facts.transition("x", number * 3, count=3)])
+
+    assert [event.seq for event in await store.read("x")] == list(range(1, 16))
+
+
+@pytest.mark.spec("S-44")
+async def test_reading_begins_after_a_position(store, facts):
+    await store.commit([facts.transition("x", count=5)])
+
+    assert [event.seq for event in await store.read("x", after=3)] == [4, 5]
+    assert list(await store.read("x", after=5)) == []
+
+
+async def test_reading_can_be_limited(store, facts):
+    await store.commit([facts.transition("x", count=5)])
+
+    page = await store.read("x", after=1, limit=2)
+
+    assert [event.seq for event in page] == [2, 3]
+
+
+async def test_logs_do_not_mix(store, facts):
+    await store.commit([facts.transition("x", count=2), facts.transition("y")])
+
+    assert {event.execution_id for event in await store.read("x")} == {"x"}
+    assert {event.execution_id for event in await store.read("y")} == {"y"}
+
+
+async def test_an_unknown_execution_has_no_events(store):
+    assert list(await store.read("nobody")) == []
+
+
+@pytest.mark.spec("SRV-09")
+async def test_refuses_a_batch_decided_on_old_facts(store, facts):
+    await store.commit([facts.transition("x")])
+
+    with pytest.raises(LogConflict, match="execution x is at event 1"):
+        await store.commit([facts.transition("x", 0, count=2)])
+
+    assert await length(store, "x") == 1
+
+
+async def test_refuses_a_batch_decided_on_facts_that_are_not_there(store, facts):
+    with pytest.raises(LogConflict) as caught:
+        await store.commit([facts.transition("x", 4)])
+
+    assert caught.value.execution_id == "x"
+    assert await length(store, "x") == 0
+
+
+@pytest.mark.spec("S-46")
+async def test_the_same_batch_twice_is_stored_once(store, facts):
+    batch = facts.transition("x", count=2)
+    await store.commit([batch])
+
+    with pytest.raises(LogConflict):
+        await store.commit([batch])
+
+    assert await length(store, "x") == 2
+
+
+@pytest.mark.spec("EVT-01")
+async def test_of_a_refused_group_nothing_is_stored(store, facts):
+    await store.commit([facts.transition("x")])
+    fine = facts.transition("y", commands=["y-1"], timers={"t": 1.0})
+
+    with pytest.raises(LogConflict):
+        await store.commit([fine, facts.transition("x")])
+
+    assert await length(store, "y") == 0
+    assert await claimed(store) == []
+    assert list(await store.sweep(now=200.0)) == []
+    assert [summary.execution_id for summary in await store.find()] == ["x"]
+
+
+async def test_a_group_may_advance_one_execution_twice(store, facts):
+    await store.commit([facts.transition("x"), facts.transition("x", 1, count=2)])
+
+    assert await length(store, "x") == 3
+    assert await store.verify("x") is None
+
+
+async def test_an_empty_group_changes_nothing(store):
+    await store.commit([])
+
+    assert list(await store.find()) == []
+
+
+@pytest.mark.spec("S-44")
+@pytest.mark.parametrize("seqs", [(2,), (1, 3), (1, 1), (0,)])
+async def test_refuses_a_batch_with_a_gap(store, facts, seqs):
+    events = [facts.event("x", seq) for seq in seqs]
+    batch = msgspec.structs.replace(facts.transition("x"), events=events)
+
+    with pytest.raises(StoreError) as caught:
+        await store.commit([batch])
+
+    assert caught.value.kind == "store.sequence"
+    assert await length(store, "x") == 0
+
+
+async def test_an_execution_begins_with_an_event(store, facts):
+    with pytest.raises(StoreError, match="cannot begin without an event"):
+        await store.commit([facts.transition("x", count=0)])
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"commands": [Command("y-1", "y")]},
+        {"timers": [Timer("y", "t", 1.0, "delay")]},
+    ],
+)
+async def test_nothing_is_planned_for_another_execution(store, facts, foreign):
+    batch = msgspec.structs.replace(facts.transition("x"), **foreign)
+
+    with pytest.raises(StoreError) as caught:
+        await store.commit([batch])
+
+    assert caught.value.kind == "store.foreign"
+    assert await length(store, "x") == 0
+
+
+async def test_what_is_not_json_is_refused(store, facts):
+    batch = facts.transition("x")
+    batch.events[0].payload["text"] = "\ud800"
+
+    with pytest.raises(StoreError) as caught:
+        await store.commit([batch])
+
+    assert caught.value.kind == "store.encoding"
+    assert await length(store, "x") == 0
+
+
+async def test_commits_awaited_at_once_fail_on_their_own(store, facts):
+    await store.commit([facts.transition("x")])
+    names = [f"y{number}" for number in range(20)]
+
+    commits = [store.commit([facts.transition(name)]) for name in names]
+    commits.insert(7, store.commit([facts.transition("x")]))
+    answers = await asyncio.gather(*commits, return_exceptions=True)
+
+    assert isinstance(answers.pop(7), LogConflict)
+    assert answers == [None] * 20
+    assert len(await store.find()) == 21
+
+
+async def test_of_two_that_decide_at_once_one_wins(store, facts):
+    batches = [facts.transition("x", count=2), facts.transition("x", count=3)]
+
+    answers = await asyncio.gather(
+        *(store.commit([batch]) for batch in batches), return_exceptions=True
+    )
+
+    assert answers[0] is None
+    assert isinstance(answers[1], LogConflict)
+    assert await length(store, "x") == 2
+
+
+async def test_an_intact_log_verifies(store, facts):
+    await store.commit([facts.transition("x", count=3)])
+    await store.commit([facts.transition("x", 3, count=2)])
+
+    assert await store.verify("x") is None
+
+
+async def test_only_what_is_there_can_be_verified(store):
+    with pytest.raises(StoreError, match="no execution nobody"):
+        await store.verify("nobody")
+
+
+# Commands and leases
+
+
+@pytest.mark.spec("WKR-02", "SRV-10")
+async def test_a_command_has_one_owner(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+
+    assert list(await claim(store)) == [Lease("x-1", "x", "w1", 1)]
+    assert await claimed(store, owner="w2") == []
+
+
+async def test_of_two_claims_at_once_one_gets_the_command(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+
+    answers = await asyncio.gather(
+        *(claimed(store, owner=f"w{number}") for number in range(5))
+    )
+
+    assert sorted(answers) == [[], [], [], [], ["x-1"]]
+
+
+async def test_a_claim_takes_no_more_than_it_has_slots_for(store, facts):
+    names = [f"x-{number}" for number in range(12)]
+    await store.commit([facts.transition("x", commands=names)])
+
+    assert await claimed(store, 5) == names[:5]
+    assert await claimed(store, 0) == []
+    assert await claimed(store, 50) == names[5:]
+
+
+@pytest.mark.spec("S-64")
+async def test_a_pool_gets_its_own_commands(store, facts):
+    commands = [Command("x-1", "x"), Command("x-2", "x", pool="gpu")]
+    await store.commit([facts.transition("x", commands=commands)])
+
+    assert await claimed(store, pool="gpu") == ["x-2"]
+    assert await claimed(store, pool="none") == []
+    assert await claimed(store) == ["x-1"]
+
+
+async def test_executions_take_turns(store, facts):
+    many = [f"x-{number}" for number in range(50)]
+    await store.commit([facts.transition("x", commands=many)])
+    await store.commit([facts.transition("y", commands=["y-1", "y-2", "y-3"])])
+
+    assert await claimed(store, 4) == ["x-0", "y-1", "x-1", "y-2"]
+    assert await claimed(store, 3) == ["x-2", "y-3", "x-3"]
+
+
+async def test_the_turn_goes_round_over_small_claims(store, facts):
+    for name in "abc":
+        commands = [f"{name}-{number}" for number in range(9)]
+        await store.commit([facts.transition(name, commands=commands)])
+
+    taken = [(await claimed(store, 1))[0][0] for _ in range(9)]
+
+    assert "".join(taken) == "abcabcabc"
+
+
+@pytest.mark.spec("S-46")
+async def test_planning_a_command_again_changes_nothing(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    [lease, _] = await claim(store, 2)
+    await store.commit([facts.transition("x", 1, commands=["x-1"], done=["x-2"])])
+
+    await store.commit([facts.transition("x", 2, commands=["x-1", "x-2"])])
+
+    assert await claimed(store) == []
+    assert list(await store.renew([lease], now=101.0, ttl=TTL)) == []
+
+
+@pytest.mark.spec("S-56")
+async def test_a_command_waits_for_its_time(store, facts):
+    later = Command("x-1", "x", not_before=150.0)
+    await store.commit([facts.transition("x", commands=[later, "x-2"])])
+
+    assert await claimed(store, now=149.9) == ["x-2"]
+    assert await claimed(store, now=150.0) == ["x-1"]
+
+
+@pytest.mark.spec("S-39")
+async def test_a_paused_execution_waits_until_it_is_resumed(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    await store.commit([facts.transition("x", 1, status="paused")])
+    assert await claimed(store) == []
+
+    await store.commit([facts.transition("x", 2)])
+
+    assert await claimed(store) == ["x-1"]
+
+
+@pytest.mark.spec("S-38")
+@pytest.mark.parametrize("status", ["cancelled", "failed", "completed"])
+async def test_nothing_is_leased_of_an_execution_that_is_over(store, facts, status):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    [lease] = await claim(store)
+    await store.commit([facts.transition("x", 1, status=status)])
+    await store.commit([facts.transition("y", commands=["y-1"])])
+
+    assert await claimed(store) == ["y-1"]
+    await store.sweep(now=1000.0)
+    assert await claimed(store, now=1000.0) == ["y-1"]
+    assert list(await store.renew([lease], now=1000.0, ttl=TTL)) == [lease]
+
+
+@pytest.mark.spec("S-45")
+async def test_the_owner_may_report(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+
+    await store.commit([facts.transition("x", 1, lease=lease, done=["x-1"])])
+
+    assert await length(store, "x") == 2
+
+
+@pytest.mark.spec("S-45")
+@pytest.mark.parametrize(
+    "stale",
+    [
+        pytest.param(Lease("x-1", "x", "w1", 2), id="an epoch to come"),
+        pytest.param(Lease("x-1", "x", "w1", 0), id="an epoch of the past"),
+        pytest.param(Lease("x-1", "x", "w2", 1), id="another owner"),
+        pytest.param(Lease("x-9", "x", "w1", 1), id="a command that is not there"),
+        pytest.param(Lease("x-2", "x", "w1", 0), id="a command nobody has claimed"),
+    ],
+)
+async def test_nobody_else_may_report(store, facts, stale):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    await claim(store)
+
+    with pytest.raises(LeaseLost) as caught:
+        await store.commit([facts.transition("x", 1, lease=stale, done=["x-2"])])
+
+    assert caught.value.command_id == stale.command_id
+    assert await length(store, "x") == 1
+    assert await claimed(store) == ["x-2"]
+
+
+@pytest.mark.spec("S-45")
+@pytest.mark.parametrize("change", ["done", "release"])
+async def test_a_report_after_the_end_of_the_lease_is_refused(store, facts, change):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    ending = facts.transition("x", 1, lease=lease, **{change: ["x-1"]})
+    late = facts.transition("x", 2, lease=lease)
+
+    with pytest.raises(LeaseLost):  # also within one group
+        await store.commit([ending, late])
+    await store.commit([ending])
+    with pytest.raises(LeaseLost):
+        await store.commit([late])
+
+    assert await length(store, "x") == 2
+
+
+@pytest.mark.spec("S-45")
+async def test_an_expired_lease_that_nobody_took_still_has_its_owner(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    await store.sweep(now=131.0)
+
+    await store.commit([facts.transition("x", 1, lease=lease)])
+
+    assert await length(store, "x") == 2
+
+
+@pytest.mark.spec("S-45")
+async def test_an_expired_command_is_offered_again_after_the_grace(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [old] = await claim(store, now=100.0)
+
+    await store.sweep(now=131.9)
+    assert await claimed(store, now=131.9) == []
+    await store.sweep(now=132.1)
+    [new] = await claim(store, owner="w2", now=132.1)
+
+    assert new == Lease("x-1", "x", "w2", old.epoch + 1)
+    with pytest.raises(LeaseLost):
+        await store.commit([facts.transition("x", 1, lease=old)])
+
+
+@pytest.mark.spec("S-45")
+async def test_the_epoch_rises_with_every_claim(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    epochs = []
+    for turn in range(1, 4):
+        [lease] = await claim(store)
+        epochs.append(lease.epoch)
+        await store.commit([facts.transition("x", turn, lease=lease, release=["x-1"])])
+
+    assert epochs == [1, 2, 3]
+
+
+@pytest.mark.spec("S-45")
+async def test_a_renewed_lease_lives_on(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store, now=100.0)
+
+    assert list(await store.renew([lease], now=125.0, ttl=TTL)) == []
+    await store.sweep(now=150.0)
+
+    assert await claimed(store, now=150.0) == []
+
+
+@pytest.mark.spec("S-45")
+async def test_renewing_says_which_leases_are_lost(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2", "x-3"])])
+    kept, ended, swept = await claim(store, 3)
+    await store.commit([facts.transition("x", 1, done=["x-2"])])
+    await store.renew([kept], now=120.0, ttl=TTL)
+    await store.sweep(now=133.0)
+
+    lost = await store.renew([kept, ended, swept], now=133.0, ttl=TTL)
+
+    assert list(lost) == [ended, swept]
+
+
+async def test_a_released_command_is_ready_at_once(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    await store.commit([facts.transition("x", 1, lease=lease, release=["x-1"])])
+
+    assert await claimed(store, owner="w2") == ["x-1"]
+
+
+@pytest.mark.spec("S-68")
+async def test_a_released_command_may_be_planned_for_later(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    later = Command("x-1", "x", not_before=500.0)
+    await store.commit(
+        [facts.transition("x", 1, lease=lease, commands=[later], release=["x-1"])]
+    )
+    assert await claimed(store, now=499.0) == []
+
+    sooner = Command("x-1", "x")
+    await store.commit([facts.transition("x", 2, commands=[sooner], release=["x-1"])])
+
+    assert list(await claim(store, now=499.0)) == [Lease("x-1", "x", "w1", 2)]
+
+
+@pytest.mark.spec("S-68")
+async def test_the_last_plan_for_a_command_counts(store, facts):
+    times = [150.0, 500.0]
+    for after, time in enumerate(times):
+        command = Command("x-1", "x", not_before=time)
+        batch = facts.transition("x", after, commands=[command], release=["x-1"])
+        await store.commit([batch])
+
+    assert await claimed(store, now=200.0) == []
+    assert await claimed(store, now=500.0) == ["x-1"]
+
+
+async def test_a_command_that_is_made_ready_twice_is_leased_once(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    again = facts.transition("x", 1, commands=["x-1"], release=["x-1"])
+    await store.commit([again])
+
+    assert await claimed(store) == ["x-1", "x-2"]
+    assert await claimed(store) == []
+
+
+async def test_what_is_done_cannot_be_released(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"], done=["x-1"])])
+    await store.commit([facts.transition("x", 1, commands=["x-1"], release=["x-1"])])
+
+    assert await claimed(store) == []
+
+
+# Timers
+
+
+@pytest.mark.spec("S-55")
+async def test_due_timers_come_in_order(store, facts):
+    await store.commit([facts.transition("x", timers={"late": 30.0, "soon": 10.0})])
+    await store.commit([facts.transition("y", timers={"mid": 20.0, "far": 99.0})])
+
+    due = await store.sweep(now=30.0)
+
+    assert [(t.execution_id, t.timer_id, t.due_at, t.kind) for t in due] == [
+        ("x", "soon", 10.0, "delay"),
+        ("y", "mid", 20.0, "delay"),
+        ("x", "late", 30.0, "delay"),
+    ]
+
+
+@pytest.mark.spec("S-55")
+async def test_a_due_timer_stays_armed_until_it_is_disarmed(store, facts):
+    await store.commit([facts.transition("x", timers={"t": 10.0})])
+    assert len(await store.sweep(now=20.0)) == 1
+    assert len(await store.sweep(now=20.0)) == 1
+
+    await store.commit([facts.transition("x", 1, disarm=["t"])])
+
+    assert list(await store.sweep(now=20.0)) == []
+
+
+async def test_arming_again_moves_a_timer(store, facts):
+    await store.commit([facts.transition("x", timers={"t": 10.0})])
+    await store.commit([facts.transition("x", 1, disarm=["t"], timers={"t": 50.0})])
+
+    assert list(await store.sweep(now=49.0)) == []
+    assert len(await store.sweep(now=50.0)) == 1
+
+
+async def test_nothing_is_due_of_an_execution_that_is_over(store, facts):
+    await store.commit([facts.transition("x", timers={"t": 10.0})])
+    await store.commit([facts.transition("x", 1, status="completed")])
+
+    assert list(await store.sweep(now=20.0)) == []
+
+
+# Listings
+
+
+@pytest.mark.spec("SRV-03")
+async def test_executions_are_listed_newest_first(store, facts):
+    for name in "abc":
+        await store.commit([facts.transition(name)])
+    await store.commit([facts.transition("a", 1, status="failed")])
+
+    assert list(await store.find()) == [
+        facts.summary("c"),
+        facts.summary("b"),
+        facts.summary("a", "failed"),
+    ]
+
+
+@pytest.mark.spec("SRV-03")
+async def test_executions_are_found_by_status(store, facts):
+    for name in "abcd":
+        status = "failed" if name in "ac" else "running"
+        await store.commit([facts.transition(name, status=status)])
+
+    found = await store.find(status="failed")
+
+    assert [summary.execution_id for summary in found] == ["c", "a"]
+
+
+@pytest.mark.spec("SRV-03")
+@pytest.mark.parametrize("status", [None, "running"])
+async def test_listings_come_in_pages(store, facts, status):
+    for number in range(7):
+        await store.commit([facts.transition(f"x{number}")])
+    pages, before = [], None
+    while page := await store.find(status=status, before=before, limit=3):
+        pages.append([summary.execution_id for summary in page])
+        before = pages[-1][-1]
+
+    assert pages == [["x6", "x5", "x4"], ["x3", "x2", "x1"], ["x0"]]
+
+
+async def test_there_is_nothing_before_an_unknown_execution(store, facts):
+    await store.commit([facts.transition("x")])
+
+    assert list(await store.find(before="nobody")) == []
+
+
+async def test_the_beginning_of_an_id_will_do(store, facts):
+    for name in ("ab1", "ab2", "abc", "ab", "b"):
+        await store.commit([facts.transition(name)])
+
+    assert list(await store.resolve("ab1")) == ["ab1"]
+    assert list(await store.resolve("ab")) == ["ab"]
+    assert list(await store.resolve("a")) == ["ab", "ab1", "ab2", "abc"]
+    assert list(await store.resolve("", limit=2)) == ["ab", "ab1"]
+    assert list(await store.resolve("c")) == []
+    assert list(await store.resolve("%")) == []

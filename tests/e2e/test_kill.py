@@ -1,0 +1,131 @@
+"""``kill -9`` of ``noetl run`` loses nothing: ``resume`` ends as if undisturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ITERATIONS = 60
+KILLS = 12
+PLAYBOOK = f"""
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{name: ledger, path: tests/ledger}}
+workload: {{ledger: ""}}
+workflow:
+  - step: each
+    loop:
+      in: "{{{{ range({ITERATIONS}) }}}}"
+      iterator: i
+      spec: {{mode: parallel, max_in_flight: 4}}
+    tool:
+      - write:
+          kind: python
+          args: {{i: "{{{{ iter.i }}}}", ledger: "{{{{ workload.ledger }}}}"}}
+          code: |
+            import os
+            def main(i, ledger):
+                line = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+                os.write(line, f"{{i}}\\n".encode())
+                os.close(line)
+                return i + 1
+      - double: {{kind: noop, result: "{{{{ _prev * 2 }}}}"}}
+    next:
+      arcs:
+        - step: sum
+          when: "{{{{ event.name == 'loop.done' }}}}"
+          args: {{total: "{{{{ event.payload.results | sum }}}}"}}
+  - step: sum
+    tool: {{kind: noop, result: "{{{{ args.total }}}}"}}
+"""
+
+
+class Cli:
+    """The command as its user runs it, with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self._env = {**os.environ, "NOETL_HOME": str(home)}
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "noetl", *args],
+            env=self._env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *args: str) -> str:
+        process = self.start(*args)
+        stdout, stderr = process.communicate()
+        assert process.returncode == 0, stderr
+        return stdout
+
+    def events(self, execution_id: str) -> list[dict[str, object]]:
+        lines = self.run("events", execution_id, "--json").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def wait_for_lines(ledger: Path, count: int, process: subprocess.Popen[str]) -> None:
+    """Until the ledger has grown by so many lines, or the process has ended."""
+    while process.poll() is None:
+        if ledger.exists() and ledger.read_text().count("\n") >= count:
+            return
+
+
+@pytest.mark.spec("ACC-12", "S-45", "S-46", "REP-03", "WRK-05")
+def test_killed_at_random_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
+    seed = random.randrange(1_000_000)
+    sys.stdout.write(f"seed {seed}\n")
+    chance = random.Random(seed)
+    playbook, ledger = tmp_path / "ledger.yaml", tmp_path / "ledger.txt"
+    playbook.write_text(PLAYBOOK)
+    cli = Cli(tmp_path / "home")
+    process = cli.start("run", str(playbook), "--set", f"ledger={ledger}", "--json")
+    kills, lines = 0, 0
+    while kills < KILLS:
+        lines += chance.randrange(1, 2 * ITERATIONS // KILLS)
+        wait_for_lines(ledger, lines, process)
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+        (listed,) = json.loads(cli.run("list", "--json"))["executions"]
+        execution_id = listed["execution_id"]
+        process = cli.start("resume", execution_id, "--json")
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    document = json.loads(stdout)
+    assert kills >= KILLS // 2
+    assert document["status"] == "completed"
+    assert document["result"] == sum(2 * (i + 1) for i in range(ITERATIONS))
+    assert document["steps"][0]["iterations"]["done"] == ITERATIONS
+    check_log(cli.events(document["execution_id"]), ledger)
+
+
+def check_log(events: list[dict[str, object]], ledger: Path) -> None:
+    """No gap, no task done twice, and every repeated effect accounted for."""
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    done = Counter(
+        (event["iteration_id"], event["task_label"])
+        for event in events
+        if event["name"] == "task.done"
+    )
+    assert set(done.values()) == {1}
+    in_doubt = [
+        event
+        for event in events
+        if event["name"] == "task.started" and "in_doubt" in event["payload"]  # type: ignore[operator]
+    ]
+    written = Counter(ledger.read_text().split())
+    assert set(written) == {str(i) for i in range(ITERATIONS)}
+    assert sum(written.values()) - ITERATIONS <= len(in_doubt)

@@ -1,0 +1,150 @@
+"""``noetl run`` and its neighbours as their user sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
+HELLO = HEAD + (
+    "workload: {n: 3}\n"
+    "workflow:\n"
+    "  - step: start\n"
+    '    tool: {kind: python, args: {n: "{{ workload.n }}"}, code: result = n + 1}\n'
+    "    next:\n"
+    "      arcs:\n"
+    "        - step: end\n"
+    "          when: \"{{ event.name == 'step.done' }}\"\n"
+    '          args: {got: "{{ event.payload.result }}"}\n'
+    "  - step: end\n"
+    '    tool: {kind: noop, result: "{{ args.got }}"}\n'
+)
+FAILING = HEAD + (
+    "workflow:\n  - step: start\n    tool: {kind: python, code: result = 1 / 0}\n"
+)
+DOCUMENT_KEYS = {
+    *("execution_id", "status", "playbook", "error", "workload", "ctx", "result"),
+    *("steps", "events", "started_at", "duration_ms"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def noetl(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "noetl", *args]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "playbook.yaml").write_text(text)
+    return "playbook.yaml"
+
+
+@pytest.mark.spec("WRK-01", "NEXT-11", "S-11", "S-40")
+def test_a_run_prints_its_document(folder: Path) -> None:
+    done = noetl("run", write(folder, HELLO), "--set", "n=41", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert document.keys() == DOCUMENT_KEYS
+    assert (document["status"], document["result"]) == ("completed", 42)
+    assert [step["step"] for step in document["steps"]] == ["start", "end"]
+    assert document["workload"] == {"n": 41}
+
+
+@pytest.mark.spec("S-09", "OUT-04", "OUT-12")
+def test_an_unhandled_failure_is_exit_code_1_and_names_the_step(folder: Path) -> None:
+    done = noetl("run", write(folder, FAILING), "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert document["status"] == "failed"
+    assert document["error"]["kind"] == "tool.exception"
+    assert document["error"]["step"] == "start"
+
+
+@pytest.mark.spec("SRV-06", "S-42")
+def test_an_invalid_playbook_does_not_run(folder: Path) -> None:
+    done = noetl("run", write(folder, HELLO.replace("kind: noop", "kind: nop")))
+    assert done.returncode == 2
+    assert "did you mean 'noop'?" in done.stderr
+    assert json.loads(noetl("list", "--json").stdout)["executions"] == []
+
+
+def test_a_kind_that_cannot_run_yet_is_said_before_anything_runs(folder: Path) -> None:
+    text = HELLO.replace("kind: noop", "kind: duckdb, query: SELECT 1")
+    done = noetl("run", write(folder, text.replace(', result: "{{ args.got }}"', "")))
+    assert done.returncode == 2
+    assert "duckdb" in done.stderr
+
+
+@pytest.mark.spec("EVT-01", "EVT-02", "EVT-08", "S-44")
+def test_the_log_is_gapless_and_replays_to_the_same_end(folder: Path) -> None:
+    document = json.loads(noetl("run", write(folder, HELLO), "--json").stdout)
+    execution = document["execution_id"]
+    lines = noetl("events", execution, "--json").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert len(events) == document["events"]
+    state = json.loads(noetl("replay", execution, "--json").stdout)
+    assert (state["status"], state["seq"]) == ("completed", len(events))
+    shown = json.loads(noetl("show", execution, "--json").stdout)
+    assert shown == document
+
+
+@pytest.mark.spec("S-39")
+def test_interrupted_once_it_pauses_and_resume_ends_it(folder: Path) -> None:
+    started = folder / "started"
+    shell = f"touch {started}; sleep 1; echo -n a"
+    text = HEAD + (
+        "workflow:\n"
+        "  - step: start\n"
+        "    tool:\n"
+        f"      - wait: {{kind: shell, command: '{shell}'}}\n"
+        '      - then: {kind: noop, result: "{{ _prev.stdout }}b"}\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "noetl", "run", write(folder, text), "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not started.exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    document = json.loads(process.communicate()[0])
+    assert (process.returncode, document["status"]) == (130, "paused")
+    done = noetl("resume", document["execution_id"], "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["result"] == "ab"
+
+
+@pytest.mark.spec("S-36")
+def test_a_timeout_cancels_it(folder: Path) -> None:
+    text = HEAD + (
+        "workflow:\n  - step: start\n    tool: {kind: shell, command: sleep 60}\n"
+    )
+    done = noetl("run", write(folder, text), "--timeout", "500ms", "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (1, "cancelled")
+    assert document["error"]["kind"] == "timeout"
+
+
+@pytest.mark.spec("S-62")
+def test_two_runs_at_once_share_a_home(folder: Path) -> None:
+    name = write(folder, HELLO)
+    command = [sys.executable, "-m", "noetl", "run", name, "--no-progress"]
+    pair = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, env=dict(os.environ))
+        for _ in range(2)
+    ]
+    assert [process.wait() for process in pair] == [0, 0]
+    assert len(json.loads(noetl("list", "--json").stdout)["executions"]) == 2

@@ -1,0 +1,107 @@
+"""Parts of the stores that need no store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.adapters.stores.chain import FIRST, first_damage, link
+from noetl.adapters.stores.leasing import deal
+from noetl.adapters.stores.sqlite.mounts import filesystem_of, refuse_network
+from noetl.adapters.stores.sqlite.queries import SQL, migrations, statements
+
+MOUNTS = r"""
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+30 22 0:30 / /srv rw - nfs4 server:/srv rw,vers=4.2
+31 30 0:31 / /srv/local rw - ext4 /dev/vdb rw
+32 22 0:32 / /mnt/my\040share rw - cifs //host/share rw
+33 22 0:33 / /over rw - ext4 /dev/vdc rw
+34 33 0:34 / /over rw - fuse.sshfs user@host: rw
+35 22 0:35 / broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/log.db", "ext4"),
+        ("/srv/log.db", "nfs4"),
+        ("/srv/local/log.db", "ext4"),
+        ("/srvlocal/log.db", "ext4"),
+        ("/mnt/my share/log.db", "cifs"),
+        ("/over/log.db", "fuse.sshfs"),
+    ],
+)
+def test_the_innermost_mount_counts(path: str, kind: str) -> None:
+    assert filesystem_of(Path(path), MOUNTS) == kind
+
+
+def test_without_mounts_nothing_is_known(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("noetl.adapters.stores.sqlite.mounts._MOUNTS", tmp_path / "no")
+
+    assert filesystem_of(Path("/x"), "") is None
+    refuse_network(Path("/x"))
+
+
+@pytest.mark.parametrize(
+    ("hands", "slots", "dealt"),
+    [
+        ([], 3, ""),
+        (["abc"], 2, "ab"),
+        (["abc", "xy"], 9, "axbyc"),
+        (["abc", "x", "pq"], 4, "axpb"),
+        (["abc"], 0, ""),
+    ],
+)
+def test_one_from_each_in_turn(hands: list[str], slots: int, dealt: str) -> None:
+    assert "".join(deal(hands, slots)) == dealt
+
+
+def rows(*bodies: bytes) -> list[tuple[int, bytes, bytes]]:
+    made, previous = [], FIRST
+    for seq, body in enumerate(bodies, 1):
+        previous = link(previous, body)
+        made.append((seq, previous, body))
+    return made
+
+
+def test_a_chain_depends_on_everything_before() -> None:
+    one, two = rows(b"a", b"b"), rows(b"A", b"b")
+
+    assert first_damage(one, 2, one[-1][1]) is None
+    assert one[1][1] != two[1][1]
+
+
+def test_events_cannot_change_places() -> None:
+    first, second = rows(b"a", b"b")
+    swapped = [(1, *second[1:]), (2, *first[1:])]
+
+    damage = first_damage(swapped, 2, second[1])
+
+    assert damage is not None
+    assert damage.seq == 1
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    assert [number for number, _ in migrations()] == list(
+        range(1, len(migrations()) + 1)
+    )
+
+
+def test_a_trigger_is_one_statement() -> None:
+    script = (
+        "-- why\nCREATE TABLE a (x);\n\nCREATE TRIGGER t AFTER INSERT ON a\nBEGIN\n"
+    )
+    script += "  SELECT 1;\nEND;\nPRAGMA user_version;"
+
+    assert [text.split()[-1] for text in statements(script)] == [
+        "(x);",
+        "END;",
+        "user_version;",
+    ]
+
+
+def test_every_query_has_a_text() -> None:
+    assert all(SQL.values())
+    assert "commit" not in " ".join(SQL.values()).lower()

@@ -1,0 +1,123 @@
+"""Tools at work: real processes, and a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.engine.outcome import Outcome
+from noetl.errors import ToolError
+from noetl.ports import Tool, ToolCall
+
+PEER = Path(__file__).parents[3] / "peers" / "http.py"
+
+
+def build_call(kind: str, inputs: dict[str, Any], **more: Any) -> ToolCall:
+    known: dict[str, Any] = {
+        "execution_id": "e1",
+        "step": "s",
+        "task": "t",
+        "action_id": "a1",
+        "attempt": 1,
+        "spec": {"timeout": 30},
+    }
+    return ToolCall(kind=kind, inputs=inputs, **{**known, **more})
+
+
+def run_calls(
+    tool: Tool, work: Callable[[Callable[[ToolCall], Awaitable[Outcome]]], Any]
+) -> Any:
+    """Run an async function of ``tool.run``, and close the tool whatever happens."""
+
+    async def main() -> Any:
+        try:
+            return await work(tool.run)
+        finally:
+            await tool.close()
+
+    return asyncio.run(main())
+
+
+def run_once(tool: Tool, call: ToolCall) -> Outcome:
+    """The outcome of one call, as an executor makes it of a ``ToolError``."""
+
+    async def work(run: Callable[[ToolCall], Awaitable[Outcome]]) -> Outcome:
+        return await outcome_of(run(call))
+
+    outcome: Outcome = run_calls(tool, work)
+    return outcome
+
+
+async def outcome_of(running: Awaitable[Outcome]) -> Outcome:
+    try:
+        return await running
+    except ToolError as error:
+        return Outcome.failed(
+            error.kind,
+            error.message,
+            retryable=error.retryable,
+            details=error.details,
+            **error.helper,
+        )
+
+
+@pytest.fixture(scope="session")
+def call() -> Callable[..., ToolCall]:
+    """``call(kind, inputs, spec=…)``: a call with all the rest filled in."""
+    return build_call
+
+
+@pytest.fixture(scope="session")
+def once() -> Callable[[Tool, ToolCall], Outcome]:
+    return run_once
+
+
+@pytest.fixture(scope="session")
+def using() -> Callable[..., Any]:
+    """``using(tool, work)``: several calls of one tool."""
+    return run_calls
+
+
+@pytest.fixture(scope="session")
+def outcome() -> Callable[[Awaitable[Outcome]], Awaitable[Outcome]]:
+    return outcome_of
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[int]:
+    command = [sys.executable, "-I", str(PEER), *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
+        assert program.stdout is not None
+        yield int(program.stdout.readline())
+        program.communicate()  # ends its input, and so the peer
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[str]:
+    """The address of the peer."""
+    with serving() as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def untrusted_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The peer with a certificate that nobody vouches for."""
+    file = str(tmp_path_factory.mktemp("tls") / "certificate.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=localhost", "-keyout", file, "-out", f"{file}.crt"]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("openssl is not installed")
+    with open(file, "a") as target:
+        target.write(Path(f"{file}.crt").read_text())
+    with serving(file) as port:
+        yield f"https://127.0.0.1:{port}"

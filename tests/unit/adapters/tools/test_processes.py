@@ -1,0 +1,282 @@
+"""Warm processes: shared by the calls of an execution, and ended for good."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.adapters.tools.python import PythonTool
+from noetl.ports import ToolCall
+
+Call = Callable[..., ToolCall]
+PARENT = "import os\ndef main(): return os.getppid()"
+PID = "import os\ndef main(): return os.getpid()"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def is_there(pid: int) -> bool:
+    """Whether it runs, or is a zombie."""
+    return os.path.exists(f"/proc/{pid}")
+
+
+def python(call: Call, code: str, **more: Any) -> ToolCall:
+    return call("python", {"code": code, "args": more.pop("args", {})}, **more)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        pytest.param({}, {}, True, id="the same execution: shared"),
+        pytest.param({}, {"execution_id": "e2"}, False, id="another execution: not"),
+        pytest.param({}, {"spec": {"memory": "1GiB"}}, False, id="another limit: not"),
+        pytest.param(
+            {"spec": {"isolation": "fresh"}},
+            {"spec": {"isolation": "fresh"}},
+            False,
+            id="fresh: not",
+        ),
+    ],
+)
+def test_a_process_serves_one_execution(
+    first: Any, second: Any, shared: bool, call: Call, using: Any
+) -> None:
+    async def work(run: Any) -> bool:
+        one = await run(python(call, PID, **first))
+        two = await run(python(call, PID, **second))
+        same: bool = one.result == two.result
+        return same
+
+    assert using(PythonTool(4), work) is shared
+
+
+def test_what_one_call_left_in_disorder_is_tidied_for_the_next(
+    call: Call, using: Any, tmp_path: Path
+) -> None:
+    mess = (
+        "import os, sys\nos.chdir('/')\nos.environ['A'] = 'b'\n"
+        "sys.path.clear()\nsys.stdout = None\nleft = 1\nresult = os.getpid()"
+    )
+    look = (
+        "import os, sys\nprint('still heard')\n"
+        "result = [os.getpid(), os.getcwd(), 'A' in os.environ, len(sys.path) > 1,"
+        " 'left' in globals()]"
+    )
+    heard: list[str] = []
+
+    async def work(run: Any) -> Any:
+        pid = (await run(python(call, mess, folder=str(tmp_path)))).result
+        return pid, (await run(python(call, look, folder=str(tmp_path)))).result
+
+    tool = PythonTool(1, on_output=lambda _, out, err: heard.append(out))
+    pid, seen = using(tool, work)
+
+    assert seen == [pid, str(tmp_path), False, True, False]
+    assert heard == ["still heard\n"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("import os; os._exit(1)", id="that died"),
+        pytest.param(
+            "import os; os.close(1); result = os.getpid()", id="without stdout"
+        ),
+        pytest.param(
+            "import threading\n"
+            "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+            id="with a thread",
+        ),
+        pytest.param("import os\nif not os.fork(): os.pause()", id="with a child"),
+        pytest.param("import os\nos.fork()\nresult = 1", id="that came back twice"),
+    ],
+)
+def test_a_process_that_is_spent_serves_no_other_call(
+    code: str, call: Call, using: Any, outcome: Any
+) -> None:
+    async def work(run: Any) -> tuple[int, int, int]:
+        before = (await run(python(call, PID))).result
+        await outcome(run(python(call, code)))
+        after = (await run(python(call, PID))).result
+        again = (await run(python(call, PID))).result
+        return before, after, again
+
+    before, after, again = using(PythonTool(2), work)
+
+    assert before != after
+    assert after == again
+
+
+def test_calls_that_wait_get_more_processes_up_to_the_slots(
+    call: Call, using: Any, tmp_path: Path
+) -> None:
+    """Each call waits until three are there: only three processes can meet."""
+    meet = (
+        "import os, pathlib\ndef main(folder, name):\n"
+        "  (pathlib.Path(folder) / name).touch()\n"
+        "  while len(os.listdir(folder)) < 3: pass\n"
+        "  return os.getpid()"
+    )
+
+    async def work(run: Any) -> list[int]:
+        calls = [
+            run(python(call, meet, args={"folder": str(tmp_path), "name": str(name)}))
+            for name in range(9)
+        ]
+        return [each.result for each in await asyncio.gather(*calls)]
+
+    pids = using(PythonTool(3), work)
+
+    assert len(set(pids)) == 3
+
+
+def test_many_small_calls_share_few_processes(call: Call, using: Any) -> None:
+    async def work(run: Any) -> list[int]:
+        calls = [run(python(call, PID)) for _ in range(200)]
+        return [each.result for each in await asyncio.gather(*calls)]
+
+    assert len(set(using(PythonTool(64), work))) < 32
+
+
+def test_executions_take_turns_when_slots_are_few(call: Call, using: Any) -> None:
+    async def work(run: Any) -> set[str]:
+        calls = [
+            run(python(call, "result = x", args={"x": name}, execution_id=name))
+            for name in ("e1", "e2", "e3", "e4") * 3
+        ]
+        return {each.result for each in await asyncio.gather(*calls)}
+
+    assert using(PythonTool(1), work) == {"e1", "e2", "e3", "e4"}
+
+
+HIDDEN = (
+    "import os, subprocess\n"
+    "a = subprocess.Popen(['sleep', '600'])\n"
+    "b = subprocess.Popen(['setsid', 'sleep', '600'])\n"
+    "r, w = os.pipe()\n"
+    "if not os.fork():\n"
+    "  os.setsid()\n"
+    "  if os.fork(): os._exit(0)\n"
+    "  os.write(w, str(os.getpid()).encode())\n"
+    "  os.pause() if hasattr(os, 'pause') else __import__('signal').pause()\n"
+    "pids = [os.getpid(), a.pid, b.pid, int(os.read(r, 99))]\n"
+    "open(path, 'w').write(repr(pids))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("ending", "spec"),
+    [
+        pytest.param("result = 1", {}, id="after the call"),
+        pytest.param("os._exit(1)", {}, id="after its death"),
+        pytest.param("while True: pass", {"timeout": 0.5}, id="after a timeout"),
+        pytest.param("1/0", {}, id="after an exception"),
+    ],
+)
+def test_processes_that_code_started_die_with_it(
+    ending: str, spec: Any, call: Call, using: Any, outcome: Any, tmp_path: Path
+) -> None:
+    """A child, one in a session of its own, and a daemon that nobody is parent of."""
+    file = tmp_path / "pids"
+
+    async def work(run: Any) -> list[int]:
+        request = python(call, HIDDEN + ending, args={"path": str(file)}, spec=spec)
+        await outcome(run(request))
+        return [pid for pid in read_pids(file) if is_alive(pid)]
+
+    assert using(PythonTool(1), work) == []
+
+
+def read_pids(file: Path) -> list[int]:
+    return [int(part) for part in file.read_text().strip("[]").split(",")]
+
+
+def test_being_cancelled_kills_the_process_before_it_returns(
+    call: Call, using: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    os.mkfifo(file)
+    code = "import os\nopen(path, 'w').write(str(os.getpid()))\nwhile True: pass"
+
+    async def work(run: Any) -> bool:
+        running = asyncio.ensure_future(
+            run(python(call, code, args={"path": str(file)}))
+        )
+        pid = int(await asyncio.to_thread(file.read_text))
+        running.cancel()
+        await asyncio.wait({running})
+        assert running.cancelled()
+        return is_alive(pid)
+
+    assert not using(PythonTool(1), work)
+
+
+def test_being_cancelled_while_waiting_costs_nobody_a_process(
+    call: Call, using: Any
+) -> None:
+    async def work(run: Any) -> Any:
+        first = asyncio.ensure_future(run(python(call, PID)))
+        waiting = [asyncio.ensure_future(run(python(call, PID))) for _ in range(5)]
+        await asyncio.sleep(0)
+        for each in waiting[:4]:
+            each.cancel()
+        await asyncio.wait(waiting)
+        return (await first).result, waiting[4].result().result
+
+    first, last = using(PythonTool(1), work)
+
+    assert first == last
+
+
+def test_closing_ends_everything_and_leaves_no_zombie(
+    call: Call, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    os.mkfifo(file)
+    code = "import os\nopen(path, 'w').write(str(os.getpid()))\nwhile True: pass"
+
+    async def main() -> list[int]:
+        tool = PythonTool(2)
+        idle = (await tool.run(python(call, PID, execution_id="e0"))).result
+        parent = (await tool.run(python(call, PARENT, execution_id="e0"))).result
+        busy = asyncio.ensure_future(
+            tool.run(python(call, code, args={"path": str(file)}))
+        )
+        pid = int(await asyncio.to_thread(file.read_text))
+        await tool.close()
+        await asyncio.wait({busy})
+        assert busy.exception() is not None
+        return [each for each in (idle, parent, pid) if is_there(each)]
+
+    assert asyncio.run(main()) == []
+
+
+def test_a_tool_works_again_after_its_launcher_was_killed(
+    call: Call, using: Any, outcome: Any
+) -> None:
+    async def work(run: Any) -> Any:
+        code = "import os; os.kill(os.getppid(), 9)\nwhile True: pass"
+        await outcome(run(python(call, code)))
+        return (await run(python(call, "result = 5"))).result
+
+    assert using(PythonTool(1), work) == 5
+
+
+def test_large_arguments_and_results_pass(call: Call, using: Any) -> None:
+    async def work(run: Any) -> Any:
+        args = {"rows": ["x" * 1000] * 5000}
+        return (await run(python(call, "result = rows", args=args))).result
+
+    assert using(PythonTool(1), work) == ["x" * 1000] * 5000
