@@ -204,6 +204,22 @@ def errors() -> str:
     return f"The exceptions of `noetl.errors`:\n\n```text\n{tree.strip()}\n```"
 
 
+def events() -> str:
+    """Every event of the log."""
+    from noetl.engine.events import NAMES
+
+    rows = [
+        (f"`{name}`", kind.entity, kind.source, kind.status, kind.doc)
+        for name, kind in NAMES.items()
+    ]
+    head = "| name | entity | source | status | meaning |"
+    return (
+        "What the log holds, in the order of `seq`. Source and status are the usual "
+        "ones; an event that tells of a failure has status `error`.\n\n"
+        + table(head, rows)
+    )
+
+
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "language.md": ("The playbook language", language),
     "rules.md": ("Checks", rules),
@@ -211,6 +227,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "templates.md": ("Templates", templates),
     "commands.md": ("Command line", commands),
     "errors.md": ("Errors", errors),
+    "events.md": ("Events", events),
 }
 
 if __name__ == "__main__":
