@@ -42,7 +42,7 @@ workflow:
 CITIES = {"oslo": 3, "rome": 1, "lima": 2}
 
 
-@pytest.mark.spec("ACC-08", "LOOP-23", "LOOP-26", "C-25", "LOOP-18")
+@pytest.mark.spec("ACC-08", "LOOP-23", "LOOP-26", "C-25")
 @pytest.mark.parametrize("seed", range(8))
 def test_nested_pagination(
     accept: Callable[..., Any], http: Callable[..., Any], seed: int

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ITERATIONS = 60
+ITERATIONS = 120
 KILLS = 12
 PLAYBOOK = f"""
 apiVersion: noetl.io/v2
@@ -74,16 +74,17 @@ class Cli:
         return [json.loads(line) for line in lines]
 
 
-def wait_for_lines(ledger: Path, count: int, process: subprocess.Popen[str]) -> None:
-    """Until the ledger has grown by so many lines, or the process has ended."""
-    while process.poll() is None:
-        if ledger.exists() and ledger.read_text().count("\n") >= count:
-            return
+def wait_for_lines(ledger: Path, count: int, process: subprocess.Popen[str]) -> int:
+    """Until the ledger has so many lines, or the process has ended; how many it has."""
+    found = 0
+    while process.poll() is None and found < count:
+        found = ledger.read_text().count("\n") if ledger.exists() else 0
+    return found
 
 
 @pytest.mark.spec("ACC-12", "S-45", "S-46", "REP-03", "WRK-05")
 def test_killed_at_random_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    seed = random.randrange(1_000_000)
+    seed = int(os.environ.get("KILL_SEED") or random.randrange(1_000_000))
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
     playbook, ledger = tmp_path / "ledger.yaml", tmp_path / "ledger.txt"
@@ -92,8 +93,8 @@ def test_killed_at_random_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) 
     process = cli.start("run", str(playbook), "--set", f"ledger={ledger}", "--json")
     kills, lines = 0, 0
     while kills < KILLS:
-        lines += chance.randrange(1, 2 * ITERATIONS // KILLS)
-        wait_for_lines(ledger, lines, process)
+        lines += chance.randrange(1, ITERATIONS // KILLS // 2)
+        lines = wait_for_lines(ledger, lines, process)
         if process.poll() is not None:
             break
         process.send_signal(signal.SIGKILL)
@@ -105,7 +106,7 @@ def test_killed_at_random_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) 
     stdout, stderr = process.communicate()
     assert process.returncode == 0, stderr
     document = json.loads(stdout)
-    assert kills >= KILLS // 2
+    assert kills >= 3, "it was too fast to be killed"
     assert document["status"] == "completed"
     assert document["result"] == sum(2 * (i + 1) for i in range(ITERATIONS))
     assert document["steps"][0]["iterations"]["done"] == ITERATIONS

@@ -231,7 +231,7 @@ def test_pause_and_resume_are_recorded_once(prepare: Run) -> None:
     assert execution.event("workflow.resumed").status == "in_progress"
 
 
-@pytest.mark.spec("S-46", "S-45", "WKR-02")
+@pytest.mark.spec("PIPE-07")
 @pytest.mark.parametrize(
     ("command", "facts"),
     [
@@ -255,7 +255,7 @@ def test_a_report_that_cannot_be_true_is_refused(
     assert execution.state.seq == before
 
 
-@pytest.mark.spec("S-45", "S-46")
+@pytest.mark.spec("EVT-21")
 def test_a_report_after_the_end_is_refused(prepare: Run) -> None:
     execution = prepare(CHAIN)
     execution.run()
@@ -264,7 +264,6 @@ def test_a_report_after_the_end_is_refused(prepare: Run) -> None:
         execution.tell("sim-1", [STARTED])
 
 
-@pytest.mark.spec("S-45")
 def test_a_second_start_of_one_attempt_is_in_doubt(prepare: Run) -> None:
     execution = prepare(CHAIN)
     execution.start()
@@ -279,7 +278,7 @@ def test_a_second_start_of_one_attempt_is_in_doubt(prepare: Run) -> None:
     assert execution.state.runs["sim-1"].progress.in_doubt == 0
 
 
-@pytest.mark.spec("WKR-06", "POL-14", "NEXT-15", "SRV-16")
+@pytest.mark.spec("WKR-06", "POL-14", "NEXT-15")
 def test_a_worker_has_no_word_for_a_new_step() -> None:
     names = get_args(get_type_hints(Fact)["name"])
 

@@ -512,7 +512,7 @@ def test_an_inner_sequence_may_rewrite_its_own_key(run: Run) -> None:
     assert (execution.state.status, execution.state.ctx) == ("completed", {"k": 3})
 
 
-@pytest.mark.spec("S-12", "S-48", "RES-03")
+@pytest.mark.spec("S-12", "RES-03")
 @pytest.mark.parametrize(
     "failing",
     [

@@ -98,7 +98,7 @@ def test_every_visit_is_a_new_task_run_and_counts_attempts_from_one(run: Run) ->
     ]
 
 
-@pytest.mark.spec("S-60", "LEG-RETRY-10")
+@pytest.mark.spec("S-60")
 def test_retries_share_an_action_and_visits_do_not(run: Run) -> None:
     execution = run(JUMPY, script={"check": ["!e", "again", "x"]})
     actions = [

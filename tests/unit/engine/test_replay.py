@@ -129,7 +129,7 @@ def test_every_snapshot_leads_to_the_same_end(prepare: Run, flow: str) -> None:
         assert encode(replay(log[position:], restored)) == states[-1]
 
 
-@pytest.mark.spec("REP-01", "S-46")
+@pytest.mark.spec("REP-01")
 def test_events_survive_being_written_down(prepare: Run) -> None:
     log, states = live(prepare, FLOWS["parallel loops in a sequential one"], 1)
     written = [msgspec.json.decode(encode(event), type=Event) for event in log]
@@ -137,7 +137,7 @@ def test_events_survive_being_written_down(prepare: Run) -> None:
     assert encode(replay(written)) == states[-1]
 
 
-@pytest.mark.spec("REP-01", "S-68", "ACC-12")
+@pytest.mark.spec("REP-01", "S-68")
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=FLOWS)
 def test_a_lost_host_goes_on_from_the_log(prepare: Run, flow: str) -> None:
     """After every move the state is thrown away and folded anew."""
@@ -153,7 +153,7 @@ def test_a_lost_host_goes_on_from_the_log(prepare: Run, flow: str) -> None:
     assert shaky.log == steady.log
 
 
-@pytest.mark.spec("S-46", "SRV-16")
+@pytest.mark.spec("REP-05")
 def test_folding_asks_no_template_no_clock_and_no_chance() -> None:
     source = Path(noetl.engine.evolve.__file__).read_text()
 
