@@ -7,7 +7,7 @@ import contextlib
 
 from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
-from noetl.engine.reports import Fact
+from noetl.engine.reports import Fact, OutOfOrder
 from noetl.errors import LeaseLost, ToolError
 from noetl.ports import Clock, Tool, ToolCall
 from noetl.runtime.clock import rfc3339
@@ -37,6 +37,7 @@ class Executor:
         self._folder = folder
         self._running: set[asyncio.Task[None]] = set()
         self._calls: set[asyncio.Task[Outcome]] = set()
+        self._broken: BaseException | None = None
         self.draining = False
 
     async def serve(self) -> None:
@@ -44,6 +45,8 @@ class Executor:
         bell = self._orchestrator.bell
         try:
             while True:
+                if self._broken is not None:
+                    raise self._broken
                 bell.clear()
                 free = self._slots - len(self._running)
                 works = []
@@ -71,6 +74,8 @@ class Executor:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._broken = task.exception()  # a defect of ours: never hang on it
         self._orchestrator.bell.set()
 
     async def _stop(self) -> None:
@@ -86,7 +91,8 @@ class Executor:
         facts: list[Fact] = []
         if not work.frame.path and work.progress.tasks == 0:
             facts.append(Fact("step.started"))
-        with contextlib.suppress(LeaseLost):  # another owner has it: say nothing
+        # The run is somebody else's, or was ended by a cancel: say nothing more.
+        with contextlib.suppress(LeaseLost, OutOfOrder):
             while True:
                 if self.draining:  # between two tasks: another owner goes on here
                     await self._flush(work, facts)
@@ -108,9 +114,16 @@ class Executor:
                             await self._flush(work, facts)
 
     async def _flush(self, work: Work, facts: list[Fact]) -> None:
-        if facts:
-            said, facts[:] = list(facts), []
+        if not facts:
+            return
+        said, facts[:] = list(facts), []
+        try:
             await self._orchestrator.report(work.lease, said)
+        except OutOfOrder:
+            # No task may start any more; what was done before counts all the same.
+            if len(said) > 1 and said[-1].name == "task.started":
+                await self._orchestrator.report(work.lease, said[:-1])
+            raise
 
     async def _call(
         self, work: Work, pipeline: Pipeline, call: Call

@@ -277,12 +277,13 @@ def test_canonical_needs_one_file(noetl: Run, tmp_path: Path, good: str) -> None
 
 
 def test_a_file_name_with_bytes_and_escapes(
-    noetl: Run, tmp_path: Path, good: str
+    noetl: Run, tmp_path: Path, bad: str
 ) -> None:
     odd = os.fsdecode(b"odd\xff\x1b[31m.yaml")
-    (tmp_path / odd).write_text(good)
+    (tmp_path / odd).write_text(bad)
     done = noetl("validate", str(tmp_path))
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert "odd\ufffd\ufffd[31m.yaml:6:26: error" in done.stdout
     assert "\x1b" not in done.stdout
     document = noetl("validate", "--json", str(tmp_path))
     assert len(json.loads(document.stdout)["files"]) == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noetl import Playbook, load
@@ -80,6 +80,7 @@ trees = st.recursive(
 
 
 @pytest.mark.spec("ROOT-01", "S-50")
+@settings(deadline=None)
 @given(trees)
 @example({"<<": {"a": 1}})
 @example([1e16, 1e-7, 1e22, -0.0, 5e-324, 1.7976931348623157e308])
@@ -91,6 +92,7 @@ def test_what_is_written_is_read_back(value: JSON) -> None:
 
 
 @pytest.mark.spec("ROOT-01")
+@settings(deadline=None)
 @given(texts)
 def test_every_text_is_read_back(text: str) -> None:
     assert read_back(text) == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.dsl.durations import parse_duration
@@ -60,6 +60,7 @@ def test_what_a_duration_is_not(written: object) -> None:
 
 
 @pytest.mark.spec("C-26")
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["ms", "s", "m", "h", "d"]))
 def test_the_unit_scales_the_number(number: int, unit: str) -> None:
     one = parse_duration(f"1{unit}")

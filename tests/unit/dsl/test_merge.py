@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl import Playbook
@@ -52,6 +52,7 @@ specs_tree: st.SearchStrategy[dict[str, JSON]] = st.deferred(
 
 
 @pytest.mark.spec("SPEC-02", "SPEC-04")
+@settings(deadline=None)
 @given(specs_tree, specs_tree, specs_tree)
 def test_layers_may_be_merged_in_any_grouping(
     a: dict[str, JSON], b: dict[str, JSON], c: dict[str, JSON]
@@ -60,6 +61,7 @@ def test_layers_may_be_merged_in_any_grouping(
 
 
 @pytest.mark.spec("SPEC-04")
+@settings(deadline=None)
 @given(specs_tree, specs_tree)
 def test_merging_forgets_nothing_and_changes_no_argument(
     outer: dict[str, JSON], inner: dict[str, JSON]

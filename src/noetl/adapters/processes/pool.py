@@ -11,10 +11,10 @@ from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.launcher import Launcher
 from noetl.adapters.processes.runner import Runner
 
-# How often we look whether calls wait in vain. More processes are started when those
-# there are would need ten times as long for the queue: one busy process beats two.
+# How often we look whether calls wait in vain. More processes are started when more
+# calls wait than were served lately: for small calls one busy process beats two.
 _PATIENCE = 0.01
-_BACKLOG = 10
+_LATELY = 0.1
 _FAIRNESS = 0.1  # a call waits no longer than this for other executions' processes
 _KEPT = 60.0  # seconds without a call
 
@@ -33,8 +33,9 @@ class Pool:
         self._environment = environment
         self._launcher = Launcher()
         self._count: Counter[Key] = Counter()  # processes that live or are starting
+        self._starting: Counter[Key] = Counter()
         self._newest: dict[Key, float] = {}
-        self._served: Counter[Key] = Counter()  # since we last looked
+        self._served: dict[Key, tuple[float, float]] = {}  # how many lately, as of when
         self._runners: set[Runner] = set()
         self._idle: list[tuple[float, Runner]] = []  # oldest first
         self._waiting: deque[_Waiter] = deque()
@@ -64,15 +65,8 @@ class Pool:
     def release(self, runner: Runner) -> None:
         """Keep it for the next call; end it if it is spent or its place is needed."""
         now = asyncio.get_running_loop().time()
-        self._served[runner.key] += 1
-        waiter = None if runner.spent else self._next(runner.key, now)
-        if waiter is not None:
-            waiter.runner.set_result(runner)
-        elif runner.spent or runner.key.alone or self._waiting:
-            self._retire(runner)
-        else:
-            self._idle.append((now, runner))
-            self._arm("expire", _KEPT, self._expire)
+        self._served[runner.key] = (self._lately(runner.key, now) + 1, now)
+        self._pass_on(runner, now)
 
     async def close(self) -> None:
         for timer in self._timers.values():
@@ -90,18 +84,30 @@ class Pool:
         self._idle.clear()
         self._count.clear()
 
+    def _pass_on(self, runner: Runner, now: float) -> None:
+        waiter = None if runner.spent else self._next(runner.key, now)
+        if waiter is not None:
+            waiter.runner.set_result(runner)
+        elif runner.spent or runner.key.alone or self._is_wanted():
+            self._retire(runner)
+        else:
+            self._idle.append((now, runner))
+            self._arm("expire", _KEPT, self._expire)
+
     def _next(self, key: Key, now: float) -> _Waiter | None:
         """Who gets this process: a call of its key, unless others wait too long."""
-        if not self._waiting:
-            return None
-        oldest = self._waiting[0]
-        if oldest.key != key and now - oldest.since > _FAIRNESS:
-            return None
         for waiter in self._waiting:
-            if waiter.key == key and not waiter.runner.done():
+            if waiter.runner.done():
+                continue  # cancelled just now
+            if waiter.key == key:
                 self._waiting.remove(waiter)
                 return waiter
+            if now - waiter.since > _FAIRNESS:
+                return None
         return None
+
+    def _is_wanted(self) -> bool:
+        return any(not waiter.runner.done() for waiter in self._waiting)
 
     def _take_idle(self, key: Key) -> Runner | None:
         for index in range(len(self._idle) - 1, -1, -1):
@@ -120,6 +126,7 @@ class Pool:
                 return False
             self._retire(self._idle.pop(0)[1])
         self._count[key] += 1
+        self._starting[key] += 1
         return True
 
     async def _start(self, key: Key) -> Runner:
@@ -128,8 +135,10 @@ class Pool:
         try:
             await runner.start(self._launcher, self._environment)
         except BaseException:
+            self._starting[key] -= 1
             self._forget(key)
             raise
+        self._starting[key] -= 1
         self._runners.add(runner)
         self._newest[key] = asyncio.get_running_loop().time()
         return runner
@@ -138,10 +147,9 @@ class Pool:
         """Double the processes of each key whose calls wait, if there is room."""
         now = asyncio.get_running_loop().time()
         waiting = Counter(waiter.key for waiter in self._waiting)
-        served, self._served = self._served, Counter()
         for key, calls in waiting.items():
-            is_new = now - self._newest.get(key, 0) < _PATIENCE
-            if self._count[key] and (is_new or calls <= served[key] * _BACKLOG):
+            is_new = now - self._newest.get(key, 0) < _PATIENCE or self._starting[key]
+            if self._count[key] and (is_new or calls <= self._lately(key, now)):
                 continue
             for _ in range(min(calls, max(self._count[key], 1))):
                 if not self._make_room(key):
@@ -150,16 +158,23 @@ class Pool:
         if self._waiting:
             self._arm("grow", _PATIENCE, self._grow)
 
+    def _lately(self, key: Key, now: float) -> float:
+        """How many calls were served, the older ones counting less and less."""
+        served, then = self._served.get(key, (0.0, now))
+        return float(served * 0.5 ** ((now - then) / _LATELY))
+
     async def _add(self, key: Key) -> None:
         try:
-            self.release(await self._start(key))
+            runner = await self._start(key)
         except Exception as error:
             # Nobody else may be there to serve them: the first one hears of it.
             for waiter in self._waiting:
-                if waiter.key == key:
+                if waiter.key == key and not waiter.runner.done():
                     self._waiting.remove(waiter)
                     waiter.runner.set_exception(error)
                     return
+        else:
+            self._pass_on(runner, asyncio.get_running_loop().time())
 
     def _retire(self, runner: Runner) -> None:
         self._forget(runner.key)
@@ -175,7 +190,8 @@ class Pool:
         if not self._count[key]:
             del self._count[key]
             self._newest.pop(key, None)
-            del self._served[key]
+            self._served.pop(key, None)
+            del self._starting[key]
         if self._waiting:
             self._arm("grow", 0, self._grow)
 

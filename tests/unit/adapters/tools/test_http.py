@@ -289,7 +289,9 @@ def test_the_helper_tells_about_the_response(get: Get) -> None:
 
 
 def test_no_cookie_is_kept_between_calls(peer: str, call: Call, using: Any) -> None:
-    request = call("http", {"url": f"{peer}/echo"})
+    # Not by its address: addresses are given no cookies anyway.
+    url = peer.replace("127.0.0.1", "localhost")
+    request = call("http", {"url": f"{url}/echo"})
 
     async def work(run: Any) -> Any:
         await run(request)
@@ -322,6 +324,7 @@ def test_only_the_start_of_a_large_error_body_is_kept(
         pytest.param("/huge", "http.too_large", id="10 GB announced"),
         pytest.param("/endless", "http.too_large", id="chunks without end"),
         pytest.param("/bomb?mib=1000", "http.too_large", id="a gzip bomb of 1 GB"),
+        pytest.param("/bomb?mib=5", "http.too_large", id="a thousand times its size"),
         pytest.param("/many?headers=1000&size=9", "http.too_large", id="1000 headers"),
         pytest.param(
             "/many?headers=1&size=99999", "http.too_large", id="a long header"

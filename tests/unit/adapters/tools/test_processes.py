@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl.adapters.processes.key import Key
+from noetl.adapters.processes.pool import Pool
 from noetl.adapters.tools.python import PythonTool
 from noetl.ports import ToolCall
 
@@ -99,8 +104,15 @@ def test_what_one_call_left_in_disorder_is_tidied_for_the_next(
             "threading.Thread(target=threading.Event().wait, daemon=True).start()",
             id="with a thread",
         ),
-        pytest.param("import os\nif not os.fork(): os.pause()", id="with a child"),
+        pytest.param(
+            "import os, signal\nif not os.fork(): signal.pause()", id="with a child"
+        ),
         pytest.param("import os\nos.fork()\nresult = 1", id="that came back twice"),
+        pytest.param(
+            "import os, signal\nif not os.fork():\n"
+            "  if os.fork(): os._exit(0)\n  signal.pause()\nos.wait()",
+            id="with a daemon",
+        ),
     ],
 )
 def test_a_process_that_is_spent_serves_no_other_call(
@@ -143,11 +155,17 @@ def test_calls_that_wait_get_more_processes_up_to_the_slots(
 
 
 def test_many_small_calls_share_few_processes(call: Call, using: Any) -> None:
-    async def work(run: Any) -> list[int]:
-        calls = [run(python(call, PID)) for _ in range(200)]
-        return [each.result for each in await asyncio.gather(*calls)]
+    async def work(run: Any) -> set[int]:
+        pids = set()
 
-    assert len(set(using(PythonTool(64), work))) < 32
+        async def repeat() -> None:
+            for _ in range(40):
+                pids.add((await run(python(call, PID))).result)
+
+        await asyncio.gather(*(repeat() for _ in range(64)))
+        return pids
+
+    assert len(using(PythonTool(64), work)) < 16
 
 
 def test_executions_take_turns_when_slots_are_few(call: Call, using: Any) -> None:
@@ -162,7 +180,7 @@ def test_executions_take_turns_when_slots_are_few(call: Call, using: Any) -> Non
 
 
 HIDDEN = (
-    "import os, subprocess\n"
+    "import os, signal, subprocess\n"
     "a = subprocess.Popen(['sleep', '600'])\n"
     "b = subprocess.Popen(['setsid', 'sleep', '600'])\n"
     "r, w = os.pipe()\n"
@@ -170,7 +188,7 @@ HIDDEN = (
     "  os.setsid()\n"
     "  if os.fork(): os._exit(0)\n"
     "  os.write(w, str(os.getpid()).encode())\n"
-    "  os.pause() if hasattr(os, 'pause') else __import__('signal').pause()\n"
+    "  signal.pause()\n"
     "pids = [os.getpid(), a.pid, b.pid, int(os.read(r, 99))]\n"
     "open(path, 'w').write(repr(pids))\n"
 )
@@ -221,6 +239,37 @@ def test_being_cancelled_kills_the_process_before_it_returns(
         return is_alive(pid)
 
     assert not using(PythonTool(1), work)
+
+
+def test_of_a_code_that_comes_back_twice_the_original_answers(
+    call: Call, using: Any
+) -> None:
+    code = (
+        "import os\nif os.fork():\n  os.wait()\n  result = 'original'\n"
+        "else:\n  result = 'copy'"
+    )
+
+    async def work(run: Any) -> Any:
+        return (await run(python(call, code))).result
+
+    assert using(PythonTool(1), work) == "original"
+
+
+def test_a_process_is_never_given_to_a_call_that_was_cancelled_just_now() -> None:
+    async def main() -> bool:
+        pool = Pool(1, {})
+        key = Key("e1", None, None)
+        try:
+            runner = await pool.acquire(key)
+            waiting = asyncio.ensure_future(pool.acquire(key))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            pool.release(runner)
+            return await pool.acquire(key) is runner
+        finally:
+            await pool.close()
+
+    assert asyncio.run(main())
 
 
 def test_being_cancelled_while_waiting_costs_nobody_a_process(
@@ -280,3 +329,31 @@ def test_large_arguments_and_results_pass(call: Call, using: Any) -> None:
         return (await run(python(call, "result = rows", args=args))).result
 
     assert using(PythonTool(1), work) == ["x" * 1000] * 5000
+
+
+WORKER = """
+import asyncio, sys
+from noetl.adapters.tools.python import PythonTool
+from noetl.ports import ToolCall
+
+code = "import os; open(path, 'w').write(str(os.getpid()))\\nwhile True: pass"
+call = ToolCall(
+    kind="python", inputs={"code": code, "args": {"path": sys.argv[1]}}, spec={},
+    execution_id="e1", step="s", task="t", action_id="a1", attempt=1,
+)
+asyncio.run(PythonTool(1).run(call))
+"""
+
+
+def test_user_code_dies_with_a_worker_that_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    os.mkfifo(file)
+    with subprocess.Popen([sys.executable, "-c", WORKER, str(file)]) as worker:
+        runner = os.pidfd_open(int(file.read_text()))
+        worker.kill()
+    try:
+        ended, _, _ = select.select([runner], [], [], 10)
+    finally:
+        os.close(runner)
+
+    assert ended

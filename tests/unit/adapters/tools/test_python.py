@@ -242,7 +242,8 @@ def test_an_exception_is_told_with_the_users_own_frames(run: Run) -> None:
             id="closed files",
         ),
         pytest.param(
-            "import os; os.closerange(3, 9)\nf = [open('/dev/null', 'w') for n in '1234']",
+            "import os; os.closerange(3, 9)\n"
+            "files = [open('/dev/null', 'w') for _ in range(9)]",
             "tool.exit",
             "the process closed the channel",
             id="a file in place of the channel",
@@ -252,6 +253,12 @@ def test_an_exception_is_told_with_the_users_own_frames(run: Run) -> None:
             "tool.exit",
             "the process wrote into the channel",
             id="garbage in the channel",
+        ),
+        pytest.param(
+            "import os; os.write(4, b'abcd' + b'\\0\\1\\0\\0')",
+            "tool.exit",
+            "the process wrote into the channel",
+            id="the promise of a frame",
         ),
         pytest.param(
             "import os; os.write(4, b'noe1' + b'\\0\\0\\0\\2{}')",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,10 +211,14 @@ def test_output_can_be_json(
 
 
 def test_much_output_is_cut_in_the_middle_and_says_so(run: Run) -> None:
-    stdout = run(script="yes | head -c 5000000; echo end").result["stdout"]
+    tracemalloc.start()
+    stdout = run(script="yes | head -c 20000000; echo end").result["stdout"]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
 
     assert len(stdout) < 2**20 + 100
-    assert f"[… {5_000_004 - 2**20} bytes cut …]" in stdout
+    assert peak < 12 * 2**20
+    assert f"[… {20_000_004 - 2**20} bytes cut …]" in stdout
     assert stdout.endswith("end\n")
 
 
@@ -285,3 +290,23 @@ def test_programs_run_side_by_side(call: Call, using: Any, tmp_path: Path) -> No
         return [each.result["stdout"] for each in await asyncio.gather(*both)]
 
     assert using(ScriptTool(), work) == ["", "hello\n"]
+
+
+def test_an_orphan_lives_as_long_as_the_program_that_left_it(
+    call: Call, using: Any, tmp_path: Path
+) -> None:
+    """Programs that end meanwhile take along what is theirs, and no more."""
+    for name in ("begun", "in", "out"):
+        os.mkfifo(tmp_path / name)
+    script = "(sh -c 'read x < in; echo $x > out' &); echo > begun; cat out"
+
+    async def work(run: Any) -> Any:
+        def start(script: str) -> Any:
+            return run(call("script", {"script": script}, folder=str(tmp_path)))
+
+        long = asyncio.ensure_future(start(script))
+        await start("cat begun")
+        await start("echo hello > in")
+        return (await long).result["stdout"]
+
+    assert using(ScriptTool(), work) == "hello\n"

@@ -32,6 +32,6 @@ def adopt_orphans() -> None:
 def limit(memory: int | None) -> None:
     """No core files (they hold secrets), no new rights, at most this much memory."""
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
