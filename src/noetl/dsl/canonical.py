@@ -11,6 +11,7 @@ import yaml
 
 from noetl.dsl.grammar.document import API_VERSION
 from noetl.dsl.model import Arc, Loop, Playbook, Router, Step, Task
+from noetl.dsl.place import Place
 from noetl.dsl.scalars import needs_quotes
 from noetl.types import JSON
 
@@ -28,9 +29,17 @@ def canonical(playbook: Playbook) -> dict[str, JSON]:
         section = getattr(playbook, key)
         if section:
             document[key] = dict(section)
-    document.update({key: playbook.extras[key] for key in sorted(playbook.extras)})
     document["workflow"] = [_step(step) for step in playbook.workflow]
-    return document
+    return _with_rest(document, playbook.at)
+
+
+def _with_rest(body: dict[str, JSON], at: Place) -> dict[str, JSON]:
+    """Keys that an extension allows have no canonical shape: they stay as written."""
+    rest = {key: at[key].node.plain() for key in at.child_keys() if key not in body}
+    return {
+        **body,
+        **{key: value for key, value in rest.items() if value not in ({}, [])},
+    }
 
 
 def _step(step: Step) -> dict[str, JSON]:
@@ -45,7 +54,7 @@ def _step(step: Step) -> dict[str, JSON]:
         body["tool"] = [{task.label: _task(task)} for task in step.tasks]
     if step.next is not None:
         body["next"] = _router(step.next)
-    return body
+    return _with_rest(body, step.at)
 
 
 def _loop(loop: Loop) -> dict[str, JSON]:

@@ -95,20 +95,27 @@ class Composer:
     # -- events ---------------------------------------------------------------
 
     def _scalar(self, event: Any) -> None:
-        self._count(event)
+        """Nine of ten events: kept short, because each call here is felt."""
+        stack = self._stack
+        is_key = stack and stack[-1].expects_key and type(stack[-1].node.value) is dict
+        if not is_key:  # the limit is on values; keys come free with them
+            self._count(event)
         if event.tag is not None:
             self._refuse_tag(event)
         text, mark, plain = event.value, event.start_mark, event.implicit[0]
         node = Node(text, mark.line + 1, mark.column + 1)
-        if plain:  # so the schema decides what it is
+        # Plain, so the schema decides what it is; most are words, which stay text.
+        if plain and (not text or text[0] not in _LETTERS or text in WORDS):
             self._resolve(node, text)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
-        self._place(node, plain=plain)
+        if is_key:
+            stack[-1].expects_key = False
+            self._take_key(stack[-1], node, plain=plain)
+        else:
+            self._place(node, plain=plain)
 
     def _resolve(self, node: Node, text: str) -> None:
-        if text and text[0] in _LETTERS and text not in WORDS:
-            return  # most scalars are words: nothing to resolve
         mark = (node.line, node.column)
         try:
             node.value = resolve(text)
@@ -134,7 +141,9 @@ class Composer:
             )
 
     def _start(self, event: Any, empty: JSON) -> None:
-        self._count(event)
+        top = self._stack[-1] if self._stack else None
+        if top is None or not top.expects_key or top.node.is_sequence:
+            self._count(event)
         if event.tag is not None:
             self._refuse_tag(event)
         line, column = _mark(event)
@@ -143,7 +152,9 @@ class Composer:
             self._stop("yaml-too-deep", (line, column), message, "flatten the document")
         if event.anchor is not None:
             self._open_anchors.add(event.anchor)
-        self._stack.append(_Open(Node(empty, line, column), event.anchor))
+        node = Node(empty, line, column)
+        node.key_marks = {}
+        self._stack.append(_Open(node, event.anchor))
 
     def _end(self) -> None:
         done = self._stack.pop()
@@ -242,9 +253,6 @@ class Composer:
     # -- limits and complaints ------------------------------------------------
 
     def _count(self, event: Any) -> None:
-        stack = self._stack
-        if stack and stack[-1].expects_key and type(stack[-1].node.value) is dict:
-            return  # the limit is on values; keys come free with them
         self._nodes += 1
         if self._nodes > MAX_NODES:
             message = f"the playbook has more than {MAX_NODES:,} values"

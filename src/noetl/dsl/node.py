@@ -7,6 +7,7 @@ from noetl.types import JSON
 
 KEY_SHOWN = 80
 _LONG_SECRET = 2_048
+_NO_MARKS: dict[str, tuple[int, int]] = {}
 
 
 class Node:
@@ -19,7 +20,7 @@ class Node:
         self.line = line
         self.column = column
         self.text: str | None = None  # as written, where that differs from the value
-        self.key_marks: dict[str, tuple[int, int]] = {}
+        self.key_marks = _NO_MARKS  # a mapping gets its own
         self.weight = 1  # nodes below and with this one, aliases expanded
 
     @property

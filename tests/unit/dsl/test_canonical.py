@@ -230,3 +230,26 @@ def test_the_canonical_document(accept: Accept) -> None:
         "      spec:\n"
         "        pool: p\n"
     )
+
+
+@pytest.mark.spec("S-01", "S-43")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("vars: {a: 1}", "vars: {a: 2}", id="root vars"),
+        pytest.param("vars: {a: 0}", "vars: {}", id="vars and none"),
+    ],
+)
+def test_what_a_dialect_allows_counts_in_the_digest(one: str, other: str) -> None:
+    def sha(line: str) -> str:
+        text = (
+            "apiVersion: noetl.io/v2\nkind: Playbook\n"
+            "metadata: {name: a, path: tests/a}\n"
+            f"{line}\n"
+            "workflow:\n  - step: start\n    case: []\n    tool: {kind: noop}\n"
+        )
+        playbook = load(text, extensions=frozenset({"legacy"})).playbook
+        assert playbook is not None
+        return digest(playbook)
+
+    assert sha(one) != sha(other)

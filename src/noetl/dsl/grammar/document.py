@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from noetl.dsl.grammar.knobs import POOL, TIMEOUT
-from noetl.dsl.grammar.retired import CONDITIONS, CREDENTIALS, NEVER
+from noetl.dsl.grammar.retired import (
+    CONDITIONS,
+    CREDENTIALS,
+    NEVER,
+    SPEC_CREDENTIALS,
+)
 from noetl.dsl.grammar.shape import (
     DURATION,
     MAPPING,
@@ -111,7 +116,7 @@ EXECUTOR_SPEC = Record(
         "timeout": TIMEOUT,
         "policy": Field(MAPPING, "SPEC-08", "Hints; control directives live on tasks."),
     },
-    retired=CREDENTIALS,
+    retired=SPEC_CREDENTIALS,
     unknown="warning",
     unknown_code="S-52",
 )

@@ -40,13 +40,17 @@ class Reader(msgspec.Struct):
         return found
 
     def _missing(self, at: Place, record: Record) -> None:
+        absent = [key for key in record.required if key not in at]
+        if not absent:
+            return
         # An older key in its place has been refused with the same code already.
         older = [
             record.retired[key] for key in at.child_keys() if key in record.retired
         ]
         replaced = {retired.code for retired in older}
-        for key, known in record.fields.items():
-            if known.missing is None or key in at or known.missing in replaced:
+        for key in absent:
+            known = record.fields[key]
+            if known.missing is None or known.missing in replaced:
                 continue
             message = f"{record.what} needs '{key}'"
             hint = f"add {key}: … ({known.doc})"

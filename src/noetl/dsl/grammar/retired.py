@@ -36,6 +36,9 @@ CREDENTIALS = dict.fromkeys(
     _CREDENTIAL,
 )
 
+# Under executor.spec, `secrets` holds the knobs of the kind of that name (S-52).
+SPEC_CREDENTIALS = {k: v for k, v in CREDENTIALS.items() if k != "secrets"}
+
 # Keys that belong to one scope and do not descend to tasks (S-52).
 SCOPE_OWNED: dict[str, str] = {
     "mode": "loop.spec or next.spec",

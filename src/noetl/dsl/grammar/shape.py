@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -117,7 +118,7 @@ class Retired(msgspec.Struct, frozen=True):
     message: str = "is not part of the language"
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, dict=True):
     """A mapping with known keys. ``unknown`` says how strange ones are taken."""
 
     name: str
@@ -127,3 +128,7 @@ class Record(msgspec.Struct, frozen=True):
     unknown: Literal["error", "warning", "allow"] = "error"
     unknown_code: str = "S-50"
     knobs: frozenset[str] = frozenset()  # keys of its spec, often put one level up
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        return tuple(key for key, each in self.fields.items() if each.missing)
