@@ -238,8 +238,14 @@ class Reference:
         return False
 
     def forget_late(self) -> None:
+        """A source that can no longer come is not late; one on its way still is."""
+        on_its_way = {(token.source, token.step) for token in self.tokens}
         for name, sources in self.late.items():
-            sources[:] = [s for s in sources if self.may_deliver(s, name)]
+            sources[:] = [
+                s
+                for s in sources
+                if (s, name) in on_its_way or self.may_deliver(s, name)
+            ]
 
     # -- a step run --------------------------------------------------------------
 
