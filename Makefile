@@ -8,7 +8,7 @@ MATRIX := docs/reference/conformance-matrix.md
 COMPLETE ?= ROOT,VAL,WARN
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check fmt bench docs conformance fuzz lock
+.PHONY: help setup demo test quick check fmt bench docs conformance golden fuzz lock
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ docs: conformance ## write the generated reference pages; build site/ if zensica
 
 conformance: setup ## write the matrix requirement -> tests and print what is missing
 	@$(BIN)/pytest -qq --collect-only --conformance=$(MATRIX)
+
+golden: setup ## write the expected output of every bad playbook; read the difference
+	@$(BIN)/python scripts/golden.py
 
 fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
 	@set -e; for script in tests/fuzz/*.py; do \
