@@ -107,6 +107,7 @@ def dump(
     run: Evaluation, value: JSON, indent: int | None = None, sort_keys: bool = False
 ) -> str:
     """JSON text, weighed before it is made."""
+    run.charge(16)  # what even an empty list costs: the encoder is started for each
     weight = weigh(run, value)
     if weight.text > limits.SIZE:
         run.size(weight.text)  # refuses

@@ -361,3 +361,14 @@ def test_guards_have_a_budget_too() -> None:
         compile_guard("{{ ctx.rows * 99 }}").holds(SCOPE)
 
     assert caught.value.kind == "template.budget"
+
+
+@pytest.mark.spec("VAL-22", "S-32")
+def test_each_list_made_text_is_charged_for_itself() -> None:
+    """Found by fuzzing: 30,000 empty lists, each cheap, took an eighth of a second."""
+    few = compile_template("{{ ([[]] * 3) | join(',') }}")
+    assert few.render({}) == "[],[],[]"
+    many = compile_template("{{ ([[]] * 30000) | join(',') }}")
+    with pytest.raises(TemplateError) as caught:
+        many.render({})
+    assert caught.value.kind == "template.budget"
