@@ -159,7 +159,8 @@ def tools() -> str:
 
 def templates() -> str:
     """What a template may call, and how large things may become."""
-    from noetl.templates import limits, reference_markdown
+    from noetl.templates import limits
+    from noetl.templates.reference import reference_markdown
 
     bounds = [
         ("source of a template", f"{limits.SOURCE_BYTES:,} bytes"),

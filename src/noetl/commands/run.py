@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import sys
@@ -96,6 +97,7 @@ async def _execute(
 
 async def drive(runtime: Embedded, deadline: float | None = None) -> dict[str, JSON]:
     """Run on to the end; the first interrupt pauses, the second leaves at once."""
+    gc.enable()  # a run may live for days
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, runtime.interrupt)
     if deadline is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 
@@ -44,7 +43,6 @@ def command(
       noetl validate --strict playbooks/
       noetl validate --canonical playbook.yaml
     """
-    gc.disable()  # a short life: collecting would cost more than it frees
     enabled = read_extensions(extensions)
     files, skipped = find_playbooks(paths)
     if show and len(files) != 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -85,6 +84,8 @@ def _arc(arc: Arc) -> dict[str, JSON]:
 
 def digest(playbook: Playbook) -> str:
     """SHA-256 of the canonical form; comments, layout and shorthand do not count."""
+    import hashlib  # slow to import, and `noetl validate` prints no digest
+
     text = json.dumps(
         canonical(playbook), sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )

@@ -12,6 +12,15 @@ from typing import Any, NoReturn
 
 import msgspec
 import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.node import KEY_SHOWN, Node, describe, shorten
@@ -71,17 +80,17 @@ class Composer:
             while loader.check_event():
                 event = loader.get_event()
                 kind = type(event)
-                if kind is yaml.ScalarEvent:
+                if kind is ScalarEvent:
                     self._scalar(event)
-                elif kind is yaml.MappingStartEvent:
+                elif kind is MappingStartEvent:
                     self._start(event, {})
-                elif kind is yaml.SequenceStartEvent:
+                elif kind is SequenceStartEvent:
                     self._start(event, [])
-                elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+                elif kind is MappingEndEvent or kind is SequenceEndEvent:
                     self._end()
-                elif kind is yaml.AliasEvent:
+                elif kind is AliasEvent:
                     self._alias(event)
-                elif kind is yaml.DocumentStartEvent:
+                elif kind is DocumentStartEvent:
                     documents += 1
                     if documents > 1:
                         self._second_document(_mark(event))

@@ -6,7 +6,6 @@ from noetl.templates import filters, predicates
 from noetl.templates.catalog import FILTERS, GLOBALS, METHODS, TESTS, Entry
 from noetl.templates.evaluation import Budget
 from noetl.templates.faults import LeafError
-from noetl.templates.reference import reference_markdown
 from noetl.templates.references import Reference
 from noetl.templates.template import (
     Template,
@@ -35,5 +34,4 @@ __all__ = [
     "filters",
     "is_template",
     "predicates",
-    "reference_markdown",
 ]

@@ -14,8 +14,8 @@ from noetl.templates import (
     TESTS,
     Entry,
     compile_template,
-    reference_markdown,
 )
+from noetl.templates.reference import reference_markdown
 
 ROWS = [
     {"n": 3, "c": "b", "o": {"k": 1}},

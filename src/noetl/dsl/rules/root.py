@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.grammar.document import KEYCHAIN_KINDS
-from noetl.dsl.node import shorten
+from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
 from noetl.dsl.rules.registry import Found, rule
 from noetl.dsl.secrets import SECRET_KEY, looks_secret
 from noetl.templates import is_template
+from noetl.types import JSON
 
 DIALECTS = ("legacy", "classic")
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z")
@@ -101,15 +102,35 @@ def workload_is_data(draft: Draft) -> Iterator[Found]:
 @rule("secret-literal", "WARN-05", "warning")
 def secrets_are_not_written_down(draft: Draft) -> Iterator[Found]:
     """A literal that looks like a secret belongs into the keychain."""
-    for at in _leaves(draft.playbook.at):
-        value = at.node.value
-        if type(value) is not str or len(value) < 6 or is_template(value):
-            continue
-        named = type(at.part) is str and SECRET_KEY.search(at.part) is not None
-        if looks_secret(value) or (named and _is_free_text(at)):
+    for at in _suspects(draft.playbook.at):
+        if looks_secret(at.node.value) or _is_free_text(at):
             message = "this literal looks like a secret (***)"
             hint = "declare it in 'keychain' and read it as {{ keychain.<name> }}"
             yield at, message, hint
+
+
+def _suspects(root: Place) -> Iterator[Place]:
+    """Literals that look like a secret, or whose key does.
+
+    Every value of the document passes by, so no place is made before one is needed.
+    """
+    stack: list[tuple[Node, tuple[JSON, ...]]] = [(root.node, ())]
+    while stack:
+        node, way = stack.pop()
+        value = node.value
+        if type(value) is dict:
+            stack.extend([(child, (way, key)) for key, child in value.items()])
+        elif type(value) is list:
+            stack.extend([(child, (way, index)) for index, child in enumerate(value)])
+        elif type(value) is str and len(value) >= 6 and not is_template(value):
+            key = way[1] if way else ""
+            named = type(key) is str and SECRET_KEY.search(key) is not None
+            if named or looks_secret(value):
+                yield _walk(root, way)
+
+
+def _walk(root: Place, way: tuple[JSON, ...]) -> Place:
+    return _walk(root, way[0])[way[1]] if way else root
 
 
 def _is_free_text(at: Place) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-from urllib.parse import quote
 
 from noetl.errors import TemplateError
 from noetl.templates import faults, limits
@@ -92,7 +90,9 @@ def sha256(run: Evaluation, value: JSON) -> str:
     """The SHA-256 digest of a text's UTF-8 bytes, in hex."""
     text = _expect_text(value)
     run.size(len(text))
-    return hashlib.sha256(text.encode()).hexdigest()
+    from hashlib import sha256 as digest  # slow to import, seldom called
+
+    return digest(text.encode()).hexdigest()
 
 
 @FILTERS.add("urlencode", example="{{ {'q': 'a b', 'n': 1} | urlencode }}")
@@ -113,6 +113,8 @@ def urlencode(run: Evaluation, value: JSON) -> str:
 
 
 def _quoted(run: Evaluation, value: JSON, safe: str) -> str:
+    from urllib.parse import quote  # slow to import, seldom called
+
     text = text_of(run, value)
     run.size(len(text) * 3)
     run.charge(len(text) // 2)  # quoted byte by byte
