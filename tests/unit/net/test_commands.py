@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -114,15 +115,12 @@ def test_verify_shows_only_the_first_of_many_hints(write: Write) -> None:
 
 
 @pytest.mark.parametrize("verb", ["graph", "verify"])
-def test_a_missing_file_is_a_wrong_call(
-    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["noetl", verb, "missing.yaml"])
-    with pytest.raises(SystemExit) as exit_:
-        clictl.main()
+def test_a_missing_file_is_a_wrong_call(verb: str) -> None:
+    command = [sys.executable, "-m", "noetl", verb, "missing.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err == "noetl: missing.yaml: no such file\n"
+    assert done.returncode == 2
+    assert done.stderr == "noetl: missing.yaml: no such file\n"
 
 
 @pytest.mark.parametrize(
