@@ -17,16 +17,17 @@ MEMORY = 256 * 1024 * 1024
 
 # The child limits itself, and says at its end how much memory it ever had.
 CHILD = f"""
-import resource, sys
-report = sys.argv.pop(1)
+import os, resource, sys
+report, leave = sys.argv.pop(1), os._exit
+def note(code):
+    status = open("/proc/self/status").read()
+    open(report, "w").write(status.partition("VmHWM:")[2].split()[0])
+    leave(code)
+os._exit = note
 resource.setrlimit(resource.RLIMIT_CPU, ({CPU_SECONDS}, {CPU_SECONDS}))
 resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
 from noetl.clictl import main
-try:
-    main()
-finally:
-    status = open("/proc/self/status").read()
-    open(report, "w").write(status.partition("VmHWM:")[2].split()[0])
+main()
 """
 
 
