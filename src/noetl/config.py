@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 
 from noetl.dsl.diagnostics import nearest
+from noetl.dsl.grammar.retired import DIALECTS
 from noetl.errors import ConfigError
 
-DIALECTS = ("legacy", "classic")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 

@@ -138,6 +138,22 @@ def test_a_timeout_cancels_it(folder: Path) -> None:
     assert document["error"]["kind"] == "timeout"
 
 
+@pytest.mark.spec("PIPE-10", "S-35")
+def test_a_knob_may_be_a_template(folder: Path) -> None:
+    text = HEAD + (
+        "workload: {patience: 100ms}\n"
+        "workflow:\n"
+        "  - step: start\n"
+        "    tool:\n"
+        "      kind: shell\n"
+        "      command: sleep 60\n"
+        '      spec: {timeout: "{{ workload.patience }}"}\n'
+    )
+    done = noetl("run", write(folder, text), "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["kind"]) == (1, "timeout")
+
+
 @pytest.mark.spec("S-62")
 def test_two_runs_at_once_share_a_home(folder: Path) -> None:
     name = write(folder, HELLO)

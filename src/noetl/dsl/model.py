@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from noetl.dsl.place import Place
-from noetl.templates import Template, Value
+from noetl.templates import Template, Value, compile_value
 from noetl.types import JSON
 
 Mode = Literal["exclusive", "inclusive"]
@@ -43,7 +43,7 @@ class Rule(Located, frozen=True):
     then: Directive
 
 
-class Task(Located, frozen=True):
+class Task(Located, frozen=True, dict=True):
     """One labelled tool call of a pipeline.
 
     ``spec`` is the effective one: kind defaults < executor < step < loop < task.
@@ -61,6 +61,11 @@ class Task(Located, frozen=True):
     rules: tuple[Rule, ...] | None
     body: Mapping[str, JSON]
     label_at: Place
+
+    @cached_property
+    def knobs(self) -> Value:
+        """``spec``, compiled when it is first run: knobs may be templates, too."""
+        return compile_value(dict(self.spec))
 
 
 class Loop(Located, frozen=True):

@@ -104,6 +104,7 @@ class Pipeline:
             elif self._skip is None:
                 inputs = {key: v.render(scope) for key, v in task.inputs.items()}
                 inputs.update(task.literals)
+                spec = task.knobs.render(scope)
         except TemplateError as error:
             outcome = Outcome.of_template(error)
         return Call(

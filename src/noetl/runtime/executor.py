@@ -147,7 +147,7 @@ class Executor:
         request = ToolCall(
             kind=call.task.kind,
             inputs=call.inputs,
-            spec=call.task.spec,
+            spec=call.spec,
             execution_id=frame.execution_id,
             step=frame.step,
             task=call.task.label,

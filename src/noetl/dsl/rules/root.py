@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.grammar.document import KEYCHAIN_KINDS
+from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
@@ -15,7 +16,6 @@ from noetl.dsl.secrets import SECRET_KEY, looks_secret
 from noetl.templates import is_template
 from noetl.types import JSON
 
-DIALECTS = ("legacy", "classic")
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z")
 
 
