@@ -8,20 +8,17 @@ import os
 import secrets
 import time
 from collections.abc import Coroutine, Sequence
-
-import msgspec
+from pathlib import Path
 
 from noetl.adapters.blobs.files import FileBlobs
+from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
-from noetl.dsl.canonical import digest
-from noetl.dsl.load import load
+from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
-from noetl.dsl.model import Playbook
 from noetl.engine.decide import Request
 from noetl.engine.document import Document
 from noetl.engine.events import Event
-from noetl.engine.outcome import Failure
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.runtime.clock import SystemClock
@@ -44,10 +41,10 @@ def new_execution_id() -> str:
 
 
 class Embedded:
-    """One execution on one log, with its own tools and slots.
+    """One execution and its children on one log, with their own tools and slots.
 
-    Its pool is its own, too: what a killed run left in the same log stays untouched
-    until somebody resumes it.
+    Their pool is their own, too: what a killed run left in the same log stays
+    untouched until somebody resumes it.
     """
 
     def __init__(
@@ -55,93 +52,110 @@ class Embedded:
         home: Home,
         store: SqliteStore,
         folder: str | None,
+        *,
         execution_id: str | None = None,
+        playbooks: Sequence[str] = (),
+        extensions: frozenset[str] = frozenset(),
     ) -> None:
         self.execution_id = execution_id or new_execution_id()
         self._folder = folder
         self._store = store
         self._blobs = FileBlobs(home.blobs)
-        self._clock = SystemClock()
+        folders = playbooks or ([folder] if folder is not None else [])
+        self._catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
+        clock = SystemClock()
         self._tools = make_tools(SLOTS)
-        self.orchestrator = Orchestrator(store, self._clock, pool=self.execution_id)
+        self.orchestrator = Orchestrator(
+            store, self._blobs, self._catalog, clock, pool=self.execution_id
+        )
+        owner = f"embedded-{os.getpid()}"
         self._executor = Executor(
-            self.orchestrator,
-            self._tools,
-            self._clock,
-            owner=f"embedded-{os.getpid()}",
-            slots=SLOTS,
-            folder=folder,
+            self.orchestrator, self._tools, clock, owner=owner, slots=SLOTS
         )
         self._document = Document()
-        self._ended = asyncio.Event()
+        self._changed = asyncio.Event()
         self._tasks: set[asyncio.Future[None]] = set()
+        self._interrupted = False
+        self._left = False
         self.orchestrator.watch(self._note)
 
     async def start(
-        self, playbook: Playbook, source: bytes, workload: dict[str, JSON]
+        self,
+        loaded: Loaded,
+        source: bytes,
+        workload: dict[str, JSON],
+        limit: float | None = None,
     ) -> None:
-        """Accept the execution; it is in the log when this returns."""
-        about: dict[str, JSON] = {
-            "name": playbook.name,
-            "path": playbook.path,
-            "version": playbook.version,
-            "sha256": digest(playbook),
-            "source": await self._blobs.put(source),
-            "folder": self._folder,
-        }
-        merged = deep_merge(playbook.workload, workload)
-        request = Request(self.execution_id, about, merged)
-        await self.orchestrator.start(playbook, request)
+        """Accept the execution; it is in the log when this returns.
+
+        ``limit`` is how many seconds it may take.
+        """
+        assert loaded.playbook is not None
+        about = await pin(loaded, source, self._folder, self._blobs)
+        about["extensions"] = sorted(loaded.playbook.extensions)
+        merged = deep_merge(loaded.playbook.workload, workload)
+        request = Request(self.execution_id, about, merged, timeout=limit)
+        await self.orchestrator.start(loaded.playbook, request)
+
+    async def refuse(self, loaded: Loaded, source: bytes, name: str) -> None:
+        """Put on record that the playbook is not valid, and why (S-42)."""
+        about = await pin(loaded, source, self._folder, self._blobs)
+        about |= {"name": name, "path": None, "version": None}
+        request = Request(self.execution_id, about, {})
+        self._document.take(
+            await self.orchestrator.reject(request, loaded.refusal(name))
+        )
 
     async def take_up(self) -> None:
         """Load the execution as an earlier process left it."""
-        events = await self._store.read(self.execution_id)
-        source = await self._blobs.get(events[0].payload["playbook"]["source"])
-        playbook = recompile(source)
+        [first] = await self._store.read(self.execution_id, limit=1)
+        playbook = await self._catalog.pinned(first.payload["playbook"])
         state = await self.orchestrator.load(playbook, self.execution_id)
-        self._note(events)
+        async for events in self._store.pages(self.execution_id):
+            self._document.note(events)
         if state.status == "paused":
             await self.orchestrator.resume(self.execution_id)
+        self._changed.set()
 
-    async def finish(self) -> dict[str, JSON]:
-        """Work until the execution has ended; its document."""
-        serving = asyncio.create_task(self._executor.serve())
-        ended = asyncio.create_task(self._ended.wait())
-        done, _ = await asyncio.wait(
-            {serving, ended}, return_when=asyncio.FIRST_COMPLETED
-        )
-        ended.cancel()
-        serving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
-        if serving in done:
-            await serving  # it never returns by itself: show why it did
-        return self._document.as_json()
+    async def finish(self) -> None:
+        """Work until the execution and its children have ended."""
+        working = [
+            asyncio.create_task(self._executor.serve()),
+            asyncio.create_task(self.orchestrator.serve()),
+        ]
+        over = asyncio.create_task(self._wait())
+        done, _ = await asyncio.wait({*working, over}, return_when="FIRST_COMPLETED")
+        for task in (*working, over):
+            task.cancel()
+        for task in working:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for task in done - {over}:
+            await task  # it never returns by itself: show why it did
+
+    def document(self) -> dict[str, JSON]:
+        if not self.orchestrator.is_loaded(self.execution_id):
+            return self._document.as_json()
+        return self._document.as_json(self.orchestrator.state(self.execution_id))
 
     def interrupt(self) -> None:
         """The first time pause cleanly: running tasks finish. Then leave at once."""
-        if self._executor.draining:
-            self._ended.set()
+        if self._interrupted:
+            self._left = True
+            self._changed.set()
             return
-        self._executor.draining = True
-        self._spawn(self._pause())
+        self._interrupted = True
+        self.spawn(self.pause())
 
-    async def _pause(self) -> None:
-        await self.orchestrator.pause(self.execution_id)
+    async def pause(self) -> None:
+        """Pause the execution and its children; what runs is finished first."""
+        for execution_id in self.orchestrator.loaded():
+            await self.orchestrator.pause(execution_id)
         await self._executor.drain()
-        self._ended.set()
+        self._left = True
+        self._changed.set()
 
-    def expire(self, after: float) -> None:
-        """The execution's time is up: cancel it (S-36)."""
-        message = f"the execution took longer than {after:g} s"
-        error = msgspec.to_builtins(Failure("timeout", message))
-        self._spawn(self._cancel(error))
-
-    async def _cancel(self, error: dict[str, JSON]) -> None:
-        await self.orchestrator.cancel(self.execution_id, error)
-        self._executor.stop_calls()
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -151,20 +165,16 @@ class Embedded:
             await tool.close()
         await self._store.close()
 
+    async def _wait(self) -> None:
+        while not self._left and not self.orchestrator.idle:
+            self._changed.clear()
+            await self._changed.wait()
+
     def _note(self, events: Sequence[Event]) -> None:
-        self._document.take(events)
-        if self._document.state.finished:
-            self._ended.set()
-
-
-def recompile(source: bytes) -> Playbook:
-    """The playbook an execution was accepted with, from its pinned text."""
-    from noetl.adapters.tools import BUILTIN
-
-    loaded = load(source, BUILTIN)
-    if loaded.playbook is None:
-        raise ConfigError("the pinned playbook is not valid for this version of NoETL")
-    return loaded.playbook
+        if events[0].execution_id == self.execution_id:
+            self._document.note(events)
+        if events[-1].name == "playbook.processed":
+            self._changed.set()
 
 
 def open_free_log(home: Home) -> SqliteStore:

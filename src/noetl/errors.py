@@ -9,6 +9,8 @@ NoetlError
 │   └── BlobCorrupt       a referenced value is not what was stored
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
+
+Unloaded                  no error: a value is needed that is stored elsewhere
 """
 
 from __future__ import annotations
@@ -86,3 +88,14 @@ class TemplateError(NoetlError):
         self.kind = kind
         self.message = message
         self.hint = hint
+
+
+class Unloaded(BaseException):
+    """An evaluation touched values that its host has not loaded: load, and try again.
+
+    It is a question, so no handler of errors may take it for one.
+    """
+
+    def __init__(self, references: list[dict[str, JSON]]) -> None:
+        super().__init__(f"{len(references)} values are needed")
+        self.references = references

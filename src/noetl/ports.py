@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from noetl.dsl.model import Playbook
 from noetl.engine.events import Event
 from noetl.engine.outcome import Outcome
 from noetl.engine.state import ExecutionStatus
@@ -54,24 +55,47 @@ class Summary(msgspec.Struct, frozen=True):
     parent_id: str | None = None
 
 
+class Grant(msgspec.Struct, frozen=True):
+    """Commands of a transition that have an owner from the start.
+
+    Whoever reports may take what its report made ready, without a claim.
+    """
+
+    leases: Sequence[Lease]
+    expires_at: float
+
+
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one settlement changes: it is stored whole, or not at all.
 
-    ``after`` is the position the decision was made on. ``lease`` is the reporter's,
-    where a worker caused it. ``done`` ends commands, ``release`` gives leases back;
-    one that is in ``commands``, too, is planned again for its new ``not_before``.
+    ``after`` is the position the decision was made on. ``bodies`` are the events as
+    they are stored, where whoever decided has encoded them already. ``leases`` are
+    those of the workers whose reports caused it; each must be held. ``done`` ends and
+    forgets commands, ``release`` gives leases back; one that is in ``commands``, too,
+    is planned again for its new ``not_before``. ``snapshot`` is the state after the
+    last of the events, for a faster start: it replaces an earlier one.
     """
 
     execution_id: str
     after: int
     events: Sequence[Event]
     summary: Summary
-    lease: Lease | None = None
+    bodies: Sequence[bytes] | None = None
+    leases: Sequence[Lease] = ()
     commands: Sequence[Command] = ()
+    grant: Grant | None = None
     done: Sequence[str] = ()
     release: Sequence[str] = ()
     timers: Sequence[Timer] = ()
     disarm: Sequence[str] = ()
+    snapshot: bytes | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A state that need not be folded again: what the log added up to at ``seq``."""
+
+    seq: int
+    body: bytes
 
 
 class Store(Protocol):
@@ -85,8 +109,14 @@ class Store(Protocol):
         """
         ...
 
-    async def read(self, execution_id: str, *, after: int = 0) -> Sequence[Event]:
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
         """The events in order; ``seq`` starts at 1 and has no gaps."""
+        ...
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        """The last one that a transition brought, if any did."""
         ...
 
     async def claim(
@@ -134,7 +164,16 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """A kind at work. Knows no templates, policies, retries or events."""
+    """A kind at work. Knows no templates, policies, retries or events.
+
+    One that is ``instant`` waits for nothing, so there is nothing to stop.
+    """
+
+    instant: bool
+
+    def has_effect(self, call: ToolCall) -> bool:
+        """Whether doing it twice may hurt: then its start is recorded first."""
+        ...
 
     async def run(self, call: ToolCall) -> Outcome:
         """Do it once. Raises ``ToolError``; being cancelled stops the work for good."""
@@ -154,6 +193,26 @@ class Blobs(Protocol):
 
     async def get(self, key: str) -> bytes:
         """The bytes, verified. Raises ``BlobGone`` or ``BlobCorrupt``."""
+        ...
+
+
+class CatalogEntry(msgspec.Struct, frozen=True):
+    """A playbook as it was found; without it, ``error`` says why it is not valid."""
+
+    playbook: Playbook | None
+    about: dict[str, JSON]
+    error: dict[str, JSON] = msgspec.field(default_factory=dict)
+
+
+class Catalog(Protocol):
+    """Playbooks by their path. ``place`` says in a message where it looks."""
+
+    place: str
+
+    async def find(self, path: str, version: str | None) -> CatalogEntry | None: ...
+
+    async def pinned(self, about: dict[str, JSON]) -> Playbook:
+        """The playbook an execution was accepted with, whatever is there now."""
         ...
 
 

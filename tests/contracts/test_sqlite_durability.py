@@ -131,7 +131,7 @@ async def test_leases_of_another_boot_end_at_once(path, facts):
 
     store = SqliteStore.open(path)
     with pytest.raises(LeaseLost):
-        await store.commit([facts.transition("x", 1, lease=old)])
+        await store.commit([facts.transition("x", 1, leases=[old])])
     leases = await store.claim("w", pool="default", slots=1, now=2.0, ttl=30.0)
 
     assert list(leases) == [Lease("x-1", "x", "w", 2)]

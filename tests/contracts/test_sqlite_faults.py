@@ -86,7 +86,7 @@ async def prepare(store: SqliteStore, facts: Any) -> list[Any]:
             1,
             count=2,
             status="waiting",
-            lease=lease,
+            leases=[lease],
             commands=["x-3"],
             done=["x-1"],
             release=["x-2"],

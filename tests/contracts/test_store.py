@@ -337,7 +337,7 @@ async def test_the_owner_may_report(store, facts):
     await store.commit([facts.transition("x", commands=["x-1"])])
     [lease] = await claim(store)
 
-    await store.commit([facts.transition("x", 1, lease=lease, done=["x-1"])])
+    await store.commit([facts.transition("x", 1, leases=[lease], done=["x-1"])])
 
     assert await length(store, "x") == 2
 
@@ -358,7 +358,7 @@ async def test_nobody_else_may_report(store, facts, stale):
     await claim(store)
 
     with pytest.raises(LeaseLost) as caught:
-        await store.commit([facts.transition("x", 1, lease=stale, done=["x-2"])])
+        await store.commit([facts.transition("x", 1, leases=[stale], done=["x-2"])])
 
     assert caught.value.command_id == stale.command_id
     assert await length(store, "x") == 1
@@ -370,8 +370,8 @@ async def test_nobody_else_may_report(store, facts, stale):
 async def test_a_report_after_the_end_of_the_lease_is_refused(store, facts, change):
     await store.commit([facts.transition("x", commands=["x-1"])])
     [lease] = await claim(store)
-    ending = facts.transition("x", 1, lease=lease, **{change: ["x-1"]})
-    late = facts.transition("x", 2, lease=lease)
+    ending = facts.transition("x", 1, leases=[lease], **{change: ["x-1"]})
+    late = facts.transition("x", 2, leases=[lease])
 
     with pytest.raises(LeaseLost):  # also within one group
         await store.commit([ending, late])
@@ -388,7 +388,7 @@ async def test_an_expired_lease_that_nobody_took_still_has_its_owner(store, fact
     [lease] = await claim(store)
     await store.sweep(now=131.0)
 
-    await store.commit([facts.transition("x", 1, lease=lease)])
+    await store.commit([facts.transition("x", 1, leases=[lease])])
 
     assert await length(store, "x") == 2
 
@@ -405,7 +405,7 @@ async def test_an_expired_command_is_offered_again_after_the_grace(store, facts)
 
     assert new == Lease("x-1", "x", "w2", old.epoch + 1)
     with pytest.raises(LeaseLost):
-        await store.commit([facts.transition("x", 1, lease=old)])
+        await store.commit([facts.transition("x", 1, leases=[old])])
 
 
 @pytest.mark.spec("S-45")
@@ -415,7 +415,9 @@ async def test_the_epoch_rises_with_every_claim(store, facts):
     for turn in range(1, 4):
         [lease] = await claim(store)
         epochs.append(lease.epoch)
-        await store.commit([facts.transition("x", turn, lease=lease, release=["x-1"])])
+        await store.commit(
+            [facts.transition("x", turn, leases=[lease], release=["x-1"])]
+        )
 
     assert epochs == [1, 2, 3]
 
@@ -447,7 +449,7 @@ async def test_renewing_says_which_leases_are_lost(store, facts):
 async def test_a_released_command_is_ready_at_once(store, facts):
     await store.commit([facts.transition("x", commands=["x-1"])])
     [lease] = await claim(store)
-    await store.commit([facts.transition("x", 1, lease=lease, release=["x-1"])])
+    await store.commit([facts.transition("x", 1, leases=[lease], release=["x-1"])])
 
     assert await claimed(store, owner="w2") == ["x-1"]
 
@@ -458,7 +460,7 @@ async def test_a_released_command_may_be_planned_for_later(store, facts):
     [lease] = await claim(store)
     later = Command("x-1", "x", not_before=500.0)
     await store.commit(
-        [facts.transition("x", 1, lease=lease, commands=[later], release=["x-1"])]
+        [facts.transition("x", 1, leases=[lease], commands=[later], release=["x-1"])]
     )
     assert await claimed(store, now=499.0) == []
 

@@ -149,9 +149,9 @@ class Machine(RuleBasedStateMachine):
         changes = {} if change == "none" else {change: [lease.command_id]}
         if not self.holds(lease):
             with pytest.raises(LeaseLost):
-                self.commit(lease.execution_id, lease=lease, **changes)
+                self.commit(lease.execution_id, leases=[lease], **changes)
             return
-        self.commit(lease.execution_id, lease=lease, **changes)
+        self.commit(lease.execution_id, leases=[lease], **changes)
         if changes:
             state = "done" if change == "done" else "ready"
             self.commands[lease.command_id].state = state

@@ -77,7 +77,26 @@ def test_an_invalid_playbook_does_not_run(folder: Path) -> None:
     done = noetl("run", write(folder, HELLO.replace("kind: noop", "kind: nop")))
     assert done.returncode == 2
     assert "did you mean 'noop'?" in done.stderr
-    assert json.loads(noetl("list", "--json").stdout)["executions"] == []
+    [line] = json.loads(noetl("list", "--json").stdout)["executions"]
+    assert (line["status"], line["error"]["kind"]) == ("failed", "playbook.invalid")
+
+
+@pytest.mark.spec("S-42", "SRV-06")
+def test_an_invalid_request_is_on_record_with_its_diagnostics(folder: Path) -> None:
+    file = write(folder, HELLO.replace("kind: noop", "kind: nop"))
+    done = noetl("run", file, "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"], document["steps"]) == (2, "failed", [])
+    assert document["error"]["diagnostics"][0]["hint"] == "did you mean 'noop'?"
+    lines = noetl("events", document["execution_id"], "--json").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [(event["name"], event["status"]) for event in events] == [
+        ("playbook.execution.requested", "in_progress"),
+        ("playbook.request.evaluated", "error"),
+        ("playbook.processed", "error"),
+    ]
+    again = noetl("resume", document["execution_id"], "--json")
+    assert json.loads(again.stdout)["error"] == document["error"]
 
 
 def test_a_kind_that_cannot_run_yet_is_said_before_anything_runs(folder: Path) -> None:

@@ -59,7 +59,7 @@ class Watched(Simulation):
         return Outcome.failed(value, "as the script says")
 
     def _batch(self) -> Batch:
-        batch = Recorded(self.playbook, self.net, self.state, f"T+{self.clock:.3f}")
+        batch = Recorded(self.playbook, self.net, self.state, self.clock)
         batch.states = self.states
         return batch
 

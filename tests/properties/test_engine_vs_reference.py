@@ -17,7 +17,8 @@ from comparison import Watched, check_replay, compare, load, trace_of, verify
 from generator import Case, generate
 from reference import Reference, TooMuch
 
-from noetl.engine.decide import cancel, pause, resume
+from noetl.engine.cancellation import cancel
+from noetl.engine.decide import pause, resume
 
 SHARDS = 8
 COUNT = int(os.environ.get("PLAYBOOKS", "1000"))

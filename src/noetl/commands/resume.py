@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import click
 
@@ -18,9 +19,18 @@ from noetl.types import JSON
 
 @click.command("resume")
 @click.argument("execution", metavar="ID")
+@click.option(
+    "--playbooks",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where child playbooks are looked for (the playbook's folder).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--no-progress", is_flag=True, help="Say nothing while it runs.")
-def command(execution: str, as_json: bool, no_progress: bool) -> None:
+def command(
+    execution: str, playbooks: tuple[str, ...], as_json: bool, no_progress: bool
+) -> None:
     """Go on with an execution that was paused, killed or interrupted.
 
     Of a finished one, the document is printed. A prefix of ID will do.
@@ -30,10 +40,12 @@ def command(execution: str, as_json: bool, no_progress: bool) -> None:
       noetl resume 019a8f
     """
     progress = None if no_progress or as_json else PlainProgress()
-    finish(asyncio.run(_resume(execution, progress)), as_json=as_json)
+    finish(asyncio.run(_resume(execution, progress, playbooks)), as_json=as_json)
 
 
-async def _resume(execution: str, progress: PlainProgress | None) -> dict[str, JSON]:
+async def _resume(
+    execution: str, progress: PlainProgress | None, playbooks: Sequence[str]
+) -> dict[str, JSON]:
     home = Home.of()
     path, events = await find_execution(home, execution)
     document = Document().take(events)
@@ -41,7 +53,13 @@ async def _resume(execution: str, progress: PlainProgress | None) -> dict[str, J
         return document.as_json()
     folder = document.playbook.get("folder")
     execution_id = events[0].execution_id
-    runtime = Embedded(home, SqliteStore.open(path), folder, execution_id)
+    runtime = Embedded(
+        home,
+        SqliteStore.open(path),
+        folder,
+        execution_id=execution_id,
+        playbooks=playbooks,
+    )
     try:
         if progress is not None:
             runtime.orchestrator.watch(progress.take)

@@ -7,13 +7,12 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import click
 import yaml
-from msgspec.structs import asdict
 
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.registry import BUILTIN_TOOLS
@@ -37,6 +36,13 @@ EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
 @click.argument("file", metavar="FILE")
 @click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set an input.")
 @click.option("--workload", metavar="FILE", help="Inputs, as YAML or JSON.")
+@click.option(
+    "--playbooks",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where child playbooks are looked for (FILE's folder).",
+)
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--timeout", metavar="D", help="Cancel it after so long: 30s, 5m.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -45,6 +51,7 @@ def command(
     file: str,
     settings: tuple[str, ...],
     workload: str | None,
+    playbooks: tuple[str, ...],
     extensions: str | None,
     timeout: str | None,
     as_json: bool,
@@ -61,49 +68,58 @@ def command(
       noetl run playbook.yaml --set region=eu --set limits.rows=100
     """
     source = read_file(file)
-    loaded = load(source.content, BUILTIN, read_extensions(extensions))
+    enabled = read_extensions(extensions)
+    loaded = load(source.content, BUILTIN, enabled)
     inputs = read_inputs(workload, settings)
     deadline = _duration(timeout)
     if loaded.playbook is None:
-        _refuse(source, loaded, as_json=as_json)
+        document = asyncio.run(_record(_runtime(file, (), enabled), loaded, source))
+        _refuse(source, loaded, document, as_json=as_json)
     check_runnable(loaded.playbook)
     progress = None if no_progress or as_json else PlainProgress()
-    folder = str(Path(file).resolve().parent) if file != "-" else None
+    runtime = _runtime(file, playbooks, enabled)
     document = asyncio.run(
-        _execute(loaded, source.content, inputs, progress, folder, deadline)
+        _execute(runtime, loaded, source.content, inputs, progress, deadline)
     )
     finish(document, as_json=as_json)
 
 
+def _runtime(
+    file: str, playbooks: Sequence[str], extensions: frozenset[str]
+) -> Callable[[], Embedded]:
+    folder = str(Path(file).resolve().parent) if file != "-" else None
+    home = Home.of()
+    return lambda: Embedded(
+        home, open_free_log(home), folder, playbooks=playbooks, extensions=extensions
+    )
+
+
 async def _execute(
+    make: Callable[[], Embedded],
     loaded: Loaded,
     source: bytes,
     inputs: dict[str, JSON],
     progress: PlainProgress | None,
-    folder: str | None,
     deadline: float | None,
 ) -> dict[str, JSON]:
-    assert loaded.playbook is not None
-    home = Home.of()
-    runtime = Embedded(home, open_free_log(home), folder)
+    runtime = make()
     try:
         if progress is not None:
             runtime.orchestrator.watch(progress.take)
-        await runtime.start(loaded.playbook, source, inputs)
-        return await drive(runtime, deadline)
+        await runtime.start(loaded, source, inputs, deadline)
+        return await drive(runtime)
     finally:
         await runtime.close()
 
 
-async def drive(runtime: Embedded, deadline: float | None = None) -> dict[str, JSON]:
+async def drive(runtime: Embedded) -> dict[str, JSON]:
     """Run on to the end; the first interrupt pauses, the second leaves at once."""
     gc.enable()  # a run may live for days
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, runtime.interrupt)
-    if deadline is not None:
-        loop.call_later(deadline, runtime.expire, deadline)
     try:
-        return await runtime.finish()
+        await runtime.finish()
+        return runtime.document()
     finally:
         loop.remove_signal_handler(signal.SIGINT)
 
@@ -161,15 +177,24 @@ def _duration(text: str | None) -> float | None:
         raise ConfigError(f"--timeout: {error}") from None
 
 
-def _refuse(source: SourceFile, loaded: Loaded, *, as_json: bool) -> NoReturn:
+async def _record(
+    make: Callable[[], Embedded], loaded: Loaded, source: SourceFile
+) -> dict[str, JSON]:
+    """The request is in the log, too: who asked for what, and why not (S-42)."""
+    runtime = make()
+    try:
+        await runtime.refuse(loaded, source.content, source.name)
+        return runtime.document()
+    finally:
+        await runtime.close()
+
+
+def _refuse(
+    source: SourceFile, loaded: Loaded, document: dict[str, JSON], *, as_json: bool
+) -> NoReturn:
     """An invalid playbook does not run; say why, as validate does."""
     if as_json:
-        error = {
-            "kind": "playbook.invalid",
-            "message": f"{source.name} is not a valid playbook",
-            "diagnostics": [asdict(found) for found in loaded.diagnostics],
-        }
-        click.echo(json.dumps({"status": "failed", "error": error, "steps": []}))
+        click.echo(json.dumps(document, ensure_ascii=False))
         sys.exit(2)
     for found in loaded.diagnostics:
         click.echo(format_diagnostic(found, source.name, source.lines), err=True)

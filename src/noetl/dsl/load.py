@@ -12,6 +12,7 @@ from noetl.dsl.parse import parse_playbook
 from noetl.dsl.rules import check
 from noetl.dsl.secrets import mask
 from noetl.dsl.source import read_source
+from noetl.types import JSON
 
 _LONGEST = 1_000  # characters of a message; what it quotes may be a megabyte
 
@@ -25,6 +26,16 @@ class Loaded(msgspec.Struct, frozen=True):
     @property
     def valid(self) -> bool:
         return self.playbook is not None
+
+    def refusal(self, name: str) -> dict[str, JSON]:
+        """Why this cannot run, as the log and every answer have it (S-42)."""
+        return {
+            "kind": "playbook.invalid",
+            "message": f"{name} is not a valid playbook",
+            "step": None,
+            "task": None,
+            "diagnostics": [msgspec.to_builtins(found) for found in self.diagnostics],
+        }
 
 
 def load(

@@ -9,6 +9,7 @@ from noetl.engine import ids
 from noetl.engine.batch import Batch
 from noetl.engine.outcome import Failure
 from noetl.engine.state import Run, State, Token
+from noetl.engine.times import rfc3339
 from noetl.errors import TemplateError
 from noetl.types import JSON
 
@@ -50,6 +51,8 @@ def admit(
     number = batch.state.run_count + 1
     run_id = ids.step_run_id(batch.state.execution_id, number)
     payload["has_arcs"] = step.next is not None
+    if step.deadline is not None:
+        payload["deadline"] = rfc3339(batch.clock + step.deadline)
     if step.tasks and step.loop is None:
         payload["first"] = step.tasks[0].label
     batch.emit("step.scheduled", run_id, payload, step=step.name, step_run_id=run_id)

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from noetl.dsl.model import Playbook
 from noetl.engine.events import NAMES, Event, Source, Status
 from noetl.engine.evolve import evolve
+from noetl.engine.references import PAYLOAD_LIMIT, Values, fit
 from noetl.engine.scope import Scope
 from noetl.engine.state import State
+from noetl.engine.times import rfc3339
 from noetl.net.net import Net
 from noetl.types import JSON
 
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
 
-class Batch:
+
+class Recorder:
     """What one input causes: the events of one append, all or none.
 
     Deciding functions ``emit``; the state follows at once by ``evolve``, so each
-    decision sees what the ones before it did, and replay sees the same.
+    decision sees what the ones before it did, and replay sees the same. ``bodies``
+    are the events as they will be stored, ``blobs`` the values that were too large
+    for them: the host stores those first.
     """
 
-    def __init__(self, playbook: Playbook, net: Net, state: State, now: str) -> None:
-        self.playbook = playbook
-        self.net = net
+    def __init__(
+        self, state: State, clock: float = 0.0, values: Values | None = None
+    ) -> None:
         self.state = state
-        self.now = now
+        self.clock = clock
+        self.now = rfc3339(clock)
+        self.values = values or Values()
         self.events: list[Event] = []
+        self.bodies: list[bytes] = []
+        self.blobs: dict[str, bytes] = {}
 
     def emit(
         self,
@@ -60,9 +73,39 @@ class Batch:
             payload=payload,
             **ids,
         )
+        body = _encode(event)
+        if len(body) > PAYLOAD_LIMIT:
+            event = self._spill(event, PAYLOAD_LIMIT - len(body))
+            body = _encode(event)
         self.events.append(event)
+        self.bodies.append(body)
         evolve(self.state, event)
         return event
+
+    def _spill(self, event: Event, excess: int) -> Event:
+        """The event with references for its largest values (S-48)."""
+        size = len(_encode(event.payload))
+        payload, blobs = fit(event.payload, size + excess)
+        self.blobs |= blobs
+        for key, body in blobs.items():
+            self.values.put(key, _decode(body), len(body))
+        return msgspec.structs.replace(event, payload=payload)
+
+
+class Batch(Recorder):
+    """A settlement of an execution that has a playbook."""
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        net: Net,
+        state: State,
+        clock: float = 0.0,
+        values: Values | None = None,
+    ) -> None:
+        super().__init__(state, clock, values)
+        self.playbook = playbook
+        self.net = net
 
     def scope(
         self, args: dict[str, JSON], event: dict[str, JSON] | None = None
@@ -78,4 +121,6 @@ class Batch:
         )
         if event is not None:
             scope["event"] = event
+        if state.spilled:
+            scope.load = self.values.load
         return scope

@@ -8,57 +8,101 @@ import msgspec
 
 from noetl.engine import ids
 from noetl.engine.admission import arrive, fill_join
-from noetl.engine.batch import Batch
+from noetl.engine.batch import Batch, Recorder
+from noetl.engine.cancellation import cancel, drop_idle, end_pipeline
 from noetl.engine.completion import conclude
 from noetl.engine.endings import emit_step, fail_step, finish_step
-from noetl.engine.limits import limits_of
+from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
 from noetl.engine.reports import Fact, OutOfOrder, record
 from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
 from noetl.engine.state import Run
+from noetl.engine.times import rfc3339
+from noetl.engine.tracing import trace_id_of
+from noetl.engine.waits import deliver
 from noetl.types import JSON
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What somebody asked for; ``workload`` is merged already (WRK-02)."""
+    """What somebody asked for; ``workload`` is merged already (WRK-02).
+
+    ``timeout`` is in seconds. ``parent`` is who called this execution: its id, run
+    and action, its depth and the iteration that called.
+    """
 
     execution_id: str
     playbook: dict[str, JSON]
     workload: dict[str, JSON]
     args: dict[str, JSON] = msgspec.field(default_factory=dict)
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
+    timeout: float | None = None
+    parent: dict[str, JSON] | None = None
+    trace_id: str | None = None
 
 
 def accept(batch: Batch, request: Request) -> None:
     """Start an execution: requested, evaluated, started, and what the token causes."""
     entry = batch.playbook.entry
     assert entry is not None, "a valid playbook has a step"
-    who = batch.state.execution_id = request.execution_id
+    who = _ask(batch, request)
     about = {"playbook": request.playbook}
-    batch.emit("playbook.execution.requested", who, about)
     extensions = sorted(batch.playbook.extensions)
     batch.emit("playbook.request.evaluated", who, {**about, "extensions": extensions})
     token = {"token_id": ids.token_id(who, 1), "step": entry.name, "args": request.args}
-    started = {"workload": request.workload, "ctx": request.ctx, "token": token}
+    limit = deadline_of(batch.playbook, request.timeout)
+    started = {
+        "workload": request.workload,
+        "ctx": request.ctx,
+        "token": token,
+        "deadline": rfc3339(batch.clock + limit) if limit is not None else None,
+    }
     batch.emit("workflow.started", who, started)
     settle(batch)
 
 
-def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> None:
-    """A worker's facts about one pipeline, and what follows if it has ended."""
+def reject(recorder: Recorder, request: Request, error: dict[str, JSON]) -> None:
+    """A request that cannot be granted is on record, too (S-42)."""
+    who = _ask(recorder, request)
+    about = {"playbook": request.playbook, "error": error}
+    recorder.emit("playbook.request.evaluated", who, about, status="error")
+    recorder.emit("playbook.processed", who, {"status": "failed"}, status="error")
+
+
+def _ask(recorder: Recorder, request: Request) -> str:
+    who = recorder.state.execution_id = request.execution_id
+    asked: dict[str, JSON] = {
+        "playbook": request.playbook,
+        "trace_id": request.trace_id or trace_id_of(who),
+    }
+    if request.parent is not None:
+        asked["parent"] = request.parent
+    recorder.emit("playbook.execution.requested", who, asked)
+    return who
+
+
+def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
+    """A worker's facts about one pipeline, and what follows if it has ended.
+
+    Whether the worker must leave the pipeline: it has ended, or waits, or nothing may
+    be started now.
+    """
     run_id = command_id.split("/")[0]
     path = path_of(command_id)
     run = batch.state.runs.get(run_id)
     if run is None or not is_open(run, path):
         raise OutOfOrder(f"no pipeline '{command_id}' is open")
-    record(batch, run, path, facts)
+    stop = record(batch, run, path, facts)
     progress = find_progress(run, path)
     if progress.end is None:
         if batch.state.cancelling is not None:
-            _drop_idle(batch, run)
+            if stop:
+                end_pipeline(batch, run, path, batch.state.cancelling)
+            drop_idle(batch, run)
             conclude(batch)
-        return
+        elif progress.waiting is not None:
+            deliver(batch, run, path)
+        return stop or progress.waiting is not None
     error = (progress.error or {}) if progress.end == "failed" else None
     if path:
         end_iteration(batch, run, path, error, progress.result, "worker")
@@ -67,6 +111,7 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> None:
     else:
         finish_step(batch, run, progress.result, "worker")
     settle(batch)
+    return True
 
 
 def settle(batch: Batch) -> None:
@@ -111,38 +156,6 @@ def _begin(batch: Batch, run: Run) -> None:
         finish_step(batch, run, None, "server")
 
 
-def cancel(batch: Batch, error: dict[str, JSON] | None = None) -> None:
-    """Nothing new starts; runs that no tool works on end at once (S-38)."""
-    state = batch.state
-    if state.finished or state.cancelling is not None:
-        return
-    failure = Failure("cancelled", "the execution was cancelled")
-    batch.emit(
-        "workflow.cancelled", state.execution_id, error or msgspec.to_builtins(failure)
-    )
-    for run in list(state.runs.values()):
-        _drop_idle(batch, run)
-    conclude(batch)
-
-
-def _drop_idle(batch: Batch, run: Run) -> None:
-    error = batch.state.cancelling or {}
-    for path, progress in list(pipelines(run)):
-        if progress.started or run.ended:
-            continue
-        if path:
-            end_iteration(batch, run, list(path), error, None)
-        else:
-            fail_step(batch, run, error)
-    _turn_all(batch, run)
-
-
-def _turn_all(batch: Batch, run: Run) -> None:
-    """Let every open loop of the run go on, innermost first."""
-    for path in reversed(list(loop_paths(run))):
-        turn(batch, run, list(path))
-
-
 def pause(batch: Batch) -> None:
     """Nothing new is scheduled; outcomes of what runs are recorded (S-39)."""
     if batch.state.status == "running" and not batch.state.finished:
@@ -155,5 +168,25 @@ def resume(batch: Batch) -> None:
         return
     batch.emit("workflow.resumed", batch.state.execution_id, {})
     for run in list(batch.state.runs.values()):
-        _turn_all(batch, run)
+        for path in reversed(list(loop_paths(run))):
+            turn(batch, run, list(path))
+    settle(batch)
+
+
+def expire(batch: Batch, timer_id: str) -> None:
+    """A deadline has passed; whoever ended before it is not concerned (I-34)."""
+    what, _, run_id = timer_id.partition(":")
+    if what == "execution":
+        message = f"the execution was not over at {batch.state.deadline}, its deadline"
+        cancel(batch, msgspec.to_builtins(Failure("timeout", message)))
+        return
+    run = batch.state.runs.get(run_id)
+    if run is None or run.ended or run.deadline is None:
+        return
+    message = f"step '{run.step}' was not over at {run.deadline}, its deadline"
+    error = msgspec.to_builtins(Failure("timeout", message, retryable=True))
+    for path, _ in list(pipelines(run)):
+        if path:
+            end_pipeline(batch, run, list(path), error, turning=False)
+    fail_step(batch, run, error)
     settle(batch)

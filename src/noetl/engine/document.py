@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.engine.events import Event
 from noetl.engine.evolve import evolve
+from noetl.engine.runs import status_of
 from noetl.engine.state import State
 from noetl.types import JSON
 
@@ -29,7 +30,10 @@ class StepLine(msgspec.Struct):
 
 
 class Document:
-    """A fold beside the engine's own: it keeps what is over, for people."""
+    """A fold beside the engine's own: it keeps what is over, for people.
+
+    Whoever has the engine's state already tells it the events alone (``note``).
+    """
 
     def __init__(self) -> None:
         self.state = State()
@@ -45,11 +49,15 @@ class Document:
             self._note(event)
         return self
 
-    def as_json(self) -> dict[str, JSON]:
-        state = self.state
+    def note(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._note(event)
+
+    def as_json(self, state: State | None = None) -> dict[str, JSON]:
+        state = state or self.state
         return {
             "execution_id": state.execution_id,
-            "status": state.status,
+            "status": status_of(state),
             "playbook": self.playbook,
             "error": state.error,
             "workload": state.workload,
@@ -83,6 +91,11 @@ class Document:
                 _count(line, event)
             case "task.started" if line is not None:
                 line.attempts = max(line.attempts, event.attempt or 0)
+                line.status = "running"
+            case "task.suspended" if line is not None and line.iterations is None:
+                line.status = "waiting"
+            case "task.resumed" if line is not None:
+                line.status = "running"
 
     def _schedule(self, event: Event) -> None:
         run_id = event.step_run_id or ""

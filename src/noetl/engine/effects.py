@@ -1,4 +1,4 @@
-"""Recorded events → what the outside must do: pipelines to run, pipelines to forget."""
+"""Recorded events → what the outside must do: run, park, wake, watch the clock."""
 
 from __future__ import annotations
 
@@ -7,24 +7,55 @@ from collections.abc import Iterable
 import msgspec
 
 from noetl.engine.events import Event
+from noetl.engine.times import NEVER, seconds_of
+from noetl.types import JSON
 
-_STARTS = ("step.scheduled", "loop.iteration.started")
-_ENDS = ("step.done", "step.failed", "loop.iteration.done", "loop.iteration.failed")
+_STARTS = frozenset({"step.scheduled", "loop.iteration.started"})
+_ENDS = frozenset(
+    {"step.done", "step.failed", "loop.iteration.done", "loop.iteration.failed"}
+)
 
 
 class Effects(msgspec.Struct):
-    """Commands by their ids: made ready, and over."""
+    """Commands by their ids. ``parked`` ones are due at their time, ``woken`` ones now;
+    ``timers`` by their ids; ``children`` by the command that waits for them."""
 
     ready: list[str] = msgspec.field(default_factory=list)
     over: list[str] = msgspec.field(default_factory=list)
+    parked: dict[str, float] = msgspec.field(default_factory=dict)
+    timers: dict[str, float] = msgspec.field(default_factory=dict)
+    children: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
 
 
 def effects_of(events: Iterable[Event]) -> Effects:
     """A function of the events alone: after a crash they are found again."""
     effects = Effects()
     for event in events:
-        if event.name in _STARTS and "first" in event.payload:
-            effects.ready.append(event.entity_id)
-        elif event.name in _ENDS:
+        name = event.name
+        if name in _STARTS:
+            if "first" in event.payload:
+                effects.ready.append(event.entity_id)
+            if event.payload.get("deadline") is not None:
+                due = seconds_of(event.payload["deadline"])
+                effects.timers[f"step:{event.entity_id}"] = due
+        elif name in _ENDS:
             effects.over.append(event.entity_id)
+        elif name == "task.suspended":
+            _park(effects, event)
+        elif name == "task.resumed":
+            effects.parked[_command_of(event)] = 0.0
+        elif name == "workflow.started" and event.payload["deadline"] is not None:
+            effects.timers["execution"] = seconds_of(event.payload["deadline"])
     return effects
+
+
+def _command_of(event: Event) -> str:
+    return event.iteration_id or event.step_run_id or ""
+
+
+def _park(effects: Effects, event: Event) -> None:
+    command_id, until = _command_of(event), event.payload["until"]
+    effects.parked[command_id] = NEVER if until is None else seconds_of(until)
+    child = event.payload.get("child")
+    if child is not None:
+        effects.children[command_id] = child

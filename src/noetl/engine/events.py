@@ -65,6 +65,12 @@ NAMES: dict[str, Kind] = {
     "step.started": Kind("step", "worker", "in_progress", "A worker took the run."),
     "task.started": Kind("task", "worker", "in_progress", "A tool call begins."),
     "task.done": Kind("task", "worker", "success", "The call's outcome and verdict."),
+    "task.suspended": Kind(
+        "task", "worker", "paused", "The pipeline waits and holds no worker."
+    ),
+    "task.resumed": Kind(
+        "task", "server", "in_progress", "What the pipeline waited for has come."
+    ),
     "step.done": Kind("step", "worker", "success", "The pipeline succeeded."),
     "step.failed": Kind("step", "worker", "error", "The pipeline failed."),
     "loop.started": Kind("loop", "server", "in_progress", "The collection is fixed."),
@@ -76,6 +82,9 @@ NAMES: dict[str, Kind] = {
     "loop.done": Kind("loop", "server", "success", "Every iteration has ended."),
     "next.evaluated": Kind(
         "next", "server", "success", "The arcs were judged; these tokens go on."
+    ),
+    "message.received": Kind(
+        "workflow", "server", "success", "A signal came, for whoever waits for it."
     ),
     "workflow.cancelled": Kind(
         "workflow", "server", "in_progress", "Nothing new starts; what runs is stopped."

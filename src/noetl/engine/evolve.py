@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 
 from noetl.engine.context import apply_patch
 from noetl.engine.events import Event, view
-from noetl.engine.progress import begin, note_done, note_started
+from noetl.engine.progress import begin, note_done, note_started, note_suspended
+from noetl.engine.references import is_reference
 from noetl.engine.runs import find_loop, find_progress, path_of
 from noetl.engine.scope import iteration_scope
 from noetl.engine.state import Iteration, LoopState, Run, State, Token
@@ -21,6 +22,8 @@ RESULTS_LIMIT = 48 * 1024  # what loop.done can carry of its results, encoded
 def evolve(state: State, event: Event) -> State:
     """Fold one event. Names that nothing folds change only the position."""
     state.seq = event.seq
+    if "spilled" in event.payload:
+        state.spilled = True
     fold = _FOLDS.get(event.name)
     if fold is not None:
         fold(state, event)
@@ -45,11 +48,22 @@ def _run(state: State, event: Event) -> Run:
 def _requested(state: State, event: Event) -> None:
     state.execution_id = event.execution_id
     state.started_at = event.timestamp
+    state.trace_id = event.payload["trace_id"]
+    state.parent = event.payload.get("parent")
+    if state.parent is not None:
+        state.depth = state.parent["depth"] + 1
+        state.outer = state.parent["iter"]
+
+
+def _request_evaluated(state: State, event: Event) -> None:
+    if "error" in event.payload:
+        state.status, state.error = "failed", event.payload["error"]
 
 
 def _started(state: State, event: Event) -> None:
     state.workload = event.payload["workload"]
     state.ctx = event.payload["ctx"]
+    state.deadline = event.payload["deadline"]
     _enqueue(state, event.payload["token"], None, None)
 
 
@@ -121,6 +135,7 @@ def _scheduled(state: State, event: Event) -> None:
         payload["args"],
         payload["has_arcs"],
         payload["tokens"],
+        deadline=payload.get("deadline"),
     )
     if "first" in payload:
         run.progress = begin(payload["first"], None)
@@ -129,10 +144,39 @@ def _scheduled(state: State, event: Event) -> None:
 
 
 def _task_started(state: State, event: Event) -> None:
+    _wake(state, event)
     note_started(find_progress(_run(state, event), path_of(event.iteration_id)))
 
 
+def _task_suspended(state: State, event: Event) -> None:
+    state.suspended[event.iteration_id or event.step_run_id or ""] = event.payload["on"]
+    progress = find_progress(_run(state, event), path_of(event.iteration_id))
+    note_suspended(progress, event.payload)
+
+
+def _task_resumed(state: State, event: Event) -> None:
+    _wake(state, event)
+    progress = find_progress(_run(state, event), path_of(event.iteration_id))
+    if progress.waiting is not None:
+        progress.waiting.answer = event.payload["answer"]
+    if is_reference(event.payload["answer"].get("result")):
+        state.spilled = True
+    if "message" in event.payload:
+        number = event.payload["message"]
+        state.messages = [each for each in state.messages if each["seq"] != number]
+
+
+def _wake(state: State, event: Event) -> None:
+    if state.suspended:
+        state.suspended.pop(event.iteration_id or event.step_run_id or "", None)
+
+
+def _received(state: State, event: Event) -> None:
+    state.messages.append({"seq": event.seq, **event.payload})
+
+
 def _task_done(state: State, event: Event) -> None:
+    _wake(state, event)
     run, payload = _run(state, event), event.payload
     patch = payload.get("set_ctx")
     if patch and "refused" not in payload:
@@ -160,6 +204,7 @@ def _step_failed(state: State, event: Event) -> None:
 def _end(state: State, run: Run, event: Event) -> None:
     """The run is over once its arcs were judged; without arcs, or if a loop's end
     has fired them already, or nothing is started any more, that is now."""
+    _wake(state, event)
     run.progress = run.loop = None
     run.boundary, run.ended = view(event), True
     if run.routed or not run.has_arcs or state.cancelling is not None:
@@ -202,7 +247,9 @@ def _iteration_started(state: State, event: Event) -> None:
     run, path = _run(state, event), path_of(event.iteration_id)
     loop = find_loop(run, path[:-1])
     index, first = path[-1], event.payload.get("first")
-    parent = find_loop(run, path[:-2]).open[path[-2]].scope if path[1:] else None
+    parent = state.outer
+    if path[1:]:
+        parent = find_loop(run, path[:-2]).open[path[-2]].scope
     scope = iteration_scope(loop.iterator, event.payload["item"], index, parent)
     progress = begin(first, scope) if first is not None else None
     loop.open[index] = Iteration(scope, progress)
@@ -210,6 +257,7 @@ def _iteration_started(state: State, event: Event) -> None:
 
 
 def _iteration_done(state: State, event: Event) -> None:
+    _wake(state, event)
     path = path_of(event.iteration_id)
     loop = find_loop(_run(state, event), path[:-1])
     del loop.open[path[-1]]
@@ -219,9 +267,9 @@ def _iteration_done(state: State, event: Event) -> None:
 
 def _keep(loop: LoopState, index: int, result: JSON, size: int) -> None:
     """Results wait for the loop's end, until they are too large to travel with it."""
+    loop.results_size += size + 1  # and a comma
     if loop.results is None:
         return
-    loop.results_size += size + 1  # and a comma
     if loop.results_size > RESULTS_LIMIT:
         loop.results = None
     else:
@@ -229,16 +277,21 @@ def _keep(loop: LoopState, index: int, result: JSON, size: int) -> None:
 
 
 def _iteration_failed(state: State, event: Event) -> None:
+    _wake(state, event)
     path = path_of(event.iteration_id)
     loop = find_loop(_run(state, event), path[:-1])
     del loop.open[path[-1]]
     loop.failed += 1
     _keep(loop, path[-1], None, len("null"))
     if loop.error is None:
-        loop.error = {**event.payload["error"], "iteration": path[-1]}
+        # The outermost index, and the id of the innermost one (S-11).
+        about = {"iteration_id": event.iteration_id, **event.payload["error"]}
+        loop.error = {**about, "iteration": path[-1]}
 
 
 def _loop_done(state: State, event: Event) -> None:
+    if is_reference(event.payload["results"]):
+        state.spilled = True
     run, path = _run(state, event), path_of(event.iteration_id)
     if path:
         find_loop(run, path[:-1]).open[path[-1]].loop = None
@@ -272,6 +325,8 @@ def _finished(state: State, event: Event) -> None:
     state.joining.clear()
     state.late.clear()
     state.runs.clear()
+    state.suspended.clear()
+    state.messages.clear()
 
 
 def _processed(state: State, event: Event) -> None:
@@ -280,11 +335,15 @@ def _processed(state: State, event: Event) -> None:
 
 _FOLDS: dict[str, Callable[[State, Event], None]] = {
     "playbook.execution.requested": _requested,
+    "playbook.request.evaluated": _request_evaluated,
     "workflow.started": _started,
     "token.joined": _joined,
     "step.scheduled": _scheduled,
     "step.skipped": _skipped,
     "task.started": _task_started,
+    "task.suspended": _task_suspended,
+    "task.resumed": _task_resumed,
+    "message.received": _received,
     "task.done": _task_done,
     "step.done": _step_done,
     "step.failed": _step_failed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.dsl.durations import parse_duration
 from noetl.dsl.model import Playbook
 
 
@@ -21,3 +22,11 @@ def limits_of(playbook: Playbook) -> Limits:
     """The playbook's own limits; the validator lets it lower them, never raise."""
     own = (playbook.executor.get("spec") or {}).get("limits") or {}
     return Limits(**own)
+
+
+def deadline_of(playbook: Playbook, timeout: float | None) -> float | None:
+    """How long the execution may take, in seconds: the shorter of the two (S-36)."""
+    own = (playbook.executor.get("spec") or {}).get("deadline")
+    limits = [parse_duration(own)] if own is not None else []
+    limits += [timeout] if timeout is not None else []
+    return min(limits, default=None)

@@ -10,6 +10,7 @@ from noetl.engine.batch import Batch
 from noetl.engine.collection import LoopFailed, collection, expand
 from noetl.engine.endings import fail_step, finish_step
 from noetl.engine.events import Source
+from noetl.engine.references import STORE
 from noetl.engine.routing import route
 from noetl.engine.runs import find_loop
 from noetl.engine.state import LoopState, Run
@@ -50,7 +51,8 @@ def turn(batch: Batch, run: Run, path: list[int]) -> None:
     level = _level(step, len(path))
     while _may_start(batch, step, level, loop):
         here = [*path, loop.next]
-        _start(batch, run, level, here, expand(loop.items)[loop.next], step)
+        items = expand(batch.values.load(loop.items))
+        _start(batch, run, level, here, items[loop.next], step)
         if level.inner is None:
             continue
         try:
@@ -61,6 +63,14 @@ def turn(batch: Batch, run: Run, path: list[int]) -> None:
             turn(batch, run, here)
     if not loop.open and (loop.next >= loop.total or _halted(batch, step, loop)):
         _end(batch, run, path, loop, failed=_halted(batch, step, loop))
+
+
+def close_iteration(
+    batch: Batch, run: Run, path: list[int], error: dict[str, JSON]
+) -> None:
+    """End an iteration that is open, whatever is inside it; its loop does not go on."""
+    if path[-1] in find_loop(run, path[:-1]).open:
+        _close(batch, run, path, error, None, "server")
 
 
 def _level(step: Step, depth: int) -> Loop:
@@ -152,9 +162,11 @@ def _summary(loop: LoopState, entity: str, last_seq: int) -> dict[str, JSON]:
     results: JSON
     if loop.results is None:
         results = {
-            "store": "noetl",
+            "store": STORE,
             "key": f"log:{entity}",
             "range": f"{loop.first_seq}-{last_seq}",
+            "size": loop.results_size,
+            "schema_hint": "list",
         }
     else:
         results = [loop.results.get(index) for index in range(loop.total)]

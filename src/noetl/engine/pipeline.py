@@ -21,7 +21,9 @@ from noetl.engine.limits import CEILING
 from noetl.engine.outcome import Failure, Meta, Outcome, envelope
 from noetl.engine.policy import Verdict, judge, skip_before
 from noetl.engine.progress import Progress, note_done, note_started
+from noetl.engine.references import WORKER_LIMIT, Values, claims_reference
 from noetl.engine.scope import Scope
+from noetl.engine.suspensions import SUSPENDING, answer_of, child_of, wait_of
 from noetl.errors import TemplateError
 from noetl.types import JSON
 
@@ -38,6 +40,8 @@ class Frame(msgspec.Struct, frozen=True):
     ctx: dict[str, JSON]
     workload: dict[str, JSON]
     task_runs: int = CEILING.task_runs
+    trace_id: str = ""
+    spilled: bool = False
 
     @property
     def command_id(self) -> str:
@@ -45,7 +49,10 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Run this tool. ``skip`` or ``outcome`` is set where it must not be run."""
+    """Run this tool; ``outcome`` is set where it must not be run.
+
+    ``begun`` says that its ``task.started`` is in the log: what it waited for has come.
+    """
 
     task: Task
     task_run_id: str
@@ -54,6 +61,7 @@ class Call(msgspec.Struct, frozen=True):
     inputs: dict[str, JSON]
     spec: dict[str, JSON]
     outcome: Outcome | None = None
+    begun: bool = False
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -71,17 +79,27 @@ class Ended(msgspec.Struct, frozen=True):
 class Pipeline:
     """One run or iteration: a single logical thread over the tasks of a step."""
 
-    def __init__(self, tasks: Sequence[Task], frame: Frame, progress: Progress) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        frame: Frame,
+        progress: Progress,
+        values: Values | None = None,
+    ) -> None:
         self._tasks = {task.label: task for task in tasks}
         self._labels = [task.label for task in tasks]
         self._frame = frame
         self._skip: Verdict | None = None
         self._refused: Failure | None = None  # no rule may answer this one
+        self._values = values or Values(WORKER_LIMIT)
         self.progress = progress
         self.ctx: Mapping[str, JSON] = frame.ctx
 
     def next(self) -> Call | Wait | Ended:
-        """The next move; a call is begun, its ``task.started`` is to be recorded."""
+        """The next move; a call is begun, its ``task.started`` is to be recorded.
+
+        Raises ``Unloaded`` before anything has changed.
+        """
         progress = self.progress
         if progress.end is not None:
             return Ended(progress.end, progress.result, progress.error)
@@ -90,9 +108,11 @@ class Pipeline:
             return Wait(seconds)
         label = progress.label
         assert label is not None
-        note_started(progress)
         task, visit = self._tasks[label], progress.visits[label]
         scope = self._scope(label)
+        waiting = progress.waiting
+        if waiting is not None and waiting.on != "delay":
+            return self._answered(task, scope, answer_of(waiting))
         inputs: dict[str, JSON] = {}
         spec: dict[str, JSON] = {}
         self._skip = None
@@ -107,6 +127,9 @@ class Pipeline:
                 spec = task.knobs.render(scope)
         except TemplateError as error:
             outcome = Outcome.of_template(error)
+        note_started(progress)
+        if outcome is None and progress.in_doubt and spec.get("on_in_doubt") == "fail":
+            outcome = _in_doubt(label, progress.attempt)
         return Call(
             task,
             ids.task_run_id(self._frame.command_id, label, visit),
@@ -117,12 +140,39 @@ class Pipeline:
             Outcome.ok() if self._skip is not None else outcome,
         )
 
+    def suspension(self, call: Call) -> dict[str, JSON] | Outcome | None:
+        """What the call waits for, if its kind is one that waits (S-68)."""
+        if call.task.kind not in SUSPENDING or call.outcome is not None:
+            return None
+        if call.task.kind == "wait":
+            return wait_of(call.inputs)
+        iteration = self.progress.iter
+        return child_of(call.inputs, call.spec, call.action_id, call.attempt, iteration)
+
+    def _answered(self, task: Task, scope: Scope, outcome: Outcome) -> Call:
+        self._skip = self._refused = None
+        progress = self.progress
+        visit = progress.visits[task.label]
+        return Call(
+            task,
+            ids.task_run_id(self._frame.command_id, task.label, visit),
+            scope["_action_id"],
+            progress.attempt,
+            {},
+            {},
+            outcome,
+            begun=True,
+        )
+
     def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
-        """Judge the outcome; the payload of ``task.done``, already applied."""
+        """Judge the outcome; the payload of ``task.done``, already applied.
+
+        Raises ``Unloaded`` before anything has changed.
+        """
         label = self.progress.label
         assert label is not None
         task = self._tasks[label]
-        body = envelope(outcome, task.kind, meta)
+        body = envelope(_checked(outcome), task.kind, meta)
         payload = self._judged(task, body)
         directive = payload["directive"]
         if directive["do"] in ("continue", "skip"):
@@ -188,7 +238,28 @@ class Pipeline:
         )
         if progress.iter is not None:
             scope["iter"] = progress.iter
+        if frame.spilled:
+            scope.load = self._values.load
         return scope
+
+
+def _in_doubt(label: str, attempt: int) -> Outcome:
+    message = (
+        f"attempt {attempt} of '{label}' was begun and its worker lost; whether it "
+        "took effect is not known, and on_in_doubt says fail"
+    )
+    return Outcome.failed("worker.lost", message)
+
+
+def _checked(outcome: Outcome) -> Outcome:
+    """A result is JSON, and no reference of ours: only we make those (S-48)."""
+    try:
+        if not claims_reference(outcome.result):
+            return outcome
+    except (TypeError, ValueError) as error:
+        return Outcome.failed("tool.contract", f"the result is not JSON: {error}")
+    message = "the result claims to be a reference of NoETL's own store"
+    return Outcome.failed("ref.not_owner", message)
 
 
 def _payload(outcome: JSON, verdict: Verdict) -> dict[str, JSON]:

@@ -15,11 +15,25 @@ from noetl.engine.context import apply_patch
 from noetl.types import JSON
 
 
+class Waiting(msgspec.Struct):
+    """Why a pipeline is suspended, and what ends it.
+
+    ``until`` is when it goes on by itself. ``answer`` is what came: the signal's data
+    under ``data``, or the child's end.
+    """
+
+    on: Literal["delay", "timer", "signal", "playbook"]
+    until: str | None = None
+    signal: str | None = None
+    child: dict[str, JSON] | None = None
+    answer: dict[str, JSON] | None = None
+
+
 class Progress(msgspec.Struct):
     """``label`` is the task to run next, None once the pipeline has ended.
 
-    ``due`` is when a retry may begin, as text like every time in the log; ``in_doubt``
-    counts owners that were lost after ``task.started`` of this attempt.
+    ``delay`` is what a retry has still to wait; ``in_doubt`` counts owners that were
+    lost after ``task.started`` of this attempt.
     """
 
     label: str | None
@@ -34,6 +48,11 @@ class Progress(msgspec.Struct):
     tasks: int = 0
     end: Literal["done", "failed"] | None = None
     error: dict[str, JSON] | None = None
+    waiting: Waiting | None = None
+
+    def copy(self) -> Progress:
+        """One that moves by itself; values are never changed in place, so shared."""
+        return msgspec.structs.replace(self, visits=dict(self.visits))
 
 
 def begin(first: str, iteration: dict[str, JSON] | None) -> Progress:
@@ -46,6 +65,7 @@ def note_started(progress: Progress) -> None:
         progress.in_doubt += 1
     progress.started = True
     progress.delay = 0.0
+    progress.waiting = None
 
 
 def note_done(progress: Progress, payload: Mapping[str, JSON]) -> None:
@@ -60,6 +80,7 @@ def note_done(progress: Progress, payload: Mapping[str, JSON]) -> None:
         progress.result = result
     progress.tasks += 1
     progress.started, progress.in_doubt = False, 0
+    progress.waiting = None
     if do == "retry":
         progress.attempt += 1
         progress.delay = directive["delay"]
@@ -71,3 +92,10 @@ def note_done(progress: Progress, payload: Mapping[str, JSON]) -> None:
     else:
         progress.end = "failed" if do == "fail" else "done"
         progress.error = payload.get("error")
+
+
+def note_suspended(progress: Progress, payload: Mapping[str, JSON]) -> None:
+    progress.delay = 0.0
+    progress.waiting = Waiting(
+        payload["on"], payload["until"], payload.get("signal"), payload.get("child")
+    )

@@ -15,6 +15,7 @@ from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run
+from noetl.engine.waits import fix_time
 from noetl.errors import NoetlError
 from noetl.types import JSON
 
@@ -24,23 +25,33 @@ class OutOfOrder(NoetlError):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """``task.started`` has no payload; ``task.done`` has the pipeline's."""
+    """``task.started`` has no payload; ``task.done`` has the pipeline's.
 
-    name: Literal["step.started", "task.started", "task.done"]
+    ``task.suspended`` says what the pipeline waits for; no fact comes after it.
+    """
+
+    name: Literal["step.started", "task.started", "task.done", "task.suspended"]
     label: str | None = None
     attempt: int | None = None
     payload: dict[str, JSON] = msgspec.field(default_factory=dict)
 
 
-def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> None:
-    """Check each fact against the pipeline's position, then record it."""
-    for fact in facts:
+def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bool:
+    """Check each fact against the pipeline's position, then record it.
+
+    Whether the worker must stop: nothing new starts any more, or for now. What was
+    done before counts all the same.
+    """
+    for position, fact in enumerate(facts):
         progress = find_progress(run, path)
         if fact.name == "step.started":
             _emit(batch, run, path, fact.name, run.id, {"tokens": run.tokens}, None)
             continue
-        if fact.name == "task.started" and batch.state.cancelling is not None:
-            raise OutOfOrder("the execution is cancelled: nothing new starts")
+        if fact.name == "task.started":
+            if batch.state.cancelling is not None:
+                return True
+            if batch.state.status == "paused" and position == len(facts) - 1:
+                return True
         _check(progress, fact)
         label = fact.label or ""
         payload = fact.payload
@@ -49,7 +60,10 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> No
         task = ids.task_run_id(
             ids.iteration_id(run.id, path), label, progress.visits[label]
         )
+        if fact.name == "task.suspended":
+            payload = fix_time(batch, payload)
         _emit(batch, run, path, fact.name, task, payload, progress)
+    return False
 
 
 def _check(progress: Progress, fact: Fact) -> None:

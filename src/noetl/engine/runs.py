@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl.engine.progress import Progress
-from noetl.engine.state import LoopState, Run
+from noetl.engine.state import ExecutionStatus, LoopState, Run, State
 
 
 def path_of(iteration_id: str | None) -> list[int]:
@@ -76,3 +76,18 @@ def _inside(
             yield here, iteration.progress
         if iteration.loop is not None:
             yield from _inside(iteration.loop, here)
+
+
+def is_waiting(state: State) -> bool:
+    """Whether everything that is open waits for a time, a signal or a child."""
+    if not state.suspended or state.tokens:
+        return False
+    open_pipelines = sum(1 for run in state.runs.values() for _ in pipelines(run))
+    return open_pipelines == len(state.suspended)
+
+
+def status_of(state: State) -> ExecutionStatus:
+    """The status as people see it."""
+    if state.status == "running" and is_waiting(state):
+        return "waiting"
+    return state.status

@@ -67,10 +67,16 @@ class Run(msgspec.Struct):
     routed: bool = False
     ended: bool = False
     ctx_writers: dict[str, str] = msgspec.field(default_factory=dict)
+    deadline: str | None = None
 
 
 class State(msgspec.Struct):
-    """The marking and everything beside it."""
+    """The marking and everything beside it.
+
+    ``parent`` is who called this execution, ``outer`` the iteration it was called
+    from. ``suspended`` are the pipelines that wait; ``messages`` the signals that
+    nobody has waited for yet. ``spilled`` says that some value is stored elsewhere.
+    """
 
     execution_id: str = ""
     status: ExecutionStatus = "running"
@@ -91,3 +97,11 @@ class State(msgspec.Struct):
     result_of: str | None = None
     result_before: JSON = None
     finished: bool = False
+    parent: dict[str, JSON] | None = None
+    depth: int = 1
+    trace_id: str = ""
+    outer: dict[str, JSON] | None = None
+    deadline: str | None = None
+    suspended: dict[str, str] = msgspec.field(default_factory=dict)
+    messages: list[dict[str, JSON]] = msgspec.field(default_factory=list)
+    spilled: bool = False

@@ -1,19 +1,28 @@
-"""The worker's heart: claim, run the pipeline, report."""
+"""The worker's heart: claim, run pipelines, report, keep the leases."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping, Sequence
 
-from noetl.engine.outcome import Meta, Outcome
+from noetl.engine.outcome import Outcome
 from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
+from noetl.engine.references import WORKER_LIMIT, Values
 from noetl.engine.reports import Fact, OutOfOrder
-from noetl.errors import LeaseLost, ToolError
-from noetl.ports import Clock, Tool, ToolCall
-from noetl.runtime.clock import rfc3339
-from noetl.runtime.orchestrator import Orchestrator, Work
+from noetl.errors import LeaseLost, Unloaded
+from noetl.ports import Clock, Tool
+from noetl.runtime.invocation import Invocation, meta_of, tool_call
+from noetl.runtime.live import Answer, Work
+from noetl.runtime.orchestrator import TTL, Orchestrator
 
-TTL = 30.0
+SUSPEND_AFTER = 1.0
+"""Seconds from which a retry's delay is not worth a slot: a commit costs less."""
+
+BUFFERED = 64
+"""Facts that a pipeline without effects may keep to itself: what is lost is redone."""
+
+BEAT = TTL / 3
 
 
 class Executor:
@@ -22,55 +31,62 @@ class Executor:
     def __init__(
         self,
         orchestrator: Orchestrator,
-        tools: dict[str, Tool],
+        tools: Mapping[str, Tool],
         clock: Clock,
         *,
         owner: str,
         slots: int,
-        folder: str | None = None,
     ) -> None:
         self._orchestrator = orchestrator
         self._tools = tools
         self._clock = clock
         self._owner = owner
         self._slots = slots
-        self._folder = folder
         self._running: set[asyncio.Task[None]] = set()
-        self._calls: set[asyncio.Task[Outcome]] = set()
+        self._works: dict[str, Work] = {}
+        self._calls: dict[str, asyncio.Task[Outcome]] = {}
         self._broken: BaseException | None = None
-        self.draining = False
+        orchestrator.employ(self)
 
     async def serve(self) -> None:
         """Take work until cancelled; the bell rings when there may be some."""
         bell = self._orchestrator.bell
+        beating = asyncio.create_task(self._beat())
         try:
             while True:
                 if self._broken is not None:
                     raise self._broken
                 bell.clear()
                 free = self._slots - len(self._running)
-                works = []
-                if free > 0 and not self.draining:
-                    works = await self._orchestrator.claim(self._owner, free, TTL)
+                works: Sequence[Work] = []
+                if free > 0:
+                    works = await self._orchestrator.claim(self._owner, free)
                 for work in works:
-                    task = asyncio.create_task(self._run(work))
+                    task = asyncio.create_task(self._work(work))
                     self._running.add(task)
                     task.add_done_callback(self._finished)
                 if not works:
                     await bell.wait()
         finally:
+            beating.cancel()
             await self._stop()
 
     async def drain(self) -> None:
-        """Wait until the calls under way have ended; none is begun any more."""
-        self.draining = True
+        """Wait until what is under way has come to a halt."""
         while self._running:
             await asyncio.wait(set(self._running))
 
-    def stop_calls(self) -> None:
-        """Stop the tools that run: their attempts end as ``cancelled`` (S-38)."""
-        for call in self._calls:
-            call.cancel()
+    def revoke(self, commands: Sequence[str]) -> None:
+        """These pipelines are over, or somebody else's: stop their tools."""
+        for command_id in commands:
+            if command_id in self._calls:
+                self._calls[command_id].cancel()
+
+    def stop(self, execution_id: str) -> None:
+        """Stop the tools of an execution: their attempts end as ``cancelled``."""
+        for command_id, work in self._works.items():
+            if work.lease.execution_id == execution_id and command_id in self._calls:
+                self._calls[command_id].cancel()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -85,98 +101,137 @@ class Executor:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
 
-    async def _run(self, work: Work) -> None:
+    async def _beat(self) -> None:
+        """Renew all leases in one call; whoever lost one stops (I-19)."""
+        while True:
+            await self._clock.sleep(BEAT)
+            leases = [work.lease for work in self._works.values()]
+            if leases:
+                lost = await self._orchestrator.renew(leases)
+                self.revoke([lease.command_id for lease in lost])
+
+    async def _work(self, first: Work) -> None:
+        """A slot's life: what a report made ready is taken without a claim."""
+        work: Work | None = first
+        while work is not None:
+            command_id = work.lease.command_id
+            self._works[command_id] = work
+            try:
+                work = await self._run(work)
+            except (LeaseLost, OutOfOrder):
+                work = None  # somebody else's, or over: say nothing more
+            finally:
+                del self._works[command_id]
+
+    async def _run(self, work: Work) -> Work | None:
+        """One pipeline, as far as it goes now; the work that its last report gave."""
         tasks = work.playbook.steps[work.frame.step].tasks
-        pipeline = Pipeline(tasks, work.frame, work.progress)
+        values = Values(WORKER_LIMIT)
+        pipeline = Pipeline(tasks, work.frame, work.progress, values)
         facts: list[Fact] = []
-        if not work.frame.path and work.progress.tasks == 0:
+        progress = pipeline.progress
+        fresh = not progress.tasks and not progress.started and not work.begun
+        if fresh and not work.frame.path:
             facts.append(Fact("step.started"))
-        # The run is somebody else's, or was ended by a cancel: say nothing more.
-        with contextlib.suppress(LeaseLost, OutOfOrder):
-            while True:
-                if self.draining:  # between two tasks: another owner goes on here
-                    await self._flush(work, facts)
-                    return
-                match pipeline.next():
-                    case Ended():
-                        return
-                    case Wait(seconds):
-                        await self._flush(work, facts)
-                        await self._clock.sleep(seconds)
-                    case Call() as call:
-                        label, attempt = call.task.label, call.attempt
-                        facts.append(Fact("task.started", label, attempt))
-                        if call.outcome is None:  # record before effect (I-17)
-                            await self._flush(work, facts)
-                        payload = await self._call(work, pipeline, call)
-                        facts.append(Fact("task.done", label, attempt, payload))
-                        if pipeline.progress.end or payload.get("set_ctx"):
-                            await self._flush(work, facts)
+        begun = work.begun
+        while True:
+            move = await self._next(pipeline, values)
+            if isinstance(move, Ended):
+                return None
+            if isinstance(move, Wait):
+                answer = await self._pause(work, pipeline, facts, move.seconds)
+            else:
+                if not begun and not move.begun:
+                    fact = Fact("task.started", move.task.label, move.attempt)
+                    facts.append(fact)
+                begun = False
+                answer = await self._perform(work, pipeline, facts, move, values)
+            if answer.stop:
+                return answer.work
 
-    async def _flush(self, work: Work, facts: list[Fact]) -> None:
-        if not facts:
-            return
-        said, facts[:] = list(facts), []
-        try:
-            await self._orchestrator.report(work.lease, said)
-        except OutOfOrder:
-            # No task may start any more; what was done before counts all the same.
-            if len(said) > 1 and said[-1].name == "task.started":
-                await self._orchestrator.report(work.lease, said[:-1])
-            raise
+    async def _next(self, pipeline: Pipeline, values: Values) -> Call | Wait | Ended:
+        while True:
+            try:
+                return pipeline.next()
+            except Unloaded as needed:
+                await self._orchestrator.loader.load(needed.references, values)
 
-    async def _call(
-        self, work: Work, pipeline: Pipeline, call: Call
-    ) -> dict[str, object]:
-        began = self._clock.now()
+    async def _pause(
+        self, work: Work, pipeline: Pipeline, facts: list[Fact], seconds: float
+    ) -> Answer:
+        """Before a retry: a short delay is slept through, a long one holds no slot."""
+        if seconds >= SUSPEND_AFTER:
+            progress = pipeline.progress
+            asked = {"on": "delay", "seconds": seconds}
+            fact = Fact("task.suspended", progress.label, progress.attempt, asked)
+            return await self._report(work, [*facts, fact], wants=True)
+        answer = await self._flush(work, facts)
+        if not answer.stop:
+            await self._clock.sleep(seconds)
+        return answer
+
+    async def _perform(
+        self,
+        work: Work,
+        pipeline: Pipeline,
+        facts: list[Fact],
+        call: Call,
+        values: Values,
+    ) -> Answer:
+        """One task: its call, its outcome, what the log is told and when."""
         outcome = call.outcome
         if outcome is None:
-            outcome = await self._invoke(work, call)
-        ended = self._clock.now()
-        meta = Meta(
-            call.attempt,
-            rfc3339(began),
-            rfc3339(ended),
-            round((ended - began) * 1000, 3),
-        )
-        return pipeline.take(outcome, meta)
-
-    async def _invoke(self, work: Work, call: Call) -> Outcome:
-        tool = self._tools[call.task.kind]
-        frame = work.frame
-        request = ToolCall(
-            kind=call.task.kind,
-            inputs=call.inputs,
-            spec=call.spec,
-            execution_id=frame.execution_id,
-            step=frame.step,
-            task=call.task.label,
-            action_id=call.action_id,
-            attempt=call.attempt,
-            folder=self._folder,
-        )
-        running = asyncio.ensure_future(tool.run(request))
-        self._calls.add(running)
-        try:
-            return await running
-        except asyncio.CancelledError:
-            if not running.cancelled():  # we are being stopped, not the call alone
-                running.cancel()
-                raise
-            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
-                raise
-            return Outcome.failed("cancelled", "the execution was cancelled")
-        except ToolError as error:
-            return Outcome.failed(
-                error.kind,
-                error.message,
-                retryable=error.retryable,
-                details=error.details,
-                **error.helper,
+            asked = pipeline.suspension(call)
+            if isinstance(asked, dict):
+                label, attempt = call.task.label, call.attempt
+                fact = Fact("task.suspended", label, attempt, asked)
+                return await self._report(work, [*facts, fact], wants=True)
+            outcome = asked
+        began = self._clock.now()
+        if outcome is None:
+            invocation = Invocation(
+                self._tools[call.task.kind], tool_call(work.frame, call, work.folder)
             )
-        except Exception as error:
-            # A tool must raise ToolError; anything else is its defect, not a crash.
-            message = f"{type(error).__name__}: {error}"
-            return Outcome.failed("tool.contract", message)
+            if invocation.has_effect:  # record before effect (I-17)
+                answer = await self._flush(work, facts)
+                if answer.stop:
+                    return answer
+            outcome = await self._invoke(work, facts, invocation)
+        meta = meta_of(work.frame, call, began, self._clock.now())
+        while True:
+            try:
+                payload = pipeline.take(outcome, meta)
+                break
+            except Unloaded as needed:
+                await self._orchestrator.loader.load(needed.references, values)
+        facts.append(Fact("task.done", call.task.label, call.attempt, payload))
+        over = pipeline.progress.end is not None
+        if over or payload.get("set_ctx") or len(facts) >= BUFFERED:
+            return await self._flush(work, facts, wants=over)
+        return Answer()
+
+    async def _invoke(
+        self, work: Work, facts: list[Fact], invocation: Invocation
+    ) -> Outcome:
+        if invocation.tool.instant:
+            return await invocation.run()
+        command_id = work.lease.command_id
+        call = self._calls[command_id] = asyncio.ensure_future(invocation.run())
+        try:
+            return await invocation.watch(call, lambda: self._flush(work, facts))
         finally:
-            self._calls.discard(running)
+            del self._calls[command_id]
+
+    async def _flush(
+        self, work: Work, facts: list[Fact], *, wants: bool = False
+    ) -> Answer:
+        if not facts:
+            return Answer()
+        said, facts[:] = list(facts), []
+        return await self._report(work, said, wants=wants)
+
+    async def _report(
+        self, work: Work, facts: Sequence[Fact], *, wants: bool
+    ) -> Answer:
+        owner = self._owner if wants and len(self._running) <= self._slots else None
+        return await self._orchestrator.report(work.lease, facts, wants=owner)

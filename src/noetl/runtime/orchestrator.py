@@ -1,181 +1,306 @@
-"""The server's heart: load, settle, commit, ring."""
+"""The server's heart: take what came, settle, commit, ring."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-
-import msgspec
+from functools import partial
+from typing import Protocol
 
 from noetl.dsl.model import Playbook
-from noetl.engine.batch import Batch
-from noetl.engine.decide import Request, accept, cancel, pause, report, resume
-from noetl.engine.effects import effects_of
+from noetl.engine.batch import Batch, Recorder
+from noetl.engine.cancellation import cancel
+from noetl.engine.decide import Request, accept, expire, pause, reject, report, resume
+from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
-from noetl.engine.evolve import replay
-from noetl.engine.pipeline import Frame
-from noetl.engine.progress import Progress
 from noetl.engine.reports import Fact
-from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import State
-from noetl.net.net import Net, build_net
-from noetl.ports import Clock, Command, Lease, Store, Summary, Transition
-from noetl.runtime.clock import rfc3339
+from noetl.engine.waits import moments_in, receive
+from noetl.errors import NoetlError, Unloaded
+from noetl.ports import Blobs, Catalog, Clock, Grant, Lease, Store
+from noetl.runtime.alarm import Alarm
+from noetl.runtime.families import Families
+from noetl.runtime.live import Answer, Decision, Input, Live, Work, fold, freeze, thaw
+from noetl.runtime.loading import Loader
+from noetl.runtime.transitions import moments_of, rejection_of, transition_of
+from noetl.runtime.works import grant, make_work
 from noetl.types import JSON
 
-Decision = Callable[[Batch], None]
 Watcher = Callable[[Sequence[Event]], None]
 
-
-class Live(msgspec.Struct):
-    """An execution in memory: the state is the log folded, checked by its position."""
-
-    playbook: Playbook
-    net: Net
-    state: State
-    about: dict[str, JSON]
+TTL = 30.0
+"""Seconds that a lease lasts."""
 
 
-class Work(msgspec.Struct, frozen=True):
-    """What a claim answers: everything a pipeline needs to go on from where it is."""
+class Worker(Protocol):
+    """Who runs pipelines in this process."""
 
-    lease: Lease
-    playbook: Playbook
-    frame: Frame
-    progress: Progress
+    def revoke(self, commands: Sequence[str]) -> None:
+        """These are over: stop what still runs of them."""
+        ...
+
+    def stop(self, execution_id: str) -> None:
+        """The execution is cancelled: stop its tools."""
+        ...
 
 
 class Orchestrator:
     """Decides and records; runs no tool. One writer per execution at a time."""
 
-    def __init__(self, store: Store, clock: Clock, *, pool: str = "default") -> None:
-        self._store = store
-        self._pool = pool
-        self._clock = clock
-        self._live: dict[str, Live] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._watchers: list[Watcher] = []
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        pool: str = "default",
+    ) -> None:
+        self.store = store
+        self.blobs = blobs
+        self.clock = clock
+        self.pool = pool
+        self.alarm = Alarm(clock)
+        self.loader = Loader(store, blobs)
         self.bell = asyncio.Event()
+        self.families = Families(self, catalog)
+        self._live: dict[str, Live] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watchers: list[Watcher] = []
+        self._workers: list[Worker] = []
+
+    # -- who listens -----------------------------------------------------------
 
     def watch(self, watcher: Watcher) -> None:
         """Call this with every batch that was committed."""
         self._watchers.append(watcher)
 
+    def employ(self, worker: Worker) -> None:
+        """Tell this one what it must stop."""
+        self._workers.append(worker)
+
+    # -- executions ------------------------------------------------------------
+
     def state(self, execution_id: str) -> State:
         return self._live[execution_id].state
 
+    def is_loaded(self, execution_id: str) -> bool:
+        return execution_id in self._live
+
+    def loaded(self) -> list[str]:
+        return list(self._live)
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that is loaded has ended, and nothing is on its way."""
+        over = all(live.state.finished for live in self._live.values())
+        return over and not self.families.busy
+
+    async def serve(self) -> None:
+        """Watch the clock until cancelled."""
+        await self.alarm.serve(self.sweep)
+
+    def forget(self, execution_id: str) -> None:
+        self._live.pop(execution_id, None)
+
     async def start(self, playbook: Playbook, request: Request) -> None:
-        about = request.playbook
-        live = Live(playbook, build_net(playbook), State(), about)
-        self._live[request.execution_id] = live
-        await self._settle(request.execution_id, lambda batch: accept(batch, request))
+        self._live[request.execution_id] = Live.of(playbook, State(), request.playbook)
+        await self._put(request.execution_id, lambda batch: accept(batch, request))
+
+    async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]:
+        """Put a request that cannot be granted on record (S-42)."""
+        recorder = Recorder(State(), self.clock.now())
+        reject(recorder, request, error)
+        await self._store_blobs(recorder)
+        await self.store.commit([rejection_of(recorder, request)])
+        return recorder.events
 
     async def load(self, playbook: Playbook, execution_id: str) -> State:
-        """Take up an execution from its log."""
-        events = await self._store.read(execution_id)
-        about = events[0].payload["playbook"]
-        live = Live(playbook, build_net(playbook), replay(events), about)
+        """Take up an execution from its log, and what it has made due."""
+        [first] = await self.store.read(execution_id, limit=1)
+        state = await fold(self.store, execution_id)
+        live = Live.of(playbook, state, first.payload["playbook"])
         self._live[execution_id] = live
-        return live.state
+        for moment in moments_in(state):
+            self.alarm.set(moment)
+        self.families.take_up(execution_id, live)
+        return state
 
-    async def report(self, lease: Lease, facts: Sequence[Fact]) -> None:
-        """Record a worker's facts. Raises ``LeaseLost`` if it is not the owner."""
+    # -- inputs ----------------------------------------------------------------
+
+    async def report(
+        self, lease: Lease, facts: Sequence[Fact], *, wants: str | None = None
+    ) -> Answer:
+        """Record a worker's facts. Raises ``LeaseLost`` if it is not the owner.
+
+        ``wants`` is an owner that takes a pipeline which the report makes ready.
+        """
         command = lease.command_id
-        await self._settle(
-            lease.execution_id, lambda batch: report(batch, command, facts), lease
+        return await self._put(
+            lease.execution_id,
+            lambda batch: report(batch, command, facts),
+            lease,
+            wants,
         )
 
     async def cancel(
         self, execution_id: str, error: dict[str, JSON] | None = None
     ) -> None:
-        await self._settle(execution_id, lambda batch: cancel(batch, error))
+        await self._put(execution_id, lambda batch: cancel(batch, error))
 
     async def pause(self, execution_id: str) -> None:
-        await self._settle(execution_id, pause)
+        await self._put(execution_id, pause)
 
     async def resume(self, execution_id: str) -> None:
-        await self._settle(execution_id, resume)
+        await self._put(execution_id, resume)
 
-    async def claim(self, owner: str, slots: int, ttl: float) -> list[Work]:
-        """Lease ready pipelines and say where each of them stands."""
-        now = self._clock.now()
-        leases = await self._store.claim(
-            owner, pool=self._pool, slots=slots, now=now, ttl=ttl
-        )
-        return [self._work(lease) for lease in leases]
+    async def signal(self, execution_id: str, name: str, data: JSON) -> None:
+        await self._put(execution_id, lambda batch: receive(batch, name, data))
 
-    def _work(self, lease: Lease) -> Work:
-        live = self._live[lease.execution_id]
-        state = live.state
-        run = state.runs[lease.command_id.split("/")[0]]
-        path = path_of(lease.command_id)
-        frame = Frame(
-            state.execution_id,
-            state.started_at,
-            run.step,
-            run.id,
-            tuple(path),
-            run.args,
-            state.ctx,
-            state.workload,
-        )
-        progress = find_progress(run, path)
-        mine = msgspec.convert(msgspec.to_builtins(progress), Progress)
-        return Work(lease, live.playbook, frame, mine)
+    async def decide(self, execution_id: str, decision: Decision) -> Answer:
+        return await self._put(execution_id, decision)
 
-    async def _settle(
-        self, execution_id: str, decision: Decision, lease: Lease | None = None
-    ) -> None:
-        lock = self._locks.setdefault(execution_id, asyncio.Lock())
-        async with lock:
-            live = self._live[execution_id]
-            after = live.state.seq
-            batch = Batch(
-                live.playbook, live.net, live.state, rfc3339(self._clock.now())
-            )
-            try:
-                decision(batch)
-                if batch.events:
-                    await self._store.commit(
-                        [self._transition(live, batch, after, lease)]
-                    )
-            except BaseException:
-                await self._forget(execution_id, live)
-                raise
-        if batch.events:
-            for watcher in self._watchers:
-                watcher(batch.events)
+    async def sweep(self) -> None:
+        """Expire leases and deadlines; then whoever waited for a time may go on."""
+        for timer in await self.store.sweep(now=self.clock.now()):
+            if timer.execution_id in self._live:
+                decision = partial(expire, timer_id=timer.timer_id)
+                await self._put(timer.execution_id, decision)
         self.bell.set()
 
-    async def _forget(self, execution_id: str, live: Live) -> None:
+    async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """Those that were lost."""
+        return await self.store.renew(leases, now=self.clock.now(), ttl=TTL)
+
+    async def claim(self, owner: str, slots: int) -> list[Work]:
+        """Lease ready pipelines and say where each of them stands."""
+        leases = await self.store.claim(
+            owner, pool=self.pool, slots=slots, now=self.clock.now(), ttl=TTL
+        )
+        return [make_work(self._live[lease.execution_id], lease) for lease in leases]
+
+    # -- settling --------------------------------------------------------------
+
+    def _put(
+        self,
+        execution_id: str,
+        decide: Decision,
+        lease: Lease | None = None,
+        wants: str | None = None,
+    ) -> asyncio.Future[Answer]:
+        """Queue an input. What is queued together is decided and stored together."""
+        live = self._live[execution_id]
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        live.inbox.append(Input(decide, future, lease, wants))
+        if not live.busy:
+            live.busy = True
+            task = asyncio.create_task(self._serve(execution_id, live))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return future
+
+    async def _serve(self, execution_id: str, live: Live) -> None:
+        try:
+            while live.inbox:
+                inputs, live.inbox = live.inbox, []
+                await self._settle(execution_id, live, inputs)
+        finally:
+            live.busy = False
+
+    async def _settle(
+        self, execution_id: str, live: Live, inputs: Sequence[Input]
+    ) -> None:
+        try:
+            await self._settle_together(execution_id, live, inputs)
+        except Exception as error:
+            await self._restore(execution_id, live)
+            if len(inputs) == 1:
+                inputs[0].refuse(error)
+                return
+            for each in inputs:  # one of them is to blame; the others are not
+                await self._settle(execution_id, live, [each])
+
+    async def _settle_together(
+        self, execution_id: str, live: Live, inputs: Sequence[Input]
+    ) -> None:
+        after = live.state.seq
+        batch = await self._decide(execution_id, live, inputs)
+        if batch.events:
+            effects = effects_of(batch.events)
+            granted = grant(live, batch, effects, inputs)
+            transition = transition_of(
+                live,
+                batch,
+                effects,
+                after,
+                self.pool,
+                inputs,
+                Grant(granted, self.clock.now() + TTL) if granted else None,
+            )
+            await self._store_blobs(batch)
+            await self.store.commit([transition])
+            self._tell(execution_id, live, batch.events, effects, len(granted))
+        for each in inputs:
+            each.reply()
+
+    async def _decide(
+        self, execution_id: str, live: Live, inputs: Sequence[Input]
+    ) -> Batch:
+        # The state is changed while it is decided: where that may have to be tried
+        # again, because a value is stored elsewhere, the way back is kept.
+        before = freeze(live.state) if live.state.spilled else b""
+        while True:
+            now = self.clock.now()
+            batch = Batch(live.playbook, live.net, live.state, now, live.values)
+            try:
+                for each in inputs:
+                    _decide(batch, each)
+            except Unloaded as needed:
+                live.state = thaw(before)
+                await self.loader.load(needed.references, live.values)
+            else:
+                return batch
+
+    def _tell(
+        self,
+        execution_id: str,
+        live: Live,
+        events: Sequence[Event],
+        effects: Effects,
+        granted: int,
+    ) -> None:
+        """It is stored: now the outside may know."""
+        for moment in moments_of(effects):
+            self.alarm.set(moment)
+        for watcher in self._watchers:
+            watcher(events)
+        for worker in self._workers:
+            worker.revoke(effects.over)
+            if live.state.cancelling is not None:
+                worker.stop(execution_id)
+        self.families.note(execution_id, live, effects)
+        if len(effects.ready) > granted or effects.parked or not live.state.runs:
+            self.bell.set()
+
+    async def _store_blobs(self, recorder: Recorder) -> None:
+        for body in recorder.blobs.values():
+            await self.blobs.put(body)
+
+    async def _restore(self, execution_id: str, live: Live) -> None:
         """The state ran ahead of the log: fold what is really there."""
         try:
-            events = await self._store.read(execution_id)
+            live.state = await fold(self.store, execution_id)
         except Exception:  # the store is gone: whoever comes next will read it again
             self._live.pop(execution_id, None)
-            return
-        live.state = replay(events)
 
-    def _transition(
-        self, live: Live, batch: Batch, after: int, lease: Lease | None
-    ) -> Transition:
-        state, effects = live.state, effects_of(batch.events)
-        execution_id = state.execution_id
-        return Transition(
-            execution_id=execution_id,
-            after=after,
-            events=batch.events,
-            summary=Summary(
-                execution_id,
-                state.status,
-                live.about,
-                state.started_at,
-                batch.now if state.finished else None,
-                state.error,
-            ),
-            lease=lease,
-            commands=[
-                Command(name, execution_id, self._pool) for name in effects.ready
-            ],
-            done=effects.over,
-        )
+
+def _decide(batch: Batch, each: Input) -> None:
+    """A refusal that has changed nothing concerns nobody else."""
+    before = len(batch.events)
+    try:
+        each.answer = Answer(stop=bool(each.decide(batch)))
+    except NoetlError as error:
+        if len(batch.events) > before:
+            raise
+        each.answer = None
+        each.refuse(error)

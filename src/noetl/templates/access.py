@@ -18,12 +18,21 @@ Closure = Callable[[Evaluation], Any]
 _KINDS = (("mapping", dict), ("text", str), ("list", list))
 
 
-def follow(start: Closure, keys: list[JSON], paths: list[str]) -> Closure:
-    """Read keys one after the other; mappings are the common case."""
+def follow(
+    start: Closure, keys: list[JSON], paths: list[str], *, load: bool = True
+) -> Closure:
+    """Read keys one after the other; mappings are the common case.
+
+    Without ``load`` the last of them may give the reference to a value (S-48).
+    """
+    if not keys:
+        return _loaded(start) if load else start
 
     def read(run: Evaluation) -> JSON:
         value = start(run)
         for position, key in enumerate(keys):
+            if run.load is not None:
+                value = run.load(value)
             if isinstance(value, dict):
                 try:
                     value = value[key]
@@ -31,9 +40,17 @@ def follow(start: Closure, keys: list[JSON], paths: list[str]) -> Closure:
                 except KeyError:
                     pass
             value = look_up(run, value, key, paths[position + 1], paths[position])
-        return value
+        return run.load(value) if load and run.load is not None else value
 
     return read
+
+
+def _loaded(read: Closure) -> Closure:
+    def touch(run: Evaluation) -> JSON:
+        value = read(run)
+        return value if run.load is None else run.load(value)
+
+    return touch
 
 
 def cut(

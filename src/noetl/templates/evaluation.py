@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from noetl.errors import TemplateError
 from noetl.templates import faults, limits
@@ -26,12 +26,23 @@ class Budget:
 class Evaluation:
     """What the closures of a template share while they run."""
 
-    __slots__ = ("locals", "output", "parts", "scope", "steps", "strict", "undefined")
+    __slots__ = (
+        "load",
+        "locals",
+        "output",
+        "parts",
+        "scope",
+        "steps",
+        "strict",
+        "undefined",
+    )
 
     def __init__(
         self, scope: Mapping[str, JSON], steps: int, output: int, strict: bool
     ) -> None:
         self.scope = scope
+        # Where values may be stored elsewhere, this gives the value for a reference.
+        self.load: Callable[[JSON], JSON] | None = getattr(scope, "load", None)
         self.locals: dict[str, JSON] = {}  # names that set and for have bound
         self.steps = steps
         self.output = output

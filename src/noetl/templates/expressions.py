@@ -22,6 +22,8 @@ from noetl.templates.undefined import Undefined
 from noetl.templates.values import look_up
 from noetl.types import JSON
 
+ACCESS = ("Name", "Getattr", "Getitem")
+
 
 class Expressions:
     """Builds closures; ``assigned`` names may be bound by set and for."""
@@ -39,7 +41,7 @@ class Expressions:
         value = node.value
         return lambda run: value
 
-    def _access(self, node: Node) -> Closure:
+    def _access(self, node: Node, *, load: bool = True) -> Closure:
         """A name with constant keys behind it is read in one go."""
         keys: list[JSON] = []
         paths = [describe(node)]
@@ -58,12 +60,12 @@ class Expressions:
         paths.reverse()
         if type(base).__name__ == "Name":
             start = self._name(base.name, paths[-1])
-            return follow(start, keys, paths) if keys else start
+            return follow(start, keys, paths, load=load)
         if type(base).__name__ == "Getitem":
             start = self._subscript(base)
         else:
             start = self.build(base)
-        return follow(start, keys, paths) if keys else start
+        return follow(start, keys, paths, load=load)
 
     def _name(self, name: str, path: str) -> Closure:
         def read(run: Evaluation) -> JSON:
@@ -92,6 +94,10 @@ class Expressions:
         return lambda run: look_up(run, base(run), index(run), path, owner, False)
 
     def _filter(self, node: Node) -> Closure:
+        if node.name == "ref" and type(node.node).__name__ in ACCESS:
+            apply = FILTERS.find(node.name).apply
+            read = self._access(node.node, load=False)
+            return lambda run: apply(run, read(run), [], {})
         return self._apply(FILTERS.find(node.name).apply, node.node, node)
 
     def _test(self, node: Node) -> Closure:

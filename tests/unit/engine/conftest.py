@@ -10,7 +10,8 @@ import pytest
 
 from noetl import load
 from noetl.dsl.model import Playbook
-from noetl.engine.decide import cancel, pause, report, resume
+from noetl.engine.cancellation import cancel
+from noetl.engine.decide import pause, report, resume
 from noetl.engine.events import Event
 from noetl.engine.outcome import Outcome
 from noetl.engine.pipeline import Call
@@ -61,10 +62,9 @@ class Execution(Simulation):
 
     def command(self, order: Callable[..., None], *args: Any) -> list[Event]:
         """Cancel, pause, resume or report, as a host would."""
-        batch = self._batch()
-        order(batch, *args)
-        self.log += batch.events
-        return batch.events
+        before = len(self.log)
+        self._settle(lambda batch: order(batch, *args))
+        return self.log[before:]
 
     def pause(self) -> None:
         self.command(pause)

@@ -239,7 +239,7 @@ def test_a_failed_iteration_fails_the_step(run: Run) -> None:
     assert execution.events("loop.done") == []
     assert execution.event("step.failed").payload["error"] == {
         **{"kind": "boom", "message": "scripted", "retryable": False, "details": {}},
-        **{"task": "work", "iteration": 1},
+        **{"task": "work", "iteration": 1, "iteration_id": "sim-1/1"},
     }
     assert execution.state.status == "failed"
 
@@ -536,6 +536,8 @@ def test_results_too_large_for_one_event_stay_in_the_log(
         "store": "noetl",
         "key": "log:sim-1",
         "range": f"{execution.event('loop.started').seq}-{done.seq - 1}",
+        "size": 60_000 if failing else 60 * (1002 + 1),
+        "schema_hint": "list",
     }
     assert (
         execution.event("step.done", step="start").payload["result"]

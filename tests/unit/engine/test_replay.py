@@ -59,8 +59,30 @@ FLOWS = {
       next: {arcs: [{step: end, when: "{{ event.name == 'step.failed' }}"}]}
     - {step: end, tool: [{again: {kind: noop}}]}
     """,
+    "waits, deadlines and values that are too large": """
+    - step: start
+      loop: {in: "{{ range(4) }}", iterator: x, spec: {mode: parallel}}
+      tool:
+        - nap: {kind: wait, for: "{{ iter.x * 10 }}"}
+        - big: {kind: noop, result: "{{ 'x' * (iter.x * 50000) }}", spec: {policy:
+            {rules: [{else: {then: {do: continue, set_iter: {y: "{{ _prev }}"},
+              set_ctx: {last: "{{ outcome.result | length }}"}}}}]}}}
+      next: {arcs: [{step: late, args: {all: "{{ event.payload.results }}"}}]}
+    - step: late
+      spec: {deadline: 5}
+      tool:
+        - ask: {kind: wait, signal: go, timeout: "{{ args.all | length }}", spec:
+            {policy: {rules: [{else: {then: {do: continue}}}]}}}
+        - long: {kind: wait, for: 1h}
+      next: {arcs: [{step: end, when: "{{ event.name == 'step.failed' }}"}]}
+    - {step: end, tool: {kind: noop}}
+    """,
 }
-SCRIPT = {"boom": ["!x"], "again": ["!y"]}
+SCRIPT = {
+    "boom": ["!x"],
+    "again": ["!y"],
+    "big": lambda call: call.inputs["result"],
+}
 
 
 class Recorded(Batch):
@@ -78,7 +100,13 @@ def watch(execution: Any) -> list[bytes]:
     states: list[bytes] = []
 
     def make() -> Batch:
-        batch = Recorded(execution.playbook, execution.net, execution.state, "T")
+        batch = Recorded(
+            execution.playbook,
+            execution.net,
+            execution.state,
+            execution.clock,
+            execution._values,
+        )
         batch.states = states
         return batch
 

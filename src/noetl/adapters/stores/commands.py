@@ -68,6 +68,10 @@ class Commands:
                 self._rows.append(row)
                 self._by_id[command.command_id] = row
                 self._schedule(row, command.not_before)
+        if transition.grant is not None:
+            for lease in transition.grant.leases:
+                row = self._by_id[lease.command_id]
+                self._lease(row, lease, transition.grant.expires_at)
         for command_id in transition.done:
             if ended := self._by_id.get(command_id):
                 self._leased.pop(command_id, None)
@@ -95,15 +99,19 @@ class Commands:
         leases = []
         for row in deal(hands, slots):
             queue.turn = row.execution
-            row.state, row.owner, row.expires_at = "leased", owner, expires_at
-            row.epoch += 1
             command = row.command
-            self._leased[command.command_id] = row
-            lease = Lease(command.command_id, command.execution_id, owner, row.epoch)
+            epoch = row.epoch + 1
+            lease = Lease(command.command_id, command.execution_id, owner, epoch)
+            self._lease(row, lease, expires_at)
             leases.append(lease)
         for row in [row for hand in hands for row in hand if row.state == "ready"]:
             queue.add(row)
         return leases
+
+    def _lease(self, row: _Row, lease: Lease, expires_at: float) -> None:
+        row.state, row.owner, row.expires_at = "leased", lease.owner, expires_at
+        row.epoch = lease.epoch
+        self._leased[lease.command_id] = row
 
     def is_held(self, lease: Lease) -> bool:
         row = self._leased.get(lease.command_id)

@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.engine.events import Event
 from noetl.errors import StoreError
-from noetl.ports import Command, Summary, Timer, Transition
+from noetl.ports import Command, Lease, Summary, Timer, Transition
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)
@@ -19,7 +19,7 @@ class Encoded(msgspec.Struct, frozen=True):
     """A transition whose events are ready to be stored."""
 
     transition: Transition
-    bodies: list[bytes]
+    bodies: Sequence[bytes]
     summary: str
 
 
@@ -48,7 +48,9 @@ def _encode(transition: Transition) -> Encoded:
     _check_sequence(transition)
     _check_owner(transition)
     try:
-        bodies = [_encoder.encode(event) for event in transition.events]
+        bodies = transition.bodies
+        if bodies is None:
+            bodies = [_encoder.encode(event) for event in transition.events]
         summary = _encoder.encode(transition.summary).decode()
     except (TypeError, ValueError) as error:  # among them: lone surrogates
         message = f"execution {transition.execution_id}: not JSON: {error}"
@@ -74,7 +76,9 @@ def _check_sequence(transition: Transition) -> None:
 def _check_owner(transition: Transition) -> None:
     """No execution makes anything due for another one (I-37)."""
     mine = transition.execution_id
-    planned: list[Command | Timer] = [*transition.commands, *transition.timers]
+    planned: list[Command | Timer | Lease] = [*transition.commands, *transition.timers]
+    if transition.grant is not None:
+        planned += transition.grant.leases
     for each in planned:
         if each.execution_id != mine:
             raise StoreError(

@@ -14,7 +14,7 @@ from noetl.adapters.stores.refusals import refuse_stale
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Summary, Timer, Transition
+from noetl.ports import Lease, Snapshot, Summary, Timer, Transition
 
 
 class _Execution(msgspec.Struct):
@@ -23,6 +23,7 @@ class _Execution(msgspec.Struct):
     summary: str
     bodies: list[bytes] = msgspec.field(default_factory=list)
     hashes: list[bytes] = msgspec.field(default_factory=list)
+    snapshot: Snapshot | None = None
 
 
 class MemoryStore:
@@ -71,6 +72,10 @@ class MemoryStore:
             return []
         end = None if limit is None else after + limit
         return [decode(body) for body in execution.bodies[after:end]]
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        execution = self._executions.get(execution_id)
+        return execution.snapshot if execution else None
 
     async def find(
         self,
@@ -125,6 +130,8 @@ class MemoryStore:
             previous = execution.hashes[-1] if execution.hashes else FIRST
             execution.hashes.append(link(previous, body))
             execution.bodies.append(body)
+        if transition.snapshot is not None:
+            execution.snapshot = Snapshot(len(execution.bodies), transition.snapshot)
         self._commands.change(execution.number, transition)
         self._change_timers(execution.number, transition)
 

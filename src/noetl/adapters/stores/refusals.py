@@ -50,8 +50,8 @@ def refuse_stale(
             last_seq = position(execution_id)
         if transition.after != last_seq:
             raise Conflict(execution_id, transition.after, last_seq)
-        lease = transition.lease
-        if lease and (lease.command_id in ended or not is_held(lease)):
-            raise Lost(lease)
+        for lease in transition.leases:
+            if lease.command_id in ended or not is_held(lease):
+                raise Lost(lease)
         positions[execution_id] = last_seq + len(transition.events)
         ended.update(transition.done, transition.release)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _AUTH = Shape(("text", "mapping"), words="a keychain name, or {type: bearer, …}")
 _STATUS = Shape(("integer", "list"), words="a status or a list of them")
 
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
 HTTP = Kind(
     name="http",
     doc="Sends one HTTP request.",
@@ -60,9 +62,14 @@ class HttpTool:
     ``deny``, or the networks that are.
     """
 
+    instant = False
+
     def __init__(self, *, private: Private = "allow") -> None:
         self._private = private
         self._client: Client | None = None
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return str(call.inputs.get("method") or "GET").upper() not in _READING
 
     async def run(self, call: ToolCall) -> Outcome:
         if self._client is None:

@@ -24,6 +24,11 @@ NOOP = Kind(
 class NoopTool:
     """Answers with the input ``result``."""
 
+    instant = True
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return False
+
     async def run(self, call: ToolCall) -> Outcome:
         return Outcome.ok(call.inputs.get("result"))
 

@@ -56,6 +56,8 @@ class PythonTool:
     ``on_output`` hears what a call printed, however it ended: (call, stdout, stderr).
     """
 
+    instant = False
+
     def __init__(
         self,
         slots: int = 8,
@@ -68,6 +70,9 @@ class PythonTool:
         self._on_output = on_output
         self._pool: Pool | None = None
         self._alone = count(1)
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return True
 
     async def run(self, call: ToolCall) -> Outcome:
         request = read_request(call)

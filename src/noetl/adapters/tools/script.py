@@ -46,9 +46,14 @@ SHELL = _kind("shell", "Runs a command in a shell.")
 class ScriptTool:
     """Runs each call as a process of its own, with all that it starts itself."""
 
+    instant = False
+
     def __init__(self, *, environment: dict[str, str] | None = None) -> None:
         self._environment = environment
         self._launcher: Launcher | None = None
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return True
 
     async def run(self, call: ToolCall) -> Outcome:
         from noetl.adapters.processes.programs import run_program

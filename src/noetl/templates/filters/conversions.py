@@ -55,6 +55,12 @@ def to_float(run: Evaluation, value: JSON, default: JSON = 0.0) -> JSON:
         return default
 
 
+@FILTERS.add("ref", example="{{ 'a small text' | ref }}")
+def ref(run: Evaluation, value: JSON) -> JSON:
+    """The reference to a large value instead of the value; a small one as it is."""
+    return value
+
+
 @FILTERS.add("string", example="{{ 42 | string }}")
 def string(run: Evaluation, value: JSON) -> str:
     """As text: null is empty, lists and mappings are JSON."""

@@ -11,7 +11,7 @@ from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Summary
+from noetl.ports import Snapshot, Summary
 
 _SEQ = (1 << SEQ_BITS) - 1
 _NEWEST = (1 << 63) - 1
@@ -33,6 +33,11 @@ def read(
     if after + len(rows) < head.last_seq and len(rows) != limit:
         raise _missing(execution_id, after + len(rows) + 1)
     return [decode(body) for _, body in rows]
+
+
+def snapshot(db: sqlite3.Connection, execution_id: str) -> Snapshot | None:
+    row = db.execute(SQL["snapshot"], (execution_id,)).fetchone()
+    return Snapshot(*row) if row else None
 
 
 def find(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from noetl.adapters.stores.sqlite.writer import Writer
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Summary, Timer, Transition
+from noetl.ports import Lease, Snapshot, Summary, Timer, Transition
 
 T = TypeVar("T")
 
@@ -114,7 +114,9 @@ class SqliteStore:
         group = encode(transitions)
         size = sum(len(body) for item in group for body in item.bodies)
         if group:
-            await self._write(partial(record, group=group), size=size)
+            await self._write(
+                partial(record, group=group, boot_id=self.boot_id), size=size
+            )
 
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
@@ -141,6 +143,17 @@ class SqliteStore:
         self, execution_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Event]:
         return await self._read(lambda db: reading.read(db, execution_id, after, limit))
+
+    async def pages(
+        self, execution_id: str, *, after: int = 0, size: int = 2_000
+    ) -> AsyncIterator[Sequence[Event]]:
+        """The events in order, some at a time: a log may be larger than memory."""
+        while events := await self.read(execution_id, after=after, limit=size):
+            yield events
+            after = events[-1].seq
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        return await self._read(lambda db: reading.snapshot(db, execution_id))
 
     async def find(
         self,

@@ -29,7 +29,7 @@ class Head(NamedTuple):
     summary: str
 
 
-def record(db: sqlite3.Connection, group: Sequence[Encoded]) -> None:
+def record(db: sqlite3.Connection, group: Sequence[Encoded], boot_id: str) -> None:
     """Check all of them, then write; a refusal has written nothing."""
     heads: dict[str, Head | None] = {}
 
@@ -45,10 +45,12 @@ def record(db: sqlite3.Connection, group: Sequence[Encoded]) -> None:
     refuse_stale([item.transition for item in group], position, is_held)
     for item in group:
         execution_id = item.transition.execution_id
-        heads[execution_id] = _write(db, item, heads[execution_id])
+        heads[execution_id] = _write(db, item, heads[execution_id], boot_id)
 
 
-def _write(db: sqlite3.Connection, item: Encoded, head: Head | None) -> Head:
+def _write(
+    db: sqlite3.Connection, item: Encoded, head: Head | None, boot_id: str
+) -> Head:
     transition = item.transition
     if head is None:
         head = _begin(db, item)
@@ -59,7 +61,9 @@ def _write(db: sqlite3.Connection, item: Encoded, head: Head | None) -> Head:
     last_seq = head.last_seq + len(item.bodies)
     if item.bodies:
         db.execute(SQL["advance"], (last_seq, last_hash, head.number))
-    _change_commands(db, head.number, transition)
+    if transition.snapshot is not None:
+        db.execute(SQL["keep"], (head.number, last_seq, transition.snapshot))
+    _change_commands(db, head.number, transition, boot_id)
     _change_timers(db, head.number, transition)
     return Head(head.number, last_seq, last_hash, item.summary)
 
@@ -72,7 +76,7 @@ def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
     return Head(number, 0, FIRST, item.summary)
 
 
-def _append(db: sqlite3.Connection, head: Head, bodies: list[bytes]) -> bytes:
+def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> bytes:
     key = (head.number << SEQ_BITS) + head.last_seq
     last_hash = head.last_hash
     rows = []
@@ -85,7 +89,7 @@ def _append(db: sqlite3.Connection, head: Head, bodies: list[bytes]) -> bytes:
 
 
 def _change_commands(
-    db: sqlite3.Connection, number: int, transition: Transition
+    db: sqlite3.Connection, number: int, transition: Transition, boot_id: str
 ) -> None:
     planned = {command.command_id: command for command in transition.commands}
     if planned:
@@ -96,6 +100,13 @@ def _change_commands(
             )
         ]
         db.executemany(SQL["plan"], rows)
+    if transition.grant is not None:
+        until = transition.grant.expires_at
+        given = [
+            (lease.epoch, lease.owner, boot_id, until, lease.command_id)
+            for lease in transition.grant.leases
+        ]
+        db.executemany(SQL["lease"], given)
     if transition.done:
         db.executemany(SQL["end"], [(name,) for name in transition.done])
     for name in transition.release:

@@ -60,3 +60,11 @@ CREATE TABLE timer (
 ) WITHOUT ROWID;
 
 CREATE INDEX timer_due ON timer (due_at);
+
+-- What the log adds up to at a point of it: one per execution, the last. It is never
+-- needed, only faster.
+CREATE TABLE snapshot (
+  execution INTEGER PRIMARY KEY REFERENCES execution (number),
+  seq INTEGER NOT NULL,
+  body BLOB NOT NULL
+);

@@ -21,6 +21,15 @@ UPDATE execution SET last_seq = ?, last_hash = ? WHERE number = ?
 -- Apart from advance: naming status writes its index, changed or not.
 UPDATE execution SET status = ?, summary = ? WHERE number = ?
 
+-- name: keep
+INSERT INTO snapshot (execution, seq, body) VALUES (?, ?, ?)
+ON CONFLICT (execution) DO UPDATE SET seq = excluded.seq, body = excluded.body
+
+-- name: snapshot
+SELECT s.seq, s.body
+FROM snapshot AS s JOIN execution AS x ON x.number = s.execution
+WHERE x.execution_id = ?
+
 -- name: plan
 INSERT INTO command (command_id, execution, rank, pool, state, not_before)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING

@@ -1,0 +1,1 @@
+"""Adapters of the port ``Catalog``: playbooks by their path."""

@@ -1,0 +1,122 @@
+"""Playbooks in folders, found by their ``metadata.path``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from noetl.adapters.tools import BUILTIN
+from noetl.dsl.canonical import digest
+from noetl.dsl.load import Loaded, load
+from noetl.dsl.model import Playbook
+from noetl.errors import ConfigError
+from noetl.ports import Blobs, CatalogEntry
+from noetl.types import JSON
+
+_SUFFIXES = frozenset({".yaml", ".yml"})
+_MOST = 16 * 1024 * 1024
+
+
+class FileCatalog:
+    """Reads a folder once, when something in it is first asked for."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        blobs: Blobs,
+        extensions: frozenset[str] = frozenset(),
+    ) -> None:
+        self._folders = list(folders)
+        self._blobs = blobs
+        self._extensions = extensions
+        self._found: dict[str, list[tuple[Path, bytes]]] | None = None
+        self.place = ", ".join(map(str, folders)) or "no folder (see --playbooks)"
+
+    async def find(self, path: str, version: str | None) -> CatalogEntry | None:
+        """Of several with the same path the latest version counts (S-43)."""
+        if self._found is None:
+            self._found = await asyncio.to_thread(self._scan)
+        entries = [
+            (file, source, load(source, BUILTIN, self._extensions))
+            for file, source in self._found.get(path, [])
+        ]
+        fitting = [
+            entry
+            for entry in entries
+            if version is None or _version(entry[2]) == version
+        ]
+        if not fitting:
+            return None
+        file, source, loaded = max(fitting, key=lambda entry: _order(entry[2]))
+        about = await pin(loaded, source, str(file.parent), self._blobs)
+        error = {} if loaded.playbook else loaded.refusal(str(file))
+        return CatalogEntry(loaded.playbook, {"path": path, **about}, error)
+
+    async def pinned(self, about: dict[str, JSON]) -> Playbook:
+        source = await self._blobs.get(about["source"])
+        extensions = frozenset(about.get("extensions", ()))
+        loaded = load(source, BUILTIN, extensions | self._extensions)
+        if loaded.playbook is None:
+            message = "the pinned playbook is not valid for this version of NoETL"
+            raise ConfigError(message)
+        return loaded.playbook
+
+    def _scan(self) -> dict[str, list[tuple[Path, bytes]]]:
+        found: dict[str, list[tuple[Path, bytes]]] = {}
+        for folder in self._folders:
+            for file in sorted(folder.rglob("*")):
+                if file.suffix not in _SUFFIXES or not file.is_file():
+                    continue
+                source = _read(file)
+                for path in _paths(source):
+                    found.setdefault(path, []).append((file, source))
+        return found
+
+
+async def pin(
+    loaded: Loaded, source: bytes, folder: str | None, blobs: Blobs
+) -> dict[str, JSON]:
+    """What an execution records about its playbook, whose text is kept (I-05)."""
+    about: dict[str, JSON] = {"source": await blobs.put(source), "folder": folder}
+    playbook = loaded.playbook
+    if playbook is not None:
+        about |= {
+            "name": playbook.name,
+            "path": playbook.path,
+            "version": playbook.version,
+            "sha256": digest(playbook),
+        }
+    return about
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_MOST)
+    except OSError:
+        return b""  # somebody else's file: it is no playbook of ours
+
+
+def _paths(source: bytes) -> list[str]:
+    """The ``metadata.path`` of a text that may be a playbook, read without trust."""
+    if b"noetl.io/" not in source:
+        return []
+    from noetl.dsl.diagnostics import Report
+    from noetl.dsl.source import read_source
+
+    node = read_source(source, Report())
+    root = node.plain() if node is not None else None
+    metadata = root.get("metadata") if isinstance(root, dict) else None
+    path = metadata.get("path") if isinstance(metadata, dict) else None
+    return [path] if isinstance(path, str) else []
+
+
+def _version(loaded: Loaded) -> str | None:
+    return loaded.playbook.version if loaded.playbook else None
+
+
+def _order(loaded: Loaded) -> list[tuple[int, int, str]]:
+    """Versions by their numbers: 1.10 comes after 1.9."""
+    parts = (_version(loaded) or "").split(".")
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

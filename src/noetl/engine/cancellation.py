@@ -1,0 +1,56 @@
+"""Cancel: nothing new starts, and what no tool works on ends at once (S-38)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.engine.batch import Batch
+from noetl.engine.completion import conclude
+from noetl.engine.endings import fail_step
+from noetl.engine.loops import close_iteration, end_iteration, turn
+from noetl.engine.outcome import Failure
+from noetl.engine.runs import loop_paths, pipelines
+from noetl.engine.state import Run
+from noetl.types import JSON
+
+
+def cancel(batch: Batch, error: dict[str, JSON] | None = None) -> None:
+    state = batch.state
+    if state.finished or state.cancelling is not None:
+        return
+    failure = Failure("cancelled", "the execution was cancelled")
+    batch.emit(
+        "workflow.cancelled", state.execution_id, error or msgspec.to_builtins(failure)
+    )
+    for run in list(state.runs.values()):
+        drop_idle(batch, run)
+    conclude(batch)
+
+
+def drop_idle(batch: Batch, run: Run) -> None:
+    """End the pipelines of a run that no tool works on, and the loops around them."""
+    error = batch.state.cancelling or {}
+    for path, progress in list(pipelines(run)):
+        busy = progress.started and progress.waiting is None
+        if not busy and not run.ended:
+            end_pipeline(batch, run, list(path), error)
+    for path in reversed(list(loop_paths(run))):
+        turn(batch, run, list(path))
+
+
+def end_pipeline(
+    batch: Batch,
+    run: Run,
+    path: list[int],
+    error: dict[str, JSON],
+    *,
+    turning: bool = True,
+) -> None:
+    """Its worker has nothing more to say. ``turning`` lets the loops go on."""
+    if path and turning:
+        end_iteration(batch, run, path, error, None)
+    elif path:
+        for depth in range(len(path), 0, -1):
+            close_iteration(batch, run, path[:depth], error)
+    else:
+        fail_step(batch, run, error)

@@ -1,0 +1,101 @@
+"""What a task waits for, and how it ends: the worker's half of suspension (S-68)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from noetl.dsl.durations import parse_duration
+from noetl.engine.outcome import Outcome
+from noetl.engine.progress import Waiting
+from noetl.engine.times import rfc3339, seconds_of
+from noetl.types import JSON
+
+SUSPENDING = frozenset({"wait", "playbook"})
+"""Kinds that no tool runs: the pipeline waits for the server."""
+
+MAX_DEPTH = 16
+_YEARS = 100 * 366 * 86_400.0
+
+
+def child_id(action_id: str, attempt: int) -> str:
+    """One child per attempt of an action, whoever starts it and however often.
+
+    It is a UUID of version 8: its bits are a hash of ours.
+    """
+    digest = sha256(f"{action_id}.{attempt}".encode()).hexdigest()
+    variant = "89ab"[int(digest[16], 16) % 4]
+    parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", variant + digest[17:20])
+    return "-".join((*parts, digest[20:32]))
+
+
+def wait_of(inputs: Mapping[str, JSON]) -> dict[str, JSON] | Outcome:
+    """What a ``wait`` task asks for; an outcome where it cannot be granted."""
+    try:
+        if inputs.get("for") is not None:
+            return {"on": "timer", "seconds": _seconds(inputs["for"])}
+        if inputs.get("until") is not None:
+            return {"on": "timer", "until": rfc3339(seconds_of(str(inputs["until"])))}
+        name, timeout = inputs.get("signal"), inputs.get("timeout")
+        if not isinstance(name, str) or not name:
+            raise ValueError("'signal' must be a name")
+        limit = None if timeout is None else _seconds(timeout)
+        return {"on": "signal", "signal": name, "seconds": limit}
+    except (ValueError, OverflowError) as error:
+        return Outcome.failed("tool.contract", f"wait: {error}")
+
+
+def child_of(
+    inputs: Mapping[str, JSON],
+    spec: Mapping[str, JSON],
+    action_id: str,
+    attempt: int,
+    iteration: dict[str, JSON] | None,
+) -> dict[str, JSON] | Outcome:
+    """Which child a ``playbook`` task asks for, and how long it may take."""
+    path, args = inputs.get("path"), inputs.get("args") or {}
+    if not isinstance(path, str) or not isinstance(args, dict):
+        message = "playbook: 'path' must be text, and 'args' a mapping"
+        return Outcome.failed("tool.contract", message)
+    limit = spec.get("timeout")
+    child: dict[str, JSON] = {
+        "execution_id": child_id(action_id, attempt),
+        "path": path,
+        "version": inputs.get("version"),
+        "args": args,
+        "iter": iteration,
+    }
+    seconds = None if limit is None or isinstance(limit, dict) else _seconds(limit)
+    return {"on": "playbook", "child": child, "seconds": seconds}
+
+
+def _seconds(value: JSON) -> float:
+    return min(parse_duration(value), _YEARS)
+
+
+def answer_of(waiting: Waiting) -> Outcome:
+    """How the task ends, given what came, or that nothing came in time."""
+    answer = waiting.answer
+    if waiting.on == "timer":
+        return Outcome.ok()
+    if waiting.on == "signal":
+        if answer is not None:
+            return Outcome.ok(answer["data"])
+        message = f"no signal '{waiting.signal}' came until {waiting.until}"
+        return Outcome.failed("timeout", message, retryable=True)
+    child = waiting.child or {}
+    about: dict[str, JSON] = {
+        "execution_id": child.get("execution_id"),
+        "status": (answer or {}).get("status"),
+    }
+    if answer is None:
+        message = f"playbook '{child.get('path')}' took longer than its timeout"
+        return Outcome.failed("timeout", message, retryable=True, **about)
+    if answer["status"] == "completed":
+        return Outcome.ok(answer["result"], **about)
+    error = answer["error"] or {}
+    if answer["status"] is None:  # it never began
+        return Outcome.failed(error["kind"], error["message"], **about)
+    why = error.get("message", f"it ended as {answer['status']}")
+    message = f"playbook '{child.get('path')}' {answer['status']}: {why}"
+    return Outcome.failed("playbook.failed", message, details={"error": error}, **about)

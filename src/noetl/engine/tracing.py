@@ -1,0 +1,25 @@
+"""W3C trace context: derived from ids, so that no event need carry it."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from noetl.engine.events import Event
+
+
+def trace_id_of(execution_id: str) -> str:
+    """The trace of a root execution: its own id where that is a UUID."""
+    plain = execution_id.replace("-", "")
+    if len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain):
+        return plain
+    return blake2b(execution_id.encode(), digest_size=16).hexdigest()
+
+
+def span_id_of(entity_id: str, attempt: int | None = None) -> str:
+    """The span of a run, an iteration or one attempt of a task."""
+    name = entity_id if attempt is None else f"{entity_id}#{attempt}"
+    return blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+def span_of(event: Event) -> str:
+    return span_id_of(event.entity_id, event.attempt)

@@ -1,0 +1,164 @@
+"""Executions that call executions: children begin once, and answer once (S-37)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Protocol
+
+from noetl.dsl.merge import deep_merge
+from noetl.dsl.model import Playbook
+from noetl.engine.decide import Request
+from noetl.engine.effects import Effects
+from noetl.engine.events import Event
+from noetl.engine.state import State
+from noetl.engine.suspensions import MAX_DEPTH
+from noetl.engine.waits import answer_child, children_of
+from noetl.ports import Catalog, Store
+from noetl.runtime.live import Answer, Decision, Live
+from noetl.runtime.loading import Loader
+from noetl.types import JSON
+
+
+class Parents(Protocol):
+    """What a family needs of the orchestrator."""
+
+    store: Store
+    loader: Loader
+
+    def is_loaded(self, execution_id: str) -> bool: ...
+    def state(self, execution_id: str) -> State: ...
+    def forget(self, execution_id: str) -> None: ...
+    async def start(self, playbook: Playbook, request: Request) -> None: ...
+    async def load(self, playbook: Playbook, execution_id: str) -> State: ...
+    async def resume(self, execution_id: str) -> None: ...
+    async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]: ...
+    async def cancel(
+        self, execution_id: str, error: dict[str, JSON] | None = None
+    ) -> None: ...
+    async def decide(self, execution_id: str, decision: Decision) -> Answer: ...
+
+
+class Families:
+    """Who waits for whom is in the log; here it is only acted upon, again if need be:
+    the child's id is derived from the action that calls it."""
+
+    def __init__(self, parents: Parents, catalog: Catalog) -> None:
+        self._parents = parents
+        self._catalog = catalog
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tasks)
+
+    def note(self, execution_id: str, live: Live, effects: Effects) -> None:
+        """After a commit: begin children, stop those that nobody waits for."""
+        for command_id, child in effects.children.items():
+            self._adopt(execution_id, live, command_id, child)
+        for child_id, command_id in list(live.children.items()):
+            if live.state.suspended.get(command_id) != "playbook":
+                del live.children[child_id]
+                if self._parents.is_loaded(child_id):
+                    self._spawn(self._stop(child_id, live.state.cancelling))
+        if live.state.finished and live.state.parent is not None:
+            self._spawn(self._answer(execution_id, live.state))
+
+    def take_up(self, execution_id: str, live: Live) -> None:
+        """After a restart: the children that the log says are waited for."""
+        for command_id, child in children_of(live.state):
+            self._adopt(execution_id, live, command_id, child)
+
+    def _adopt(
+        self, execution_id: str, live: Live, command_id: str, child: dict[str, JSON]
+    ) -> None:
+        live.children[child["execution_id"]] = command_id
+        self._spawn(self._begin(execution_id, live, command_id, child))
+
+    async def _begin(
+        self, parent_id: str, live: Live, command_id: str, child: dict[str, JSON]
+    ) -> None:
+        child_id, path = child["execution_id"], child["path"]
+        known = await self._parents.store.read(child_id, limit=1)
+        if known:
+            await self._attach(known[0])
+            return
+        if live.state.depth >= MAX_DEPTH:
+            message = f"playbooks call each other more than {MAX_DEPTH} deep"
+            await self._fail(parent_id, command_id, child_id, "playbook.depth", message)
+            return
+        found = await self._catalog.find(path, child["version"])
+        if found is None:
+            version = f" in version {child['version']}" if child["version"] else ""
+            message = f"there is no playbook '{path}'{version}; looked in "
+            message += self._catalog.place
+            await self._fail(
+                parent_id, command_id, child_id, "playbook.not_found", message
+            )
+            return
+        args = await self._parents.loader.whole(child["args"])
+        request = Request(
+            child_id,
+            found.about,
+            deep_merge(found.playbook.workload if found.playbook else {}, args),
+            parent={
+                "execution_id": parent_id,
+                "command_id": command_id,
+                "depth": live.state.depth,
+                "iter": child["iter"],
+            },
+            trace_id=live.state.trace_id,
+        )
+        if found.playbook is None:
+            await self._parents.reject(request, found.error)
+            message = f"playbook '{path}' is not valid: {found.error['message']}"
+            await self._fail(
+                parent_id, command_id, child_id, "playbook.invalid", message
+            )
+            return
+        await self._parents.start(found.playbook, request)
+
+    async def _attach(self, first: Event) -> None:
+        """The child is there already: it goes on, or has an answer."""
+        playbook = await self._catalog.pinned(first.payload["playbook"])
+        state = await self._parents.load(playbook, first.execution_id)
+        if state.finished:
+            await self._answer(first.execution_id, state)
+        elif state.status == "paused":
+            await self._parents.resume(first.execution_id)
+
+    async def _answer(self, child_id: str, state: State) -> None:
+        self._parents.forget(child_id)
+        parent = state.parent or {}
+        if not self._parents.is_loaded(parent["execution_id"]):
+            return
+        answer: dict[str, JSON] = {
+            "execution_id": child_id,
+            "status": state.status,
+            "result": state.result,
+            "error": state.error,
+        }
+        await self._give(parent["execution_id"], parent["command_id"], child_id, answer)
+
+    async def _fail(
+        self, parent_id: str, command_id: str, child_id: str, kind: str, message: str
+    ) -> None:
+        error = {"kind": kind, "message": message}
+        answer = {"execution_id": None, "status": None, "result": None, "error": error}
+        await self._give(parent_id, command_id, child_id, answer)
+
+    async def _give(
+        self, parent_id: str, command_id: str, child_id: str, answer: dict[str, JSON]
+    ) -> None:
+        await self._parents.decide(
+            parent_id, lambda batch: answer_child(batch, command_id, child_id, answer)
+        )
+
+    async def _stop(self, child_id: str, error: dict[str, JSON] | None) -> None:
+        if not self._parents.state(child_id).finished:
+            await self._parents.cancel(child_id, error)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,93 @@
+"""One attempt of one task: the call of its tool, and whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from noetl.engine.outcome import Meta, Outcome
+from noetl.engine.pipeline import Call, Frame
+from noetl.engine.reports import OutOfOrder
+from noetl.engine.times import rfc3339
+from noetl.engine.tracing import span_id_of
+from noetl.errors import LeaseLost, ToolError
+from noetl.ports import Tool, ToolCall
+
+VISIBLE_AFTER = 0.25
+"""Seconds after which a call without effects is put on record as begun, too."""
+
+
+def tool_call(frame: Frame, call: Call, folder: str | None) -> ToolCall:
+    return ToolCall(
+        kind=call.task.kind,
+        inputs=call.inputs,
+        spec=call.spec,
+        execution_id=frame.execution_id,
+        step=frame.step,
+        task=call.task.label,
+        action_id=call.action_id,
+        attempt=call.attempt,
+        folder=folder,
+    )
+
+
+def meta_of(frame: Frame, call: Call, began: float, ended: float) -> Meta:
+    return Meta(
+        call.attempt,
+        rfc3339(began),
+        rfc3339(ended),
+        round((ended - began) * 1000, 3),
+        frame.trace_id,
+        span_id_of(call.task_run_id, call.attempt),
+    )
+
+
+class Invocation:
+    """Whatever a tool does, its end is an outcome; only our own stop is not."""
+
+    def __init__(self, tool: Tool, call: ToolCall) -> None:
+        self.tool = tool
+        self._call = call
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether the log must know of the start before it happens."""
+        if self._call.spec.get("idempotent"):
+            return False
+        return self.tool.has_effect(self._call)
+
+    async def run(self) -> Outcome:
+        try:
+            return await self.tool.run(self._call)
+        except ToolError as error:
+            return Outcome.failed(
+                error.kind,
+                error.message,
+                retryable=error.retryable,
+                details=error.details,
+                **error.helper,
+            )
+        except Exception as error:
+            # A tool must raise ToolError; anything else is its defect, not a crash.
+            message = f"{type(error).__name__}: {error}"
+            return Outcome.failed("tool.contract", message)
+
+    async def watch(
+        self, running: asyncio.Task[Outcome], flush: Callable[[], Awaitable[object]]
+    ) -> Outcome:
+        """Await it; a call that takes long becomes visible in the log meanwhile."""
+        try:
+            await asyncio.wait({running}, timeout=VISIBLE_AFTER)
+            if not running.done():
+                await flush()
+            return await running
+        except asyncio.CancelledError:
+            if not running.cancelled():  # we are being stopped, not the call alone
+                running.cancel()
+                raise
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            return Outcome.failed("cancelled", "the execution was cancelled")
+        except (LeaseLost, OutOfOrder):
+            running.cancel()
+            raise

@@ -1,0 +1,100 @@
+"""An execution in memory: the state is the log folded, checked by its position."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from noetl.dsl.model import Playbook
+from noetl.engine.batch import Batch
+from noetl.engine.evolve import replay
+from noetl.engine.pipeline import Frame
+from noetl.engine.progress import Progress
+from noetl.engine.references import Values
+from noetl.engine.state import State
+from noetl.net.net import Net, build_net
+from noetl.ports import Lease, Store
+from noetl.types import JSON
+
+PAGE = 2_000
+"""Events that are read at once: a log may be larger than memory."""
+
+_states = msgspec.json.Decoder(State)
+
+Decision = Callable[[Batch], bool | None]
+
+
+class Work(msgspec.Struct, frozen=True):
+    """Everything a pipeline needs to go on from where it is.
+
+    ``begun`` says that the start of its first task is in the log already.
+    """
+
+    lease: Lease
+    playbook: Playbook
+    frame: Frame
+    progress: Progress
+    folder: str | None = None
+    begun: bool = False
+
+
+class Answer(msgspec.Struct):
+    """``stop`` tells a worker to leave its pipeline; ``work`` is its next one."""
+
+    stop: bool = False
+    work: Work | None = None
+
+
+class Input(msgspec.Struct):
+    """Something to decide on. ``wants`` is who takes work that it makes ready."""
+
+    decide: Decision
+    future: asyncio.Future[Answer]
+    lease: Lease | None = None
+    wants: str | None = None
+    answer: Answer | None = None
+
+    def reply(self) -> None:
+        if not self.future.done():  # whoever asked may have been cancelled
+            self.future.set_result(self.answer or Answer())
+
+    def refuse(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Live(msgspec.Struct):
+    """``inbox`` is what waits to be decided; ``busy`` while somebody does that."""
+
+    playbook: Playbook
+    net: Net
+    state: State
+    about: dict[str, JSON]
+    values: Values
+    saved: int = 0
+    busy: bool = False
+    inbox: list[Input] = msgspec.field(default_factory=list)
+    children: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, playbook: Playbook, state: State, about: dict[str, JSON]) -> Live:
+        return cls(playbook, build_net(playbook), state, about, Values(), state.seq)
+
+
+def freeze(state: State) -> bytes:
+    return msgspec.json.encode(state)
+
+
+def thaw(body: bytes) -> State:
+    return _states.decode(body)
+
+
+async def fold(store: Store, execution_id: str) -> State:
+    """The state as the store has it: the last snapshot, and the events after it."""
+    snapshot = await store.snapshot(execution_id)
+    state = thaw(snapshot.body) if snapshot is not None else State()
+    while events := await store.read(execution_id, after=state.seq, limit=PAGE):
+        replay(events, state)
+    return state

@@ -1,0 +1,93 @@
+"""A settlement as the store takes it: events, and what they make due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from noetl.engine.batch import Batch, Recorder
+from noetl.engine.decide import Request
+from noetl.engine.effects import Effects
+from noetl.engine.runs import status_of
+from noetl.engine.times import NEVER
+from noetl.ports import Command, Grant, Summary, Timer, Transition
+from noetl.runtime.live import Input, Live, freeze
+
+SNAPSHOT_EVERY = 10_000
+"""Events between two snapshots: what a restart folds at most."""
+
+
+def transition_of(
+    live: Live,
+    batch: Batch,
+    effects: Effects,
+    after: int,
+    pool: str,
+    inputs: Sequence[Input],
+    grant: Grant | None,
+) -> Transition:
+    held = [each for each in inputs if each.answer is not None and each.lease]
+    state, execution_id = live.state, live.state.execution_id
+    commands = [Command(name, execution_id, pool) for name in effects.ready]
+    commands += [
+        Command(name, execution_id, pool, due) for name, due in effects.parked.items()
+    ]
+    snapshot = None
+    if state.seq - live.saved >= SNAPSHOT_EVERY and not state.finished:
+        snapshot, live.saved = freeze(state), state.seq
+    return Transition(
+        execution_id=execution_id,
+        after=after,
+        events=batch.events,
+        bodies=batch.bodies,
+        summary=Summary(
+            execution_id,
+            status_of(state),
+            live.about,
+            state.started_at,
+            batch.now if state.finished else None,
+            state.error,
+            (state.parent or {}).get("execution_id"),
+        ),
+        leases=[each.lease for each in held if each.lease],
+        commands=commands,
+        grant=grant,
+        done=effects.over,
+        release=[*effects.parked, *_left(held)],
+        timers=[
+            Timer(execution_id, name, due, "deadline")
+            for name, due in effects.timers.items()
+        ],
+        snapshot=snapshot,
+    )
+
+
+def _left(inputs: Sequence[Input]) -> Iterator[str]:
+    """Pipelines that their workers were told to leave; if over, they stay over."""
+    for each in inputs:
+        if each.lease is not None and each.answer is not None and each.answer.stop:
+            yield each.lease.command_id
+
+
+def moments_of(effects: Effects) -> list[float]:
+    """When somebody must look again."""
+    moments = [due for due in effects.parked.values() if 0 < due < NEVER]
+    return moments + list(effects.timers.values())
+
+
+def rejection_of(recorder: Recorder, request: Request) -> Transition:
+    state = recorder.state
+    return Transition(
+        execution_id=request.execution_id,
+        after=0,
+        events=recorder.events,
+        bodies=recorder.bodies,
+        summary=Summary(
+            request.execution_id,
+            state.status,
+            request.playbook,
+            state.started_at,
+            recorder.now,
+            state.error,
+            (request.parent or {}).get("execution_id"),
+        ),
+    )

@@ -1,0 +1,73 @@
+"""Work for a worker: a leased pipeline, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.engine.batch import Batch
+from noetl.engine.effects import Effects
+from noetl.engine.limits import limits_of
+from noetl.engine.pipeline import Frame
+from noetl.engine.reports import Fact, record
+from noetl.engine.runs import find_progress, path_of
+from noetl.ports import Lease
+from noetl.runtime.live import Input, Live, Work
+
+
+def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
+    state = live.state
+    run = state.runs[lease.command_id.split("/")[0]]
+    path = path_of(lease.command_id)
+    frame = Frame(
+        state.execution_id,
+        state.started_at,
+        run.step,
+        run.id,
+        tuple(path),
+        run.args,
+        state.ctx,
+        state.workload,
+        limits_of(live.playbook).task_runs,
+        state.trace_id,
+        state.spilled,
+    )
+    progress = find_progress(run, path).copy()
+    if begun:
+        progress.started = False  # nobody else has begun it: it is not in doubt
+    folder = live.about.get("folder")
+    return Work(lease, live.playbook, frame, progress, folder, begun)
+
+
+def grant(
+    live: Live, batch: Batch, effects: Effects, inputs: Sequence[Input]
+) -> list[Lease]:
+    """Give those who reported what their reports made ready; its start is recorded.
+
+    One append then ends a step and begins the next one.
+    """
+    state = batch.state
+    if state.status != "running" or state.cancelling is not None:
+        return []
+    over = set(effects.over)
+    ready = iter([command for command in effects.ready if command not in over])
+    leases: list[Lease] = []
+    for each in inputs:
+        if each.wants is None or each.answer is None or not each.answer.stop:
+            continue
+        command_id = next(ready, None)
+        if command_id is None:
+            break
+        _begin(batch, command_id)
+        lease = Lease(command_id, state.execution_id, each.wants, 1)
+        each.answer.work = make_work(live, lease, begun=True)
+        leases.append(lease)
+    return leases
+
+
+def _begin(batch: Batch, command_id: str) -> None:
+    run, path = batch.state.runs[command_id.split("/")[0]], path_of(command_id)
+    progress = find_progress(run, path)
+    facts = [Fact("task.started", progress.label, progress.attempt)]
+    if not path:
+        facts.insert(0, Fact("step.started"))
+    record(batch, run, path, facts)
