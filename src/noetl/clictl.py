@@ -15,13 +15,16 @@ from noetl.errors import NoetlError
 
 # Short helps stand here so that `noetl --help` imports no command.
 COMMANDS = {
+    "cancel": "Cancel an execution: its tools are stopped.",
     "events": "Print the log of an execution.",
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "list": "List executions, the newest first.",
+    "pause": "Pause an execution: nothing new starts.",
     "replay": "Rebuild the state of an execution from its log.",
     "resume": "Go on with an execution that was paused or killed.",
     "run": "Run a playbook to its end, durably.",
     "schema": "Print the JSON Schema of playbooks, for editors.",
+    "signal": "Tell a waiting execution something.",
     "show": "Show an execution: its steps, its result, its error.",
     "validate": "Check playbooks; show what is wrong and how to mend it.",
     "verify": "Analyse a playbook's Petri net before anything runs.",

@@ -7,18 +7,20 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
+from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
 from noetl.engine.decide import Request
 from noetl.engine.document import Document
 from noetl.engine.events import Event
+from noetl.engine.runs import status_of
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.runtime.clock import SystemClock
@@ -106,19 +108,28 @@ class Embedded:
             await self.orchestrator.reject(request, loaded.refusal(name))
         )
 
-    async def take_up(self) -> None:
-        """Load the execution as an earlier process left it."""
+    async def take_up(self, *, resume: bool = True) -> None:
+        """Load the execution as an earlier process left it, and let it go on."""
         [first] = await self._store.read(self.execution_id, limit=1)
         playbook = await self._catalog.pinned(first.payload["playbook"])
         state = await self.orchestrator.load(playbook, self.execution_id)
         async for events in self._store.pages(self.execution_id):
             self._document.note(events)
-        if state.status == "paused":
+        if resume and state.status == "paused":
             await self.orchestrator.resume(self.execution_id)
         self._changed.set()
 
     async def finish(self) -> None:
         """Work until the execution and its children have ended."""
+        control = ControlServer(self._store.path, self._steer)
+        await control.open()
+        self._store.announce(str(control.path))
+        try:
+            await self._work()
+        finally:
+            await control.close()
+
+    async def _work(self) -> None:
         working = [
             asyncio.create_task(self._executor.serve()),
             asyncio.create_task(self.orchestrator.serve()),
@@ -154,6 +165,24 @@ class Embedded:
         await self._executor.drain()
         self._left = True
         self._changed.set()
+
+    async def _steer(self, request: Mapping[str, JSON]) -> JSON:
+        """What somebody asks from another terminal; raises ``ConfigError``."""
+        execution_id, orchestrator = request["execution_id"], self.orchestrator
+        if not orchestrator.is_loaded(execution_id):
+            raise ConfigError(f"{execution_id} is not running here")
+        match request["do"]:
+            case "cancel":
+                await orchestrator.cancel(execution_id)
+            case "pause":
+                self.interrupt()
+            case "signal":
+                await orchestrator.signal(
+                    execution_id, str(request["name"]), request["data"]
+                )
+            case other:
+                raise ConfigError(f"there is no order '{other}'")
+        return status_of(orchestrator.state(execution_id))
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -25,6 +25,7 @@ from noetl.dsl.load import Loaded, load
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
 from noetl.embedded import Embedded, open_free_log
+from noetl.engine.suspensions import SUSPENDING
 from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.types import JSON
@@ -126,10 +127,11 @@ async def drive(runtime: Embedded) -> dict[str, JSON]:
 
 def check_runnable(playbook: Playbook) -> None:
     """Some kinds are declared but not built yet: say so before anything runs."""
+    runnable = BUILTIN_TOOLS.keys() | SUSPENDING
     for step in playbook.workflow:
         for task in step.tasks:
-            if task.kind not in BUILTIN_TOOLS:
-                known = ", ".join(sorted(BUILTIN_TOOLS))
+            if task.kind not in runnable:
+                known = ", ".join(sorted(runnable))
                 raise ConfigError(
                     f"step '{step.name}', task '{task.label}': kind {task.kind} cannot "
                     f"run in this version (kinds that can: {known})"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from base64 import b32encode
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
+
+import msgspec
+
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_LENGTH = 26
+_SHIFTS = [256 - 5 * (place + 1) for place in range(_LENGTH)]
 
 
 def step_run_id(execution_id: str, number: int) -> str:
@@ -33,15 +38,19 @@ def action_id(
     label: str,
     path: Sequence[int],
     visit: int,
-    *,
-    branch: str = "",
-    epoch: int = 0,
 ) -> str:
     """What makes an effect one effect, over all retries and all owners.
 
     The label, not the position: the id survives a reordering of other tasks.
     """
-    parts = [execution_id, run, branch, label, list(path), visit, epoch]
-    text = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return "a1" + b32encode(digest).decode()[:26].lower()
+    return _action_id(execution_id, run, label, tuple(path), visit)
+
+
+@lru_cache(maxsize=4_096)  # worker and server ask for the same ones, one after another
+def _action_id(
+    execution_id: str, run: str, label: str, path: tuple[int, ...], visit: int
+) -> str:
+    branch, epoch = "", 0  # of steps that react to events
+    parts = [execution_id, run, branch, label, path, visit, epoch]
+    digest = int.from_bytes(sha256(msgspec.json.encode(parts)).digest())
+    return "a1" + "".join([_BASE32[digest >> shift & 31] for shift in _SHIFTS])

@@ -59,6 +59,13 @@ def find(
     return [decode_summary(text) for (text,) in rows]
 
 
+def summary(db: sqlite3.Connection, execution_id: str) -> Summary:
+    head = _head(db, execution_id)
+    if head is None:
+        raise StoreError(f"there is no execution {execution_id}", "store.missing")
+    return decode_summary(head.summary)
+
+
 def resolve(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
     if _head(db, beginning):
         return [beginning]

@@ -99,6 +99,11 @@ class SqliteStore:
             durable_leases=threaded,
         )
 
+    def announce(self, where: str) -> None:
+        """Say where the process that has this store can be talked to."""
+        if self._lock is not None:
+            self._lock.announce(where)
+
     async def close(self) -> None:
         """Store what is queued, give the file back; a second time does nothing."""
         readers, self._readers = self._readers, None
@@ -163,6 +168,10 @@ class SqliteStore:
         limit: int = 100,
     ) -> Sequence[Summary]:
         return await self._read(lambda db: reading.find(db, status, before, limit))
+
+    async def summary(self, execution_id: str) -> Summary:
+        """The line of one execution; raises ``StoreError`` if there is none."""
+        return await self._read(lambda db: reading.summary(db, execution_id))
 
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""

@@ -1,0 +1,54 @@
+"""``noetl signal``: tell a waiting execution something."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import click
+
+from noetl.commands.steering import steer
+from noetl.embedded import Embedded
+from noetl.types import JSON
+
+
+@click.command("signal")
+@click.argument("execution", metavar="ID")
+@click.argument("name", metavar="NAME")
+@click.option("--data", metavar="JSON", help="What the waiting task returns (null).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(execution: str, name: str, data: str | None, as_json: bool) -> None:
+    """Send a signal to an execution; a task of kind wait takes it.
+
+    It is kept until a task waits for it. A prefix of ID will do.
+
+    \b
+    Example:
+      noetl signal 019a8f approved --data '{"by": "ana"}'
+    """
+    value = _parse(data)
+    order: dict[str, JSON] = {"do": "signal", "name": name, "data": value}
+
+    async def record(runtime: Embedded) -> None:
+        await runtime.orchestrator.signal(runtime.execution_id, name, value)
+
+    answer = asyncio.run(steer(execution, order, record))
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    click.echo(f"signal '{name}' is recorded for {answer['execution_id']}")
+
+
+def _parse(data: str | None) -> JSON:
+    if data is None:
+        return None
+    try:
+        return json.loads(data, parse_constant=_refuse)
+    except ValueError as error:
+        hint = "text needs quotes of its own: --data '\"yes\"'"
+        message = f"not JSON: {error}; {hint}"
+        raise click.BadParameter(message, param_hint="--data") from None
+
+
+def _refuse(word: str) -> JSON:
+    raise ValueError(f"{word} is not a JSON number")

@@ -1,0 +1,63 @@
+"""Orders to an execution: to the process that runs it, or to its log if none does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.sqlite.lock import find_holder
+from noetl.commands.logs import locate
+from noetl.control import ask
+from noetl.embedded import Embedded
+from noetl.engine.runs import status_of
+from noetl.errors import ConfigError
+from noetl.home import Home
+from noetl.ports import Summary
+from noetl.types import JSON
+
+Act = Callable[[Embedded], Awaitable[None]]
+
+
+async def steer(execution: str, order: dict[str, JSON], act: Act) -> dict[str, JSON]:
+    """Have it done; ``act`` does it where no process runs the execution."""
+    home = Home.of()
+    path, summary = await locate(home, execution)
+    if summary.finished_at is not None:
+        raise ConfigError(f"{summary.execution_id} has ended already: {summary.status}")
+    holder = find_holder(path)
+    request = {"execution_id": summary.execution_id, **order}
+    if holder is not None:
+        status = await _order(path, holder, request)
+    else:
+        status = await _act(home, path, summary, act)
+    return {"execution_id": summary.execution_id, "status": status}
+
+
+async def _order(
+    path: Path, holder: tuple[int, str | None], request: dict[str, JSON]
+) -> JSON:
+    number, where = holder
+    if where is None:
+        raise ConfigError(f"process {number} has {path} and takes no orders")
+    try:
+        return await ask(Path(where), request)
+    except OSError as error:
+        message = f"process {number} has {path} and cannot be reached: {error}"
+        raise ConfigError(message) from None
+
+
+async def _act(home: Home, path: Path, summary: Summary, act: Act) -> JSON:
+    """Nobody runs it: open its log, as the one process that writes it."""
+    runtime = Embedded(
+        home,
+        SqliteStore.open(path),
+        summary.playbook.get("folder"),
+        execution_id=summary.execution_id,
+    )
+    try:
+        await runtime.take_up(resume=False)
+        await act(runtime)
+        return status_of(runtime.orchestrator.state(summary.execution_id))
+    finally:
+        await runtime.close()
