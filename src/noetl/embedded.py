@@ -64,21 +64,20 @@ class Embedded:
         self._store = store
         self._blobs = FileBlobs(home.blobs)
         folders = playbooks or ([folder] if folder is not None else [])
-        self._catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
+        catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
         clock = SystemClock()
         self._tools = make_tools(SLOTS)
         self.orchestrator = Orchestrator(
-            store, self._blobs, self._catalog, clock, pool=self.execution_id
+            store, self._blobs, catalog, clock, pool=self.execution_id
         )
         owner = f"embedded-{os.getpid()}"
         self._executor = Executor(
             self.orchestrator, self._tools, clock, owner=owner, slots=SLOTS
         )
         self._document = Document()
-        self._changed = asyncio.Event()
+        self._left = asyncio.Event()
         self._tasks: set[asyncio.Future[None]] = set()
         self._interrupted = False
-        self._left = False
         self.orchestrator.watch(self._note)
 
     async def start(
@@ -110,14 +109,11 @@ class Embedded:
 
     async def take_up(self, *, resume: bool = True) -> None:
         """Load the execution as an earlier process left it, and let it go on."""
-        [first] = await self._store.read(self.execution_id, limit=1)
-        playbook = await self._catalog.pinned(first.payload["playbook"])
-        state = await self.orchestrator.load(playbook, self.execution_id)
+        state = await self.orchestrator.load(self.execution_id)
         async for events in self._store.pages(self.execution_id):
             self._document.note(events)
         if resume and state.status == "paused":
             await self.orchestrator.resume(self.execution_id)
-        self._changed.set()
 
     async def finish(self) -> None:
         """Work until the execution and its children have ended."""
@@ -134,15 +130,16 @@ class Embedded:
             asyncio.create_task(self._executor.serve()),
             asyncio.create_task(self.orchestrator.serve()),
         ]
-        over = asyncio.create_task(self._wait())
-        done, _ = await asyncio.wait({*working, over}, return_when="FIRST_COMPLETED")
-        for task in (*working, over):
+        ends = [
+            asyncio.create_task(self.orchestrator.finish()),
+            asyncio.create_task(self._left.wait()),
+        ]
+        await asyncio.wait({*working, *ends}, return_when="FIRST_COMPLETED")
+        for task in (*working, *ends):
             task.cancel()
-        for task in working:
+        for task in (*working, *ends):
             with contextlib.suppress(asyncio.CancelledError):
-                await task
-        for task in done - {over}:
-            await task  # it never returns by itself: show why it did
+                await task  # those that never return by themselves say why they did
 
     def document(self) -> dict[str, JSON]:
         if not self.orchestrator.is_loaded(self.execution_id):
@@ -152,8 +149,7 @@ class Embedded:
     def interrupt(self) -> None:
         """The first time pause cleanly: running tasks finish. Then leave at once."""
         if self._interrupted:
-            self._left = True
-            self._changed.set()
+            self._left.set()
             return
         self._interrupted = True
         self.spawn(self.pause())
@@ -163,8 +159,7 @@ class Embedded:
         for execution_id in self.orchestrator.loaded():
             await self.orchestrator.pause(execution_id)
         await self._executor.drain()
-        self._left = True
-        self._changed.set()
+        self._left.set()
 
     async def _steer(self, request: Mapping[str, JSON]) -> JSON:
         """What somebody asks from another terminal; raises ``ConfigError``."""
@@ -194,16 +189,9 @@ class Embedded:
             await tool.close()
         await self._store.close()
 
-    async def _wait(self) -> None:
-        while not self._left and not self.orchestrator.idle:
-            self._changed.clear()
-            await self._changed.wait()
-
     def _note(self, events: Sequence[Event]) -> None:
         if events[0].execution_id == self.execution_id:
             self._document.note(events)
-        if events[-1].name == "playbook.processed":
-            self._changed.set()
 
 
 def open_free_log(home: Home) -> SqliteStore:

@@ -25,12 +25,13 @@ class Parents(Protocol):
 
     store: Store
     loader: Loader
+    changed: asyncio.Event
 
     def is_loaded(self, execution_id: str) -> bool: ...
     def state(self, execution_id: str) -> State: ...
     def forget(self, execution_id: str) -> None: ...
     async def start(self, playbook: Playbook, request: Request) -> None: ...
-    async def load(self, playbook: Playbook, execution_id: str) -> State: ...
+    async def load(self, execution_id: str) -> State: ...
     async def resume(self, execution_id: str) -> None: ...
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]: ...
     async def cancel(
@@ -47,6 +48,7 @@ class Families:
         self._parents = parents
         self._catalog = catalog
         self._tasks: set[asyncio.Future[None]] = set()
+        self.broken: BaseException | None = None
 
     @property
     def busy(self) -> bool:
@@ -81,7 +83,7 @@ class Families:
         child_id, path = child["execution_id"], child["path"]
         known = await self._parents.store.read(child_id, limit=1)
         if known:
-            await self._attach(known[0])
+            await self._attach(child_id)
             return
         if live.state.depth >= MAX_DEPTH:
             message = f"playbooks call each other more than {MAX_DEPTH} deep"
@@ -118,14 +120,13 @@ class Families:
             return
         await self._parents.start(found.playbook, request)
 
-    async def _attach(self, first: Event) -> None:
+    async def _attach(self, child_id: str) -> None:
         """The child is there already: it goes on, or has an answer."""
-        playbook = await self._catalog.pinned(first.payload["playbook"])
-        state = await self._parents.load(playbook, first.execution_id)
+        state = await self._parents.load(child_id)
         if state.finished:
-            await self._answer(first.execution_id, state)
+            await self._answer(child_id, state)
         elif state.status == "paused":
-            await self._parents.resume(first.execution_id)
+            await self._parents.resume(child_id)
 
     async def _answer(self, child_id: str, state: State) -> None:
         self._parents.forget(child_id)
@@ -161,4 +162,10 @@ class Families:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Future[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.broken = task.exception()  # a store that failed: never hang on it
+        self._parents.changed.set()

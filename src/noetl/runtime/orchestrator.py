@@ -63,8 +63,11 @@ class Orchestrator:
         self.alarm = Alarm(clock)
         self.loader = Loader(store, blobs)
         self.bell = asyncio.Event()
+        self.changed = asyncio.Event()
         self.families = Families(self, catalog)
+        self._catalog = catalog
         self._live: dict[str, Live] = {}
+        self._loading: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._watchers: list[Watcher] = []
         self._workers: list[Worker] = []
@@ -90,11 +93,16 @@ class Orchestrator:
     def loaded(self) -> list[str]:
         return list(self._live)
 
-    @property
-    def idle(self) -> bool:
-        """Whether everything that is loaded has ended, and nothing is on its way."""
-        over = all(live.state.finished for live in self._live.values())
-        return over and not self.families.busy
+    async def finish(self) -> None:
+        """Wait until everything that is loaded has ended, and nothing is on its way."""
+        while True:
+            if self.families.broken is not None:
+                raise self.families.broken
+            over = all(live.state.finished for live in self._live.values())
+            if over and not self.families.busy:
+                return
+            self.changed.clear()
+            await self.changed.wait()
 
     async def serve(self) -> None:
         """Watch the clock until cancelled."""
@@ -115,16 +123,25 @@ class Orchestrator:
         await self.store.commit([rejection_of(recorder, request)])
         return recorder.events
 
-    async def load(self, playbook: Playbook, execution_id: str) -> State:
+    async def load(self, execution_id: str) -> State:
         """Take up an execution from its log, and what it has made due."""
+        if execution_id not in self._live:
+            lock = self._loading.setdefault(execution_id, asyncio.Lock())
+            async with lock:  # whoever comes meanwhile waits for the same
+                if execution_id not in self._live:
+                    await self._load(execution_id)
+            self._loading.pop(execution_id, None)
+        return self._live[execution_id].state
+
+    async def _load(self, execution_id: str) -> None:
         [first] = await self.store.read(execution_id, limit=1)
+        about = first.payload["playbook"]
+        playbook = await self._catalog.pinned(about)
         state = await fold(self.store, execution_id)
-        live = Live.of(playbook, state, first.payload["playbook"])
-        self._live[execution_id] = live
+        live = self._live[execution_id] = Live.of(playbook, state, about)
         for moment in moments_in(state):
             self.alarm.set(moment)
         self.families.take_up(execution_id, live)
-        return state
 
     # -- inputs ----------------------------------------------------------------
 
@@ -177,6 +194,8 @@ class Orchestrator:
         leases = await self.store.claim(
             owner, pool=self.pool, slots=slots, now=self.clock.now(), ttl=TTL
         )
+        for lease in leases:
+            await self.load(lease.execution_id)
         return [make_work(self._live[lease.execution_id], lease) for lease in leases]
 
     # -- settling --------------------------------------------------------------
@@ -279,6 +298,8 @@ class Orchestrator:
             if live.state.cancelling is not None:
                 worker.stop(execution_id)
         self.families.note(execution_id, live, effects)
+        if live.state.finished:
+            self.changed.set()
         if len(effects.ready) > granted or effects.parked or not live.state.runs:
             self.bell.set()
 
