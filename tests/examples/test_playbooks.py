@@ -1,0 +1,195 @@
+"""Every example runs as it says: ``noetl run`` against the demo API, from nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from demo import EXAMPLES, DemoApi, Noetl
+
+PLAYBOOKS = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_an_example_has_nothing_to_complain_about(noetl: Noetl, name: str) -> None:
+    validated = noetl("validate", "--strict", f"examples/{name}")
+    verified = noetl("verify", f"examples/{name}")
+
+    assert validated.returncode == 0, validated.stdout
+    assert verified.returncode == 0, verified.stdout
+    assert ": sound" in verified.stdout
+
+
+def test_hello(noetl: Noetl) -> None:
+    document = noetl.run("hello.yaml", name="Ada")
+
+    assert (document["exit_code"], document["status"]) == (0, "completed")
+    assert document["result"] == "Hello, Ada!"
+
+
+def test_countdown(noetl: Noetl) -> None:
+    document = noetl.run("countdown.yaml", numbers="[1]")
+
+    assert document["result"] == "1, lift-off"
+
+
+@pytest.mark.spec("LOOP-24", "ACC-05", "S-14", "S-47", "POL-08", "POL-11", "PIPE-12")
+def test_pagination_reads_every_page_once_and_retries_what_fails(
+    noetl: Noetl, api: DemoApi
+) -> None:
+    document = noetl.run("pagination.yaml", api=api.url)
+
+    assert document["status"] == "completed"
+    assert document["result"] == {"orders": 10, "unpaid": 180}
+    assert document["ctx"]["pages"] == 4
+    assert [order["id"] for order in document["ctx"]["orders"]] == list(range(1, 11))
+    # Page 1 once too early, page 3 once broken, and each of the four pages once.
+    assert api.calls() == {"GET /orders": {"429": 1, "500": 1, "200": 4}}
+    delays = [task["directive"]["delay"] for task in retries(noetl, document)]
+    assert delays == [1, 0.2], "as Retry-After says, then as the rule does"
+
+
+def test_pagination_gives_up_when_the_attempts_are_used_up(
+    noetl: Noetl, api: DemoApi
+) -> None:
+    api.post("/reset", {"plan": [{"path": "/orders", "answers": [500] * 9}]})
+
+    document = noetl.run("pagination.yaml", api=api.url)
+
+    assert (document["exit_code"], document["status"]) == (1, "failed")
+    assert document["error"]["kind"] == "http.server"
+    assert api.calls() == {"GET /orders": {"500": 4}}
+
+
+@pytest.mark.spec("LOOP-21", "LOOP-25", "LOOP-26", "ACC-04", "S-12", "S-28", "PIPE-18")
+def test_hotels_reads_all_cities_and_survives_the_lost_ones(
+    noetl: Noetl, api: DemoApi
+) -> None:
+    document = noetl.run("hotels.yaml", api=api.url, patience="5ms")
+
+    assert (document["exit_code"], document["status"]) == (0, "completed")
+    expected = {"read": 7, "failed": 1, "hotels": 27, "most": "rome"}
+    assert document["result"] == expected
+    pages = {"cairo": 1, "kyoto": 2, "lima": 2, "oslo": 1, "quito": 2, "rome": 3}
+    assert api.calls() == {
+        "GET /cities": {"200": 1},
+        "GET /cities/atlantis/hotels": {"503": 2, "404": 1},
+        "GET /cities/pompeii/hotels": {"503": 2, "410": 1},
+        **{
+            f"GET /cities/{city}/hotels": {"503": 2 * pages[city], "200": pages[city]}
+            for city in pages
+        },
+        "POST /results/hotels": {"201": 11},
+        "POST /results/unknown": {"201": 1},
+    }
+    stored = api.get("/results/hotels").body["items"]
+    found = [hotel["id"] for page in stored for hotel in page["hotels"]]
+    assert len(set(found)) == len(found) == 27
+    assert Counter(page["city"] for page in stored) == pages
+    assert api.get("/results/unknown").body["items"] == [{"city": "atlantis"}]
+
+
+@pytest.mark.spec("LOOP-05", "ACC-06")
+def test_hotels_never_asks_for_more_than_three_cities_at_once(
+    noetl: Noetl, api: DemoApi
+) -> None:
+    document = noetl.run("hotels.yaml", api=api.url, patience="5ms")
+
+    assert api.get("/stats").body["most_at_once"] <= 3
+    under_way, most = set(), 0
+    for event in noetl.events(document["execution_id"]):
+        if event["name"] == "loop.iteration.started":
+            under_way.add(event["iteration_id"])
+            most = max(most, len(under_way))
+        elif event["name"].startswith("loop.iteration."):
+            under_way.remove(event["iteration_id"])
+    assert most == 3
+
+
+@pytest.mark.spec("S-60")
+def test_hotels_stores_once_what_it_must_send_twice(noetl: Noetl, api: DemoApi) -> None:
+    fault = {"method": "POST", "path": "/results/*", "answers": [502], "late": True}
+    api.post("/reset", {"plan": [fault]})
+
+    document = noetl.run("hotels.yaml", api=api.url, patience="5ms")
+
+    assert document["status"] == "completed"
+    assert api.calls()["POST /results/unknown"] == {"502": 1, "200": 1}
+    assert api.get("/results/unknown").body["count"] == 1
+    assert api.get("/results/hotels").body["count"] == 11
+
+
+@pytest.mark.spec("NEXT-06", "S-04", "STEP-04")
+@pytest.mark.parametrize(
+    ("thorough", "customer", "asked"),
+    [
+        pytest.param(
+            "false", "nobody asked", {}, id="a branch not taken does not block"
+        ),
+        pytest.param("true", "barbara", {"GET /orders/7": {"200": 1}}, id="all three"),
+    ],
+)
+def test_fan_out_fan_in_reports_once(
+    noetl: Noetl, api: DemoApi, thorough: str, customer: str, asked: dict[str, Any]
+) -> None:
+    document = noetl.run("fan_out_fan_in.yaml", api=api.url, thorough=thorough)
+
+    assert document["status"] == "completed"
+    assert document["result"] == {"cities": 8, "pages": 4, "customer": customer}
+    steps = Counter(step["step"] for step in document["steps"])
+    assert steps["report"] == 1
+    assert api.calls() == {"GET /cities": {"200": 1}, **asked}
+
+
+@pytest.mark.spec("S-08", "S-09", "S-11", "POL-05", "DIR-12")
+@pytest.mark.parametrize(
+    ("case", "ran", "result", "kind"),
+    [
+        pytest.param(
+            "handled",
+            [("handled", "failed"), ("apologize", "done")],
+            "Sorry, there is no order '99'.",
+            None,
+            id="an arc asked about it",
+        ),
+        pytest.param(
+            "unhandled",
+            [("unhandled", "failed"), ("tidy_up", "done")],
+            "tidy",
+            "http.client",
+            id="an arc fired without asking",
+        ),
+        pytest.param(
+            "refused",
+            [("refused", "failed")],
+            None,
+            "policy.fail",
+            id="by its own rule",
+        ),
+    ],
+)
+def test_errors(
+    noetl: Noetl,
+    api: DemoApi,
+    case: str,
+    ran: list[tuple[str, str]],
+    result: str | None,
+    kind: str | None,
+) -> None:
+    document = noetl.run("errors.yaml", api=api.url, case=case)
+
+    steps = [(step["step"], step["status"]) for step in document["steps"]]
+    assert steps == [("start", "done"), *ran]
+    assert document["result"] == result
+    assert (document["error"] or {}).get("kind") == kind
+    assert document["exit_code"] == (0 if kind is None else 1)
+    number = 3 if case == "refused" else 99
+    assert sum(api.calls()[f"GET /orders/{number}"].values()) == 1, "no retry was asked"
+
+
+def retries(noetl: Noetl, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was decided at each failed attempt, in order."""
+    events = noetl.events(document["execution_id"])
+    done = [event["payload"] for event in events if event["name"] == "task.done"]
+    return [payload for payload in done if payload["directive"]["do"] == "retry"]
