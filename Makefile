@@ -16,15 +16,8 @@ help: ## list the verbs
 setup: ## make or refresh .venv (every verb does it first)
 	@scripts/bootstrap
 
-demo: setup ## validate, verify and draw an example playbook
-	@echo "== noetl validate: is the playbook well formed? =="
-	@$(BIN)/noetl validate examples/orders.yaml
-	@echo
-	@echo "== noetl verify: can its net get stuck, grow or lose a failure? =="
-	@$(BIN)/noetl verify examples/orders.yaml
-	@echo
-	@echo "== noetl graph: the same net as a Mermaid diagram =="
-	@$(BIN)/noetl graph examples/orders.yaml
+demo: setup ## run an example to its end, before your eyes
+	@$(BIN)/python scripts/demo.py
 
 test: check ## all checks and all tests; this is what CI runs
 	@$(BIN)/pytest -q -n $(WORKERS) --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
