@@ -52,7 +52,7 @@ docs: conformance ## write the generated reference pages; build site/ if zensica
 conformance: setup ## write the matrix requirement -> tests and print what is missing
 	@$(BIN)/pytest -qq --collect-only --conformance=$(MATRIX)
 
-golden: setup ## write the expected output of every bad playbook; read the difference
+golden: setup ## write the outputs that tests and pages expect; read the difference
 	@$(BIN)/python scripts/golden.py
 
 fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)

@@ -1,15 +1,27 @@
-"""Rewrites the expected output of every bad playbook; read the difference after."""
+"""Rewrites what tests expect to be printed; read the difference after.
+
+The expected output of every bad playbook, and the transcripts of the pages.
+"""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "golden"))
+sys.path += [str(ROOT / "tests" / name) for name in ("golden", "docs", "plugins")]
 
+from demo_api import DemoApi  # noqa: E402
 from test_playbooks import BAD, said  # noqa: E402
+from test_transcripts import PAGES  # noqa: E402
+from transcripts import renew  # noqa: E402
 
 for path in BAD:
     path.with_suffix(".out").write_text(said(path))
-sys.stdout.write(f"{len(BAD)} expected outputs written\n")
+for name in PAGES:
+    page, api = ROOT / name, DemoApi()
+    with tempfile.TemporaryDirectory() as folder:
+        page.write_text(renew(page.read_text(), Path(folder), api))
+    api.stop()
+sys.stdout.write(f"{len(BAD)} expected outputs written, {len(PAGES)} pages renewed\n")

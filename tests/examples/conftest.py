@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from demo import DemoApi, Noetl
+from demo_api import DemoApi, Noetl
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from demo import EXAMPLES, DemoApi
+from demo_api import EXAMPLES, DemoApi
 
 NO_FAULTS: dict[str, Any] = {"plan": []}
 TOOLS = [

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from demo import ROOT
+from demo_api import ROOT
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from demo import EXAMPLES, DemoApi, Noetl
+from demo_api import EXAMPLES, DemoApi, Noetl
 
 PLAYBOOKS = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
 

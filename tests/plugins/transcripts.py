@@ -1,0 +1,135 @@
+"""Pages whose commands are run: what they show is what a reader will see.
+
+In a ``console`` block each ``$ command`` is followed by its output. A ``yaml`` block
+that begins with the name of a file (``# first.yaml``) is written to it. ``^C`` in an
+output stands for the key, pressed while the command sleeps. What differs from run to
+run (ids, times, durations) may differ on the page, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from demo_api import EXAMPLES, DemoApi
+
+BLOCK = re.compile(
+    r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+NAME = re.compile(r"# (\w+\.yaml)\n")
+OURS = re.compile(r"(^|\| )noetl ")
+ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+VARIABLE = (
+    (ID, "ID"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"\b(done|failed|steps?) in [\d.]+ m?s"), r"\1 in TIME"),
+)
+ADDRESS = "http://127.0.0.1:8765"
+"""Where the pages find the demo API; the tests have theirs on a free port."""
+
+
+class Shown(NamedTuple):
+    """A command, what the page says that it prints, and what it printed."""
+
+    command: str
+    expected: str
+    actual: str
+    span: tuple[int, int]
+
+    @property
+    def true(self) -> bool:
+        return mask(self.expected) == mask(self.actual)
+
+
+class Reader:
+    """Does what a page says, in a folder with the examples and a home of its own."""
+
+    def __init__(self, folder: Path, api: DemoApi) -> None:
+        self._folder = folder / "checkout"
+        self._folder.mkdir()
+        (self._folder / "examples").symlink_to(EXAMPLES)
+        self._address = api.url
+        self._ids: dict[str, str] = {}
+        self._asleep, self._awake = folder / "asleep", folder / "awake"
+        programs = folder / "bin"
+        programs.mkdir()
+        self._write_sleep(programs / "sleep")
+        path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        home = str(folder / "home")
+        self._env = {**os.environ, "PATH": path, "NOETL_HOME": home}
+
+    def follow(self, text: str) -> Iterator[Shown]:
+        for block in BLOCK.finditer(text):
+            name = NAME.match(block["body"])
+            if name is not None:
+                file = self._folder / name[1]
+                file.write_text(self._translate(block["body"]))
+            elif block["info"] == "console":
+                for part in COMMAND.finditer(text, *block.span("body")):
+                    if OURS.search(part["command"]):
+                        yield self._show(part)
+
+    def _show(self, part: re.Match[str]) -> Shown:
+        command, expected = part["command"], part["output"].rstrip("\n")
+        actual = self._run(self._translate(command), "^C" in expected).rstrip("\n")
+        self._ids |= zip(ID.findall(expected), ID.findall(actual), strict=False)
+        actual = actual.replace(self._address, ADDRESS)
+        for ours, real in self._ids.items():
+            actual = actual.replace(real, ours)
+        return Shown(command, expected, actual, part.span("output"))
+
+    def _run(self, command: str, interrupted: bool) -> str:
+        process = subprocess.Popen(
+            command,
+            shell=True,
+            cwd=self._folder,
+            env=self._env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+        seen = ""
+        if interrupted:
+            assert process.stdout is not None
+            seen = process.stdout.readline() + "^C"
+            while not self._asleep.exists():
+                assert process.poll() is None, "it never slept"
+            os.killpg(process.pid, signal.SIGINT)
+            self._awake.touch()
+        return seen + process.communicate()[0]
+
+    def _translate(self, text: str) -> str:
+        """What the page says, with the address and the ids of this time."""
+        text = text.replace(ADDRESS, self._address)
+        return ID.sub(lambda found: self._ids.get(found[0], found[0]), text)
+
+    def _write_sleep(self, program: Path) -> None:
+        """Until Ctrl-C was pressed it lasts for ever, after that no time at all."""
+        wait = f"until [ -e '{self._awake}' ]; do command -p sleep 0.01; done"
+        program.write_text(f"#!/bin/sh\n: >'{self._asleep}'\n{wait}\n")
+        program.chmod(0o755)
+
+
+def mask(text: str) -> str:
+    for pattern, word in VARIABLE:
+        text = pattern.sub(word, text)
+    return text
+
+
+def renew(text: str, folder: Path, api: DemoApi) -> str:
+    """The page with true outputs; those that are true already stay as they are."""
+    renewed, end = "", 0
+    for shown in Reader(folder, api).follow(text):
+        if not shown.true:
+            start, stop = shown.span
+            renewed += text[end:start] + shown.actual + "\n" * bool(shown.actual)
+            end = stop
+    return renewed + text[end:]
