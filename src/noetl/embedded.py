@@ -93,7 +93,6 @@ class Embedded:
         """
         assert loaded.playbook is not None
         about = await pin(loaded, source, self._folder, self._blobs)
-        about["extensions"] = sorted(loaded.playbook.extensions)
         merged = deep_merge(loaded.playbook.workload, workload)
         request = Request(self.execution_id, about, merged, timeout=limit)
         await self.orchestrator.start(loaded.playbook, request)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from noetl.errors import LeaseLost, LogConflict, StoreError
-from noetl.ports import Command, Lease, Store, Timer
+from noetl.ports import Command, Grant, Lease, Snapshot, Store, Timer
 
 pytestmark = pytest.mark.spec("S-62")
 
@@ -597,3 +597,59 @@ async def test_the_beginning_of_an_id_will_do(store, facts):
     assert list(await store.resolve("", limit=2)) == ["ab", "ab1"]
     assert list(await store.resolve("c")) == []
     assert list(await store.resolve("%")) == []
+
+
+# Granted work, snapshots
+
+
+@pytest.mark.spec("S-45")
+async def test_a_command_may_have_an_owner_from_the_start(store, facts):
+    lease = Lease("x-1", "x", "w1", 1)
+    granted = Grant([lease], expires_at=130.0)
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"], grant=granted)])
+
+    assert await claimed(store, slots=5) == ["x-2"]
+    await store.commit([facts.transition("x", 1, leases=[lease], done=["x-1"])])
+    assert await length(store, "x") == 2
+
+
+@pytest.mark.spec("S-45")
+async def test_granted_work_is_offered_again_when_its_lease_expires(store, facts):
+    granted = Grant([Lease("x-1", "x", "w1", 1)], expires_at=130.0)
+    await store.commit([facts.transition("x", commands=["x-1"], grant=granted)])
+    await store.sweep(now=140.0)
+
+    assert list(await claim(store, owner="w2", now=140.0)) == [
+        Lease("x-1", "x", "w2", 2)
+    ]
+
+
+async def test_nobody_is_granted_the_work_of_another_execution(store, facts):
+    granted = Grant([Lease("y-1", "y", "w1", 1)], expires_at=130.0)
+
+    with pytest.raises(StoreError):
+        await store.commit([facts.transition("x", commands=["x-1"], grant=granted)])
+
+
+@pytest.mark.spec("S-45")
+async def test_every_reporting_lease_of_a_transition_must_be_held(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    first, second = await claim(store, 2)
+    stale = Lease("x-2", "x", "w1", 9)
+
+    with pytest.raises(LeaseLost) as caught:
+        await store.commit([facts.transition("x", 1, leases=[first, stale])])
+    assert caught.value.command_id == "x-2"
+    await store.commit([facts.transition("x", 1, leases=[first, second])])
+
+
+@pytest.mark.spec("REP-04")
+async def test_the_last_snapshot_counts(store, facts):
+    assert await store.snapshot("x") is None
+    await store.commit([facts.transition("x", count=3, snapshot=b"three")])
+    await store.commit([facts.transition("x", 3)])
+    assert await store.snapshot("x") == Snapshot(3, b"three")
+
+    await store.commit([facts.transition("x", 4, count=2, snapshot=b"six")])
+
+    assert await store.snapshot("x") == Snapshot(6, b"six")

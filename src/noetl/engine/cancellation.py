@@ -39,18 +39,20 @@ def drop_idle(batch: Batch, run: Run) -> None:
 
 
 def end_pipeline(
-    batch: Batch,
-    run: Run,
-    path: list[int],
-    error: dict[str, JSON],
-    *,
-    turning: bool = True,
+    batch: Batch, run: Run, path: list[int], error: dict[str, JSON]
 ) -> None:
-    """Its worker has nothing more to say. ``turning`` lets the loops go on."""
-    if path and turning:
+    """Its worker has nothing more to say; the loops around it go on."""
+    if path:
         end_iteration(batch, run, path, error, None)
-    elif path:
-        for depth in range(len(path), 0, -1):
-            close_iteration(batch, run, path[:depth], error)
     else:
         fail_step(batch, run, error)
+
+
+def end_run(batch: Batch, run: Run, error: dict[str, JSON]) -> None:
+    """Everything open in it ends, innermost first; no loop goes on."""
+    paths = [list(path) for path, _ in pipelines(run)] + list(
+        map(list, loop_paths(run))
+    )
+    for path in sorted(filter(None, paths), key=len, reverse=True):
+        close_iteration(batch, run, path, error)
+    fail_step(batch, run, error)

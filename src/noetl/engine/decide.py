@@ -9,14 +9,14 @@ import msgspec
 from noetl.engine import ids
 from noetl.engine.admission import arrive, fill_join
 from noetl.engine.batch import Batch, Recorder
-from noetl.engine.cancellation import cancel, drop_idle, end_pipeline
+from noetl.engine.cancellation import cancel, drop_idle, end_pipeline, end_run
 from noetl.engine.completion import conclude
 from noetl.engine.endings import emit_step, fail_step, finish_step
 from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
 from noetl.engine.reports import Fact, OutOfOrder, record
-from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
+from noetl.engine.runs import find_progress, is_open, loop_paths, path_of
 from noetl.engine.state import Run
 from noetl.engine.times import rfc3339
 from noetl.engine.tracing import trace_id_of
@@ -185,8 +185,5 @@ def expire(batch: Batch, timer_id: str) -> None:
         return
     message = f"step '{run.step}' was not over at {run.deadline}, its deadline"
     error = msgspec.to_builtins(Failure("timeout", message, retryable=True))
-    for path, _ in list(pipelines(run)):
-        if path:
-            end_pipeline(batch, run, list(path), error, turning=False)
-    fail_step(batch, run, error)
+    end_run(batch, run, error)
     settle(batch)

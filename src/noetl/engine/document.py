@@ -42,6 +42,7 @@ class Document:
         self.events = 0
         self._lines: dict[str, StepLine] = {}
         self._first = self._last = ""
+        self._cancelled = False
 
     def take(self, events: Iterable[Event]) -> Document:
         for event in events:
@@ -77,6 +78,8 @@ class Document:
         match event.name:
             case "playbook.execution.requested":
                 self.playbook = event.payload["playbook"]
+            case "workflow.cancelled":
+                self._cancelled = True
             case "step.skipped":
                 args = event.payload["args"]
                 self.steps.append(StepLine(event.step or "", None, "skipped", args))
@@ -107,6 +110,8 @@ class Document:
     def _end(self, line: StepLine, event: Event) -> None:
         failed = event.name == "step.failed"
         line.status = "failed" if failed else "done"
+        if failed and self._cancelled:
+            line.status = "cancelled"
         line.result = event.payload.get("result")
         line.error = event.payload.get("error")
         line.duration_ms = elapsed_ms(line.started_at or "", event.timestamp)

@@ -68,9 +68,8 @@ def turn(batch: Batch, run: Run, path: list[int]) -> None:
 def close_iteration(
     batch: Batch, run: Run, path: list[int], error: dict[str, JSON]
 ) -> None:
-    """End an iteration that is open, whatever is inside it; its loop does not go on."""
-    if path[-1] in find_loop(run, path[:-1]).open:
-        _close(batch, run, path, error, None, "server")
+    """End an iteration in which nothing is open; its loop does not go on."""
+    _close(batch, run, path, error, None, "server")
 
 
 def _level(step: Step, depth: int) -> Loop:

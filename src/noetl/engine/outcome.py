@@ -7,7 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from noetl.errors import TemplateError
 from noetl.types import JSON
 
 # Helper members by kind: always present, null until known (S-30).
@@ -64,11 +63,6 @@ class Outcome(msgspec.Struct, frozen=True):
         return cls(
             "error", None, Failure(kind, message, retryable, details or {}), helper
         )
-
-    @classmethod
-    def of_template(cls, error: TemplateError) -> Outcome:
-        """An input that could not be rendered is an outcome like any other (S-31)."""
-        return cls.failed(error.kind, error.message)
 
 
 def envelope(outcome: Outcome, kind: str, meta: Meta) -> dict[str, JSON]:

@@ -122,11 +122,10 @@ class Pipeline:
             if self._refused is not None:
                 outcome = Outcome("error", None, self._refused)
             elif self._skip is None:
-                inputs = {key: v.render(scope) for key, v in task.inputs.items()}
-                inputs.update(task.literals)
+                inputs = _render(task, scope)
                 spec = task.knobs.render(scope)
         except TemplateError as error:
-            outcome = Outcome.of_template(error)
+            outcome = Outcome.failed(error.kind, error.message)
         note_started(progress)
         if outcome is None and progress.in_doubt and spec.get("on_in_doubt") == "fail":
             outcome = _in_doubt(label, progress.attempt)
@@ -243,6 +242,19 @@ class Pipeline:
         return scope
 
 
+def _render(task: Task, scope: Scope) -> dict[str, JSON]:
+    """The inputs; an error says which of them it is in (S-31)."""
+    inputs: dict[str, JSON] = {}
+    for name, value in task.inputs.items():
+        try:
+            inputs[name] = value.render(scope)
+        except TemplateError as error:
+            message = f"input '{name}' of task '{task.label}': {error.message}"
+            raise TemplateError(error.kind, message) from None
+    inputs.update(task.literals)
+    return inputs
+
+
 def _in_doubt(label: str, attempt: int) -> Outcome:
     message = (
         f"attempt {attempt} of '{label}' was begun and its worker lost; whether it "
@@ -282,7 +294,9 @@ def _failed(
     """The pipeline ends in failure; ``do: fail`` on success is ``policy.fail``."""
     payload = _payload(outcome, verdict or Verdict("fail"))
     if error is None:
-        failure = Failure("policy.fail", f"a rule of task '{label}' says fail")
+        number = verdict.rule if verdict is not None else None
+        which = "the policy" if number is None else f"rule {number + 1}"
+        failure = Failure("policy.fail", f"{which} of task '{label}' says fail")
         error = msgspec.to_builtins(failure)
     payload["error"] = {**error, "task": label}
     return payload

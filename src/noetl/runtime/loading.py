@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from noetl.engine.events import Event
 from noetl.engine.references import Values, is_reference
 from noetl.engine.runs import path_of
 from noetl.errors import BlobCorrupt, BlobGone
@@ -23,20 +24,29 @@ class Loader:
         self._store = store
         self._blobs = blobs
 
-    async def load(self, references: Sequence[JSON], values: Values) -> None:
-        """Supply the values; one that is gone is an error for whoever reads it."""
+    async def load(
+        self,
+        references: Sequence[JSON],
+        values: Values,
+        recent: Sequence[Event] = (),
+    ) -> None:
+        """Supply the values; one that is gone is an error for whoever reads it.
+
+        ``recent`` events are not in the store yet: whoever asks is deciding on them.
+        """
         for reference in references:
             key = reference["key"]
             try:
-                values.put(key, await self.get(reference), reference["size"])
+                value = await self.get(reference, recent)
+                values.put(key, value, reference["size"])
             except (BlobGone, BlobCorrupt) as error:
                 values.miss(key, error.kind, str(error))
 
-    async def get(self, reference: JSON) -> JSON:
+    async def get(self, reference: JSON, recent: Sequence[Event] = ()) -> JSON:
         """The value; raises ``BlobGone`` or ``BlobCorrupt``."""
         key = reference["key"]
         if key.startswith("log:"):
-            return await self._results(reference)
+            return await self._results(reference, recent)
         return msgspec.json.decode(await self._blobs.get(key))
 
     async def whole(self, value: JSON) -> JSON:
@@ -49,22 +59,33 @@ class Loader:
             return [await self.whole(item) for item in value]
         return value
 
-    async def _results(self, reference: JSON) -> JSON:
+    async def _results(self, reference: JSON, recent: Sequence[Event]) -> JSON:
         """Results of a loop, in index order: each is in its iteration's own event."""
         entity = reference["key"].removeprefix("log:")
-        execution_id = entity.split("/")[0].rpartition("-")[0]
-        first, last = map(int, reference["range"].split("-"))
         depth = len(path_of(entity)) + 1
         results: dict[int, JSON] = {}
-        while first <= last:
-            events = await self._store.read(execution_id, after=first - 1, limit=PAGE)
-            for event in events:
-                name = event.iteration_id or ""
-                if event.seq > last or event.name not in _ENDS:
-                    continue
-                path = path_of(name)
-                if len(path) == depth and name.startswith(f"{entity}/"):
-                    value = event.payload.get("result")
-                    results[path[-1]] = await self.whole(value)
-            first = events[-1].seq + 1 if events else last + 1
+        async for event in self._range(reference, recent):
+            name = event.iteration_id or ""
+            path = path_of(name)
+            inside = len(path) == depth and name.startswith(f"{entity}/")
+            if inside and event.name in _ENDS:
+                results[path[-1]] = await self.whole(event.payload.get("result"))
         return [results.get(index) for index in range(max(results, default=-1) + 1)]
+
+    async def _range(
+        self, reference: JSON, recent: Sequence[Event]
+    ) -> AsyncIterator[Event]:
+        run = reference["key"].removeprefix("log:").split("/")[0]
+        execution_id = run.rpartition("-")[0]
+        first, last = map(int, reference["range"].split("-"))
+        after = first - 1
+        while events := await self._store.read(execution_id, after=after, limit=PAGE):
+            for event in events:
+                if event.seq <= last:
+                    yield event
+            after = events[-1].seq
+            if after >= last:
+                return
+        for event in recent:
+            if after < event.seq <= last:
+                yield event

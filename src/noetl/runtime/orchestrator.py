@@ -265,8 +265,8 @@ class Orchestrator:
     async def _decide(
         self, execution_id: str, live: Live, inputs: Sequence[Input]
     ) -> Batch:
-        # The state is changed while it is decided: where that may have to be tried
-        # again, because a value is stored elsewhere, the way back is kept.
+        # The state is changed while it is decided: where that is likely to be tried
+        # again, because values are stored elsewhere, the way back is kept.
         before = freeze(live.state) if live.state.spilled else b""
         while True:
             now = self.clock.now()
@@ -275,8 +275,11 @@ class Orchestrator:
                 for each in inputs:
                     _decide(batch, each)
             except Unloaded as needed:
-                live.state = thaw(before)
-                await self.loader.load(needed.references, live.values)
+                await self.loader.load(needed.references, live.values, batch.events)
+                if before:
+                    live.state = thaw(before)
+                else:
+                    live.state = await fold(self.store, execution_id)
             else:
                 return batch
 

@@ -184,7 +184,7 @@ def test_waits_before_each_rerun(run: Run, then: str, delays: list[float]) -> No
             {
                 "error": {
                     "kind": "policy.fail",
-                    "message": "a rule of task 'work' says fail",
+                    "message": "rule 1 of task 'work' says fail",
                     "retryable": False,
                     "details": {},
                     "task": "work",

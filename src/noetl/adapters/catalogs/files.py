@@ -86,6 +86,7 @@ async def pin(
             "path": playbook.path,
             "version": playbook.version,
             "sha256": digest(playbook),
+            "extensions": sorted(playbook.extensions),
         }
     return about
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -181,7 +182,8 @@ async def answer(
 
 def refused(status: int, response: aiohttp.ClientResponse, body: JSON) -> ToolError:
     reason = f" {response.reason}" if response.reason else ""
-    message = f"{status}{reason} from {response.url.host}"
+    # The path helps to find the call; a query may hold what nobody should read.
+    message = f"{status}{reason} from {response.url.host}{response.url.path}"
     if status >= 500:
         kind = "http.server"
     elif status >= 400:
@@ -232,6 +234,11 @@ def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError
             return ToolError("http.too_large", f"the headers of {host} are too large")
         case aiohttp.ClientResponseError():
             message = f"{host} does not speak HTTP: {error.message[:200]}"
+            return ToolError("connection", message, retryable=True)
+        case aiohttp.ClientConnectorError():
+            where = f"{host}:{request.url.port}"
+            why = os.strerror(error.os_error.errno) if error.os_error.errno else error
+            message = f"no connection to {where}: {str(why)[:200].lower()}"
             return ToolError("connection", message, retryable=True)
         case _:
             message = f"{host}: {str(error)[:500] or type(error).__name__}"

@@ -1,0 +1,207 @@
+"""Large values: out of the log by arithmetic, into templates by a second try."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.engine.batch import Batch
+from noetl.engine.references import (
+    PAYLOAD_LIMIT,
+    Values,
+    claims_reference,
+    fit,
+    is_reference,
+)
+from noetl.engine.scope import Scope
+from noetl.errors import TemplateError, Unloaded
+from noetl.templates import compile_template
+
+Run = Callable[..., Any]
+
+encode = msgspec.json.encode
+BIG = "x" * 100_000
+
+
+@pytest.mark.spec("S-48", "RES-02", "RES-04", "C-36")
+def test_the_largest_values_go_first_until_the_rest_fits() -> None:
+    payload = {"args": {"a": "a" * 50_000, "b": "b" * 30_000, "c": "c" * 100}}
+
+    fitted, blobs = fit(payload, PAYLOAD_LIMIT)
+
+    assert fitted["args"]["b"] == payload["args"]["b"]
+    key = hashlib.sha256(encode(payload["args"]["a"])).hexdigest()
+    assert fitted["args"]["a"] == {
+        "store": "noetl",
+        "key": key,
+        "size": 50_002,
+        "checksum": f"sha256:{key}",
+        "schema_hint": "text",
+    }
+    assert fitted["spilled"] == ["args.a"]
+    assert blobs == {key: encode(payload["args"]["a"])}
+    assert payload["args"]["a"] == "a" * 50_000  # the original is as it was
+
+
+@pytest.mark.spec("S-48")
+@pytest.mark.parametrize(
+    ("payload", "path"),
+    [
+        ({"outcome": {"result": [BIG], "meta": {}}}, "outcome.result"),
+        ({"set_ctx": {"a.b": BIG}}, "set_ctx.a.b"),
+        ({"set_iter": {"a": {"b": BIG}}}, "set_iter.a"),
+        ({"items": [BIG]}, "items"),
+        ({"item": {"k": BIG}}, "item"),
+        ({"fired": [{"args": {"a": 1}}, {"args": {"a": BIG}}]}, "fired.1.args.a"),
+        ({"token": {"args": {"a": BIG}}}, "token.args.a"),
+        ({"error": {"details": {"body": BIG}}}, "error.details.body"),
+        ({"child": {"args": {"rows": BIG}}}, "child.args.rows"),
+    ],
+)
+def test_values_are_stored_elsewhere_the_frame_stays(payload: Any, path: str) -> None:
+    fitted, blobs = fit(payload, PAYLOAD_LIMIT)
+
+    assert fitted["spilled"] == [path]
+    assert len(encode(fitted)) < PAYLOAD_LIMIT
+    assert len(blobs) == 1
+
+
+@pytest.mark.spec("S-48")
+def test_only_our_own_mark_claims_to_be_a_reference() -> None:
+    assert claims_reference({"deep": [{"store": "noetl", "key": "k"}]})
+    assert not claims_reference({"store": "postgres.table", "key": "k"})
+    assert not claims_reference({"text": '"store":"noetl"'})
+
+
+@pytest.mark.spec("S-48", "S-65")
+def test_a_tool_that_claims_a_reference_is_refused(run: Run) -> None:
+    flow = "- {step: start, tool: [{a: {kind: noop}}]}"
+    forged = {"rows": [{"store": "noetl", "key": "0" * 64}]}
+    execution = run(flow, script={"a": [forged]})
+
+    assert execution.event("step.failed").payload["error"]["kind"] == "ref.not_owner"
+
+
+LARGE = """
+- step: start
+  tool:
+    - a: {kind: noop, spec: {policy: {rules: [{else: {then:
+        {do: continue, set_ctx: {rows: "{{ outcome.result }}"}}}}]}}}
+    - b: {kind: noop, v: "{{ _prev | length }}"}
+  next: {arcs: [{step: each, when: "{{ ctx.rows[0].n == 0 }}",
+    args: {rows: "{{ ctx.rows }}", ref: "{{ ctx.rows | ref }}"}}]}
+- step: each
+  spec: {policy: {admit: {rules: [{when: "{{ args.rows | length == 3000 }}",
+    then: {allow: true}}]}}}
+  loop: {in: "{{ args.rows[:3] }}", iterator: row}
+  tool: [{c: {kind: noop, v: "{{ iter.row.n }}"}}]
+  next: {arcs: [{step: end, args: {sum: "{{ event.payload.results | sum }}"}}]}
+- {step: end, tool: [{d: {kind: noop, v: "{{ args.sum + ctx.rows[2999].n }}"}}]}
+"""
+
+
+@pytest.mark.spec("S-48", "RES-01", "RES-03", "SCOPE-05", "ACC-10")
+def test_large_values_read_as_themselves_everywhere(run: Run) -> None:
+    rows = [{"n": n, "text": "x" * 50} for n in range(3000)]
+    script = {"a": [rows], "c": lambda call: call.inputs["v"]}
+    execution = run(LARGE, script=script)
+
+    assert execution.state.status == "completed", execution.state.error
+    assert execution.seen == [None, 3000, 0, 1, 2, 3 + 2999]
+    assert max(len(encode(event)) for event in execution.log) <= PAYLOAD_LIMIT
+    assert is_reference(execution.state.ctx["rows"])
+    args = execution.events("step.scheduled", step="each")[0].payload["args"]
+    assert args["ref"] == args["rows"]
+
+
+@pytest.mark.spec("S-48")
+def test_a_value_that_is_not_there_is_asked_for() -> None:
+    values = Values()
+    scope = Scope(ctx={"big": {"store": "noetl", "key": "k", "size": 9}})
+    scope.load = values.load
+    template = compile_template("{{ ctx.big.a }}")
+
+    with pytest.raises(Unloaded) as asked:
+        template.render(scope)
+    assert asked.value.references == [scope["ctx"]["big"]]
+    values.put("k", {"a": 1}, 9)
+
+    assert template.render(scope) == 1
+    assert compile_template("{{ ctx.big | ref }}").render(scope) == scope["ctx"]["big"]
+
+
+@pytest.mark.spec("S-48")
+def test_a_list_of_references_is_a_list_of_values() -> None:
+    values = Values()
+    values.put("k", {"a": 1}, 9)
+    reference = {"store": "noetl", "key": "k", "size": 9}
+    scope = Scope(args={"all": [reference, {"a": 2}]})
+    scope.load = values.load
+
+    summed = compile_template("{{ args.all | map(attribute='a') | sum }}")
+    assert summed.render(scope) == 3
+
+
+@pytest.mark.spec("S-48", "S-65")
+def test_what_cannot_be_loaded_is_an_error_of_its_own_kind() -> None:
+    values = Values(limit=100)
+    values.miss("gone", "ref.gone", "blob gone is not there")
+
+    with pytest.raises(TemplateError) as caught:
+        values.load({"store": "noetl", "key": "gone", "size": 9})
+    assert caught.value.kind == "ref.gone"
+    with pytest.raises(TemplateError) as caught:
+        values.load({"store": "noetl", "key": "big", "size": 101})
+    assert caught.value.kind == "template.budget"
+    assert "filter ref" in caught.value.message
+
+
+@pytest.mark.spec("S-48")
+def test_old_values_make_room_for_new_ones() -> None:
+    values = Values(limit=100)
+    for key in ("a", "b", "c"):
+        values.put(key, key, 90)
+
+    assert values.load({"store": "noetl", "key": "c", "size": 90}) == "c"
+    with pytest.raises(Unloaded):
+        values.load({"store": "noetl", "key": "a", "size": 90})
+
+
+@pytest.mark.spec("S-48", "REP-04")
+def test_a_settlement_can_be_tried_again_from_a_snapshot(prepare: Run) -> None:
+    """What a host does: the state as it was, the value loaded, the same decision."""
+    execution = prepare(LARGE, script={"a": [[{"n": 0, "t": "x" * 90}] * 3000]})
+    execution.start()
+    execution.step()
+    before = encode(execution.state)
+    blobs = dict(execution._values._loaded)
+    execution._values = Values()  # a host that was restarted
+    moved = False
+    while not moved:
+        try:
+            execution.step()
+            moved = True
+        except Unloaded as needed:
+            execution.state = msgspec.json.decode(before, type=type(execution.state))
+            for reference in needed.references:
+                key = reference["key"]
+                execution._values.put(key, blobs[key], reference["size"])
+
+    assert execution.events("step.scheduled", step="each")
+
+
+@pytest.mark.spec("S-48")
+def test_a_batch_gives_its_blobs_to_be_stored_first(prepare: Run) -> None:
+    execution = prepare("- {step: start, tool: {kind: noop}}", workload={"a": BIG})
+    batches: list[Batch] = []
+    make = execution._batch
+    execution._batch = lambda: batches.append(make()) or batches[-1]
+
+    execution.start()
+
+    assert [len(blob) for blob in batches[0].blobs.values()] == [100_002]
+    assert is_reference(execution.state.workload["a"])

@@ -1,0 +1,244 @@
+"""Waiting: for a time, for a signal, for a deadline that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noetl.engine.progress import Waiting
+from noetl.engine.suspensions import answer_of, child_id, wait_of
+from noetl.engine.waits import receive
+
+Run = Callable[..., Any]
+
+GO_ON = "spec: {policy: {rules: [{else: {then: {do: continue}}}]}}"
+
+
+def one(task: str) -> str:
+    return f"- {{step: start, tool: [{{w: {{{task}}}}}, {{after: {{kind: noop}}}}]}}"
+
+
+@pytest.mark.spec("S-68")
+@pytest.mark.parametrize(
+    ("task", "seconds"),
+    [
+        ("kind: wait, for: 90", 90.0),
+        ("kind: wait, for: 2m", 120.0),
+        ("kind: wait, until: '1970-01-01T00:05:00Z'", 300.0),
+        ("kind: wait, until: '1970-01-01T02:00:00+01:00'", 3600.0),
+        ("kind: wait, for: 0", 0.0),
+    ],
+)
+def test_waits_for_a_time_without_a_worker(run: Run, task: str, seconds: float) -> None:
+    execution = run(one(task))
+    suspended = execution.event("task.suspended")
+
+    assert execution.clock == seconds
+    assert (suspended.payload["on"], suspended.status) == ("timer", "paused")
+    assert execution.state.status == "completed"
+    assert [call.task.label for call in execution.calls] == ["after"]
+
+
+@pytest.mark.spec("S-68")
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"for": "soon"}, "soon"),
+        ({"for": -1}, "-1"),
+        ({"until": "tomorrow"}, "tomorrow"),
+        ({"signal": ""}, "'signal' must be a name"),
+        ({"signal": "x", "timeout": "long"}, "long"),
+    ],
+)
+def test_a_wait_that_makes_no_sense_is_an_outcome(inputs: Any, words: str) -> None:
+    outcome = wait_of(inputs)
+
+    assert outcome.error.kind == "tool.contract"
+    assert words in outcome.error.message
+
+
+@pytest.mark.spec("S-54", "S-68")
+def test_a_signal_ends_the_wait_with_its_data(prepare: Run) -> None:
+    execution = prepare(one("kind: wait, signal: go"))
+    execution.start()
+    execution.step()
+    assert not execution.step()  # nothing can move until somebody sends it
+    execution.signal("stop", 1)
+    assert not execution.step()
+    execution.signal("go", {"by": "ana"})
+    while execution.step():
+        pass
+
+    assert execution.state.status == "completed"
+    done = execution.events("task.done")[0].payload["outcome"]
+    assert (done["status"], done["result"]) == ("ok", {"by": "ana"})
+
+
+@pytest.mark.spec("S-54")
+def test_a_signal_that_came_before_is_kept_until_it_is_waited_for(prepare: Run) -> None:
+    execution = prepare(one("kind: wait, signal: go"))
+    execution.start()
+    execution.signal("go", 1)
+    execution.signal("go", 2)
+    while execution.step():
+        pass
+
+    results = [e.payload["outcome"]["result"] for e in execution.events("task.done")]
+    assert results[0] == 1
+    assert execution.state.finished
+
+
+@pytest.mark.spec("S-54")
+def test_signals_go_to_whoever_waits_longest_one_each(prepare: Run) -> None:
+    flow = """
+    - step: start
+      loop: {in: [0, 1, 2], iterator: x, spec: {mode: parallel}}
+      tool: [{w: {kind: wait, signal: go}}]
+    """
+    execution = prepare(flow)
+    execution.start()
+    for _ in range(3):
+        execution.step()
+    for data in ("a", "b", "c"):
+        execution.signal("go", data)
+    while execution.step():
+        pass
+
+    assert execution.event("loop.done").payload["results"] == ["a", "b", "c"]
+
+
+@pytest.mark.spec("S-35", "S-68")
+def test_a_signal_that_does_not_come_in_time_is_a_timeout(run: Run) -> None:
+    execution = run(one(f"kind: wait, signal: go, timeout: 60, {GO_ON}"))
+    error = execution.events("task.done")[0].payload["outcome"]["error"]
+
+    assert (error["kind"], error["retryable"]) == ("timeout", True)
+    assert "no signal 'go' came" in error["message"]
+    assert execution.clock == 60.0
+
+
+@pytest.mark.spec("S-54")
+def test_a_signal_for_what_is_over_changes_nothing(run: Run) -> None:
+    execution = run(one("kind: noop"))
+    before = len(execution.log)
+
+    execution.command(receive, "go", 1)
+
+    assert len(execution.log) == before
+
+
+@pytest.mark.spec("S-38", "S-68")
+def test_a_cancel_ends_what_waits_at_once(prepare: Run) -> None:
+    execution = prepare(one("kind: wait, for: 1h"))
+    execution.start()
+    execution.step()
+
+    execution.cancel()
+
+    assert (execution.state.status, execution.clock) == ("cancelled", 0.0)
+    assert execution.state.suspended == {}
+
+
+@pytest.mark.spec("S-39", "S-68")
+def test_a_pause_holds_what_waits(prepare: Run) -> None:
+    execution = prepare(one("kind: wait, signal: go"))
+    execution.start()
+    execution.step()
+    execution.pause()
+    execution.signal("go", 1)
+    execution.resume()
+    while execution.step():
+        pass
+
+    assert execution.state.status == "completed"
+
+
+@pytest.mark.spec("S-35", "C-30")
+def test_the_deadline_of_a_step_fails_it_and_its_arcs_may_handle_that(run: Run) -> None:
+    flow = """
+    - step: start
+      spec: {deadline: 5}
+      tool: [{w: {kind: wait, for: 1h}}]
+      next: {arcs: [{step: end, when: "{{ event.payload.error.kind == 'timeout' }}"}]}
+    - {step: end, tool: {kind: noop}}
+    """
+    execution = run(flow)
+    error = execution.event("step.failed").payload["error"]
+
+    assert (error["kind"], execution.clock) == ("timeout", 5.0)
+    assert "1970-01-01T00:00:05.000000Z" in error["message"]
+    assert execution.state.status == "completed"
+
+
+@pytest.mark.spec("S-35", "LOOP-21")
+def test_the_deadline_of_a_loop_step_ends_every_open_iteration(run: Run) -> None:
+    flow = """
+    - step: start
+      spec: {deadline: 5, policy: {failure: best_effort}}
+      loop: {in: [0, 1], iterator: x, loop: {in: [0, 1, 2], iterator: y,
+        spec: {mode: parallel, max_in_flight: 2}}}
+      tool: [{w: {kind: wait, for: 1h}}]
+    """
+    execution = run(flow)
+    failed = [e.iteration_id for e in execution.events("loop.iteration.failed")]
+
+    assert failed == ["sim-1/0/0", "sim-1/0/1", "sim-1/0"]
+    assert execution.event("step.failed").payload["error"]["kind"] == "timeout"
+    assert execution.state.status == "failed"
+    assert execution.state.suspended == {}
+
+
+@pytest.mark.spec("S-35", "S-55")
+def test_a_step_that_ended_before_its_deadline_is_not_concerned(run: Run) -> None:
+    flow = """
+    - step: start
+      spec: {deadline: 5}
+      tool: [{w: {kind: wait, for: 1}}]
+      next: {arcs: [{step: end}]}
+    - {step: end, tool: [{v: {kind: wait, for: 1h}}]}
+    """
+    execution = run(flow)
+
+    assert (execution.state.status, execution.clock) == ("completed", 3601.0)
+
+
+@pytest.mark.spec("S-36")
+def test_the_deadline_of_the_execution_cancels_it(run: Run) -> None:
+    execution = run(one("kind: wait, for: 1h"), "executor: {spec: {deadline: 10m}}\n")
+
+    assert (execution.state.status, execution.clock) == ("cancelled", 600.0)
+    assert execution.state.error["kind"] == "timeout"
+
+
+@pytest.mark.spec("S-37")
+def test_a_child_is_the_same_for_the_same_attempt_only() -> None:
+    assert child_id("a1x", 1) == child_id("a1x", 1)
+    assert len({child_id("a1x", 1), child_id("a1x", 2), child_id("a1y", 1)}) == 3
+
+
+@pytest.mark.spec("S-37")
+@pytest.mark.parametrize(
+    ("answer", "status", "kind"),
+    [
+        ({"status": "completed", "result": 7, "error": None}, "ok", None),
+        ({"status": "failed", "error": {"message": "no"}}, "error", "playbook.failed"),
+        ({"status": "cancelled", "error": None}, "error", "playbook.failed"),
+        (
+            {"status": None, "error": {"kind": "playbook.depth", "message": "x"}},
+            "error",
+            "playbook.depth",
+        ),
+        (None, "error", "timeout"),
+    ],
+)
+def test_the_end_of_a_child_is_the_outcome_of_its_task(
+    answer: Any, status: str, kind: str | None
+) -> None:
+    child = {"execution_id": "c", "path": "t/child"}
+    outcome = answer_of(Waiting("playbook", child=child, answer=answer))
+
+    assert outcome.status == status
+    assert (outcome.error.kind if outcome.error else None) == kind
+    assert outcome.helper["execution_id"] == "c"
