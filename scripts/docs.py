@@ -1,16 +1,21 @@
 """Writes the reference pages that come from code; `--check` only names stale ones.
 
 A page is a function without arguments that returns Markdown. To add one, write the
-function, list it in PAGES, and add the page to `mkdocs.yml`.
+function (a long one into `scripts/pages`), list it in PAGES, and add the page to
+`mkdocs.yml`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
+from pages.directives import directives
+from pages.errors import errors
+from pages.events import events
+from pages.markdown import table
 
 from noetl.dsl.grammar.shape import Retired, Shape
 
@@ -37,15 +42,6 @@ def stale_pages() -> Iterator[tuple[Path, str]]:
         text = f"# {title}\n\n{NOTE}\n\n{body().strip()}\n"
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             yield path, text
-
-
-def table(head: str, rows: Iterable[Iterable[object]]) -> str:
-    """A Markdown table; `head` is its first line, cells may hold pipes and lines."""
-    lines = [head, "|---" * (head.count("|") - 1) + "|"]
-    for row in rows:
-        cells = (" ".join(str(cell).replace("|", "\\|").split()) for cell in row)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def language() -> str:
@@ -197,32 +193,9 @@ def help_pages(
                 yield from help_pages(found, child, context)
 
 
-def errors() -> str:
-    """The tree of exceptions, as its module draws it."""
-    from noetl import errors as module
-
-    _, _, tree = (module.__doc__ or "").partition("\n\n")
-    return f"The exceptions of `noetl.errors`:\n\n```text\n{tree.strip()}\n```"
-
-
-def events() -> str:
-    """Every event of the log."""
-    from noetl.engine.events import NAMES
-
-    rows = [
-        (f"`{name}`", kind.entity, kind.source, kind.status, kind.doc)
-        for name, kind in NAMES.items()
-    ]
-    head = "| name | entity | source | status | meaning |"
-    return (
-        "What the log holds, in the order of `seq`. Source and status are the usual "
-        "ones; an event that tells of a failure has status `error`.\n\n"
-        + table(head, rows)
-    )
-
-
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "language.md": ("The playbook language", language),
+    "directives.md": ("Task rules and directives", directives),
     "rules.md": ("Checks", rules),
     "tools.md": ("Tool kinds", tools),
     "templates.md": ("Templates", templates),

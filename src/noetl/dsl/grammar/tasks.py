@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl.dsl.grammar.directives import BACKOFFS, DIRECTIVES
 from noetl.dsl.grammar.knobs import POOL, TIMEOUT
 from noetl.dsl.grammar.retired import CONDITIONS, NEVER
 from noetl.dsl.grammar.shape import (
@@ -20,8 +21,6 @@ from noetl.dsl.grammar.shape import (
     one_of,
 )
 
-DIRECTIVES = ("continue", "retry", "jump", "break", "fail", "skip")
-BACKOFFS = ("none", "linear", "exponential")
 MAX_ATTEMPTS = 100_000
 MAX_DELAY_DAYS = 7
 

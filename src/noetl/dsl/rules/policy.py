@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.grammar.directives import DIRECTIVES
 from noetl.dsl.model import Directive, Step, Task
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
@@ -15,6 +16,7 @@ from noetl.dsl.rules.loops import RESERVED
 from noetl.dsl.rules.registry import Found, rule
 
 _LISTED = 12  # labels that a message names
+_OWNERS = {key: do for do, form in DIRECTIVES.items() for key in form.keys}
 
 
 def _directives_of(step: Step) -> Iterator[Directive]:
@@ -50,12 +52,7 @@ def jumps_land_on_a_label(draft: Draft) -> Iterator[Found]:
 def parameters_have_an_effect(draft: Draft) -> Iterator[Found]:
     """`attempts`, `backoff` and `delay` belong to `retry`, `to` belongs to `jump`."""
     for _, then in _directives(draft):
-        for key, owner in (
-            ("attempts", "retry"),
-            ("backoff", "retry"),
-            ("delay", "retry"),
-            ("to", "jump"),
-        ):
+        for key, owner in _OWNERS.items():
             if key in then.at and then.do != owner:
                 message = f"'{key}' has no effect with do: {then.do}"
                 yield then.at.key(key), message, f"it belongs to do: {owner}"

@@ -1,0 +1,314 @@
+"""Kinds of errors: when each happens, and what to do about it.
+
+Playbooks match on a kind, so it is declared here before code makes it. A name that
+ends in ``.*`` stands for all kinds that begin so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class ErrorKind(msgspec.Struct, frozen=True):
+    """``retryable`` is what ``outcome.error`` says; None where it depends on the case.
+
+    ``reserved`` names the part that will make it; until then nothing does.
+    """
+
+    doc: str
+    remedy: str
+    retryable: bool | None = False
+    reserved: str | None = None
+
+
+_EXECUTION = {
+    "timeout": ErrorKind(
+        "A tool call took longer than `spec.timeout` (retryable), or the execution "
+        "longer than its deadline (then it is cancelled).",
+        "Raise the timeout, or retry with a delay; make the work smaller.",
+        None,
+    ),
+    "cancelled": ErrorKind(
+        "The execution was cancelled; a call under way was stopped.",
+        "Nothing: somebody wanted it. What was recorded before stays.",
+    ),
+    "limit.exceeded": ErrorKind(
+        "The execution ran more steps, or a pipeline more tasks, than "
+        "`executor.spec.limits` allows.",
+        "Look for a `jump` or a cycle of arcs without an end.",
+    ),
+    "policy.fail": ErrorKind(
+        "A rule said `fail` after a call that succeeded, or retried such a call until "
+        "its attempts were used up.",
+        "It is the playbook's own verdict: read the rule that `directive.rule` of the "
+        "`task.done` event names.",
+    ),
+    "ctx.conflict": ErrorKind(
+        "Two iterations of a parallel loop wrote different values to one key of `ctx`.",
+        "Return the value as the iteration's result, write a key per iteration, or "
+        "make the loop sequential.",
+    ),
+    "join.unreachable": ErrorKind(
+        "A join waits for tokens that can no longer come.",
+        "`noetl verify` shows a path that ends so; lower `join.mode` or correct the "
+        "arcs.",
+    ),
+    "loop.in_type": ErrorKind(
+        "`loop.in` did not yield a list.",
+        "Turn it into one: `| list`, or `| items` for a mapping.",
+    ),
+    "loop.too_many": ErrorKind(
+        "`loop.in` yielded more items than a loop may have.",
+        "Loop over pages or ranges of the items.",
+    ),
+}
+_TEMPLATES = {
+    "template.undefined": ErrorKind(
+        "An input used a value that nothing defines; the message names its path.",
+        "Give it a value, or write `| default(…)`.",
+    ),
+    "template.error": ErrorKind(
+        "A template could not be evaluated: a wrong type, a division by zero, a "
+        "filter that refuses its value.",
+        "Correct the template; `noetl show` names the step and the task.",
+    ),
+    "template.budget": ErrorKind(
+        "A template took too many steps, or made a value that is too large.",
+        "Do the work in a python task.",
+    ),
+    "template.forbidden": ErrorKind(
+        "A template asked for something that templates may not do.",
+        "Use a filter of the reference, or a python task.",
+    ),
+}
+_TOOLS = {
+    "connection": ErrorKind(
+        "The peer cannot be reached, or broke the connection.",
+        "Retry with a delay; check host, port and network.",
+        True,
+    ),
+    "auth": ErrorKind(
+        "A credential is missing, or is none for this tool.",
+        "Check the keychain entry and `auth` of the task.",
+    ),
+    "tool.contract": ErrorKind(
+        "The call does not fit the tool: contradicting inputs, a knob out of range, a "
+        "result that is not JSON. Also a tool that broke its own rules.",
+        "Compare the inputs with the reference of the kind.",
+    ),
+    "tool.exception": ErrorKind(
+        "Python code raised an exception; `error.details` has line and traceback, "
+        "`outcome.py.exception_type` its name.",
+        "Correct the code, or match on the exception's name.",
+    ),
+    "tool.exit": ErrorKind(
+        "A process ended with another code than 0, or without a result; "
+        "`error.details` has its output. Retryable if it could not be started at all.",
+        "Read `error.details.stderr`.",
+        None,
+    ),
+    "tool.memory": ErrorKind(
+        "The code needed more memory than `spec.memory` allows.",
+        "Raise `spec.memory`, or work in smaller parts.",
+    ),
+    "tool.isolation": ErrorKind(
+        "`spec.isolation: required` on a machine that has no sandbox.",
+        "Install bubblewrap on the worker, or use `isolation: fresh`.",
+    ),
+}
+_HTTP = {
+    "http.client": ErrorKind(
+        "The server answered with a status from 400 to 499. Retryable: 408, 425 and "
+        "429.",
+        "Correct the request; match on `outcome.http.status`.",
+        None,
+    ),
+    "http.server": ErrorKind(
+        "The server answered with a status from 500 on.",
+        "Retry with a growing delay.",
+        True,
+    ),
+    "http.status": ErrorKind(
+        "The server answered with a status below 400 that `spec.ok_status` does not "
+        "name.",
+        "Add the status to `spec.ok_status`, or match on it.",
+    ),
+    "http.blocked_address": ErrorKind(
+        "The host resolves to an address that the worker may not reach.",
+        "Ask the operator to allow the address.",
+    ),
+    "http.too_large": ErrorKind(
+        "A body or its headers are larger than the tool takes, or grow out of all "
+        "proportion when they are unpacked.",
+        "Ask for less: pages, ranges, fewer fields.",
+    ),
+    "http.redirects": ErrorKind(
+        "The answer led from redirect to redirect without an end.",
+        "Ask for the last address itself, or set `follow_redirects: false`.",
+    ),
+    "http.decode": ErrorKind(
+        "The body is not what its headers say: broken JSON, a corrupt or unknown "
+        "compression.",
+        "Report it to the server's owner.",
+    ),
+    "http.tls": ErrorKind(
+        "The server's certificate is not trusted.",
+        "Install its authority on the worker; `verify: false` trusts everybody.",
+    ),
+    "http.url": ErrorKind("The url is malformed, or has no host.", "Correct it."),
+    "http.scheme": ErrorKind(
+        "The url is neither http nor https.", "Use another kind for it."
+    ),
+    "http.header": ErrorKind(
+        "A method, url or header holds characters that it may not hold.",
+        "Remove line breaks and control characters; encode other alphabets.",
+    ),
+}
+_CHILDREN = {
+    "playbook.invalid": ErrorKind(
+        "The playbook is not valid; the diagnostics say why.",
+        "`noetl validate` shows them all.",
+    ),
+    "playbook.failed": ErrorKind(
+        "A child playbook failed or was cancelled.",
+        "Look at it: `noetl show` with `outcome.playbook.execution_id`.",
+        reserved="kind `playbook`",
+    ),
+    "playbook.not_found": ErrorKind(
+        "No playbook has this path and version.",
+        "Register it, or name its folder with `--playbooks`.",
+        reserved="kind `playbook`",
+    ),
+    "playbook.depth": ErrorKind(
+        "Children of children, more than 16 deep.",
+        "Look for a playbook that calls itself.",
+        reserved="kind `playbook`",
+    ),
+    "poll.timeout": ErrorKind(
+        "Polling ended before its condition was met.",
+        "Raise `max_attempts` or the deadline of `poll`.",
+        reserved="the extension `legacy`",
+    ),
+}
+_DATABASES = {
+    "pg.*": ErrorKind(
+        "PostgreSQL refused the statement; `outcome.pg` has the code.",
+        "Match on `outcome.pg.sqlstate`.",
+        None,
+        reserved="kind `postgres`",
+    ),
+    "duckdb.*": ErrorKind(
+        "DuckDB refused the statement.",
+        "Correct the statement or its parameters.",
+        None,
+        reserved="kind `duckdb`",
+    ),
+}
+_SECRETS = {
+    "keychain.unresolved": ErrorKind(
+        "A keychain entry could not be resolved; nothing was started.",
+        "Store it with `noetl keychain set`, or correct provider and path.",
+        reserved="the keychain",
+    ),
+    "secret.*": ErrorKind(
+        "A secret could not be read.",
+        "Check name, provider and the rights of the worker.",
+        None,
+        reserved="kind `secrets`",
+    ),
+}
+_REFERENCES = {
+    "ref.gone": ErrorKind(
+        "A large value is not in its store any more.",
+        "Restore the store, or run again.",
+    ),
+    "ref.corrupt": ErrorKind(
+        "A large value is not what was stored.",
+        "Restore the store from a copy; check the disk.",
+    ),
+    "ref.not_owner": ErrorKind(
+        "A tool returned a reference that only NoETL may make (`store: noetl`).",
+        "Return the value itself, or name another store.",
+        reserved="references",
+    ),
+}
+_WORKERS = {
+    "lease.lost": ErrorKind(
+        "A worker reported about a run that is somebody else's by now. It stops, and "
+        "nothing of it counts.",
+        "Nothing: the new owner goes on. Often: see whether workers are overloaded.",
+    ),
+    "worker.lost": ErrorKind(
+        "A worker died in the middle of a call, and the task says not to run it twice.",
+        "Find out whether the effect happened, then resume or run again.",
+        reserved="leases",
+    ),
+}
+_STORE = {
+    "store.locked": ErrorKind(
+        "Another process writes this log.", "Wait for it, or use another `NOETL_HOME`."
+    ),
+    "store.busy": ErrorKind(
+        "Another program keeps the database locked.", "End that program."
+    ),
+    "store.full": ErrorKind("The disk, or the quota, is full.", "Make room."),
+    "store.io": ErrorKind("The disk reports an error.", "Check disk and mount."),
+    "store.readonly": ErrorKind(
+        "The log cannot be written.", "Check the rights of its files and folder."
+    ),
+    "store.network_fs": ErrorKind(
+        "The log would be on a network file system, whose locks do not hold.",
+        "Put `NOETL_HOME` on a local disk.",
+    ),
+    "store.missing": ErrorKind(
+        "There is no such log, or no such execution in it.", "`noetl list` shows them."
+    ),
+    "store.corrupt": ErrorKind(
+        "The file is no log of NoETL, or is damaged.", "Restore it from a copy."
+    ),
+    "store.migration": ErrorKind(
+        "A migration stopped half-way.", "Restore it from a copy."
+    ),
+    "store.version": ErrorKind(
+        "The log is of another version than this NoETL can read.",
+        "Install the newer version; the next `noetl run` brings up an older log.",
+    ),
+    "store.closed": ErrorKind(
+        "The store was closed already.", "A defect: report it with the log."
+    ),
+    "store.conflict": ErrorKind(
+        "Somebody appended first; the decision is made again.", "Nothing."
+    ),
+    "store.sequence": ErrorKind(
+        "Events are not numbered one after the other.",
+        "A defect: report it with the log.",
+    ),
+    "store.encoding": ErrorKind(
+        "An event cannot be written down.", "A defect: report it with the log."
+    ),
+    "store.foreign": ErrorKind(
+        "An execution planned work for another one.",
+        "A defect: report it with the log.",
+    ),
+    "store.error": ErrorKind("The database reports something else.", "Read it."),
+    "log.hash_mismatch": ErrorKind(
+        "The log was changed after it was written.",
+        "Restore it from a copy; find out who changed it.",
+    ),
+}
+
+ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
+    "Executions": _EXECUTION,
+    "Templates": _TEMPLATES,
+    "Tools": _TOOLS,
+    "HTTP": _HTTP,
+    "Playbooks": _CHILDREN,
+    "Databases": _DATABASES,
+    "Credentials": _SECRETS,
+    "Large values": _REFERENCES,
+    "Workers": _WORKERS,
+    "The log": _STORE,
+}
+"""By section of the reference page; the log's never are outcomes: the command ends."""

@@ -1,0 +1,165 @@
+"""The page about events says what the log holds: names, members, sources, statuses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from textwrap import indent
+
+import pytest
+from pages.events import ENVELOPE, EVENTS
+
+from noetl import load
+from noetl.engine.decide import cancel, pause, report, resume
+from noetl.engine.events import NAMES, Event
+from noetl.engine.outcome import Outcome
+from noetl.engine.pipeline import Call
+from noetl.engine.reports import Fact
+from noetl.engine.simulate import Simulation
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: docs/t}\n"
+RULES = "spec: {policy: {rules: "
+
+FLOWS = [
+    f"""
+- step: start
+  tool:
+    - a: {{kind: noop, {RULES}[{{when: "{{{{ _attempt < 2 }}}}",
+        then: {{do: retry, delay: 1}}}},
+        {{else: {{then: {{do: jump, to: c, set_ctx: {{k: 1}}}}}}}}]}}}}}}
+    - b: {{kind: noop}}
+    - c: {{kind: noop, {RULES}[{{when: true, then: {{do: skip}}}}]}}}}}}
+    - fails: {{kind: noop}}
+  next:
+    arcs:
+      - {{step: gate, when: "{{{{ event.name == 'step.failed' }}}}"}}
+      - {{step: gate}}
+- step: gate
+  spec: {{policy: {{admit: {{rules: [{{else: {{then: {{allow: false}}}}}}]}}}}}}
+  tool: {{kind: noop}}
+""",
+    """
+- step: start
+  spec: {policy: {failure: best_effort}}
+  loop:
+    in: [1, 2, 3]
+    iterator: x
+    loop: {in: "{{ range(iter.x) }}", iterator: y, spec: {mode: parallel}}
+  tool:
+    kind: noop
+    spec: {policy: {rules: [
+      {when: "{{ iter.y == 1 }}", then: {do: fail}},
+      {else: {then: {do: continue, set_iter: {seen: 1}, set_ctx: {last: 1}}}}]}}
+  next: {arcs: [{step: end, when: "{{ 1 / 0 }}"}]}
+- {step: end, tool: {kind: noop}}
+""",
+    """
+- step: start
+  loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+  tool: {kind: noop, spec: {policy: {rules: [{else: {then:
+    {do: continue, set_ctx: {k: "{{ iter.x }}"}}}}]}}}
+""",
+    """
+- step: start
+  next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}, {step: c}]}
+- {step: a, tool: {kind: noop}, next: {spec: {mode: inclusive},
+    arcs: [{step: any}, {step: shut}]}}
+- {step: b, tool: {kind: noop}, next: {spec: {mode: inclusive},
+    arcs: [{step: any}, {step: shut}]}}
+- {step: c, tool: {kind: noop}, next: {arcs: [{step: two}]}}
+- {step: any, spec: {join: {mode: any}}, tool: {kind: noop}}
+- {step: two, spec: {join: {mode: 2}}, tool: {kind: noop}}
+- step: shut
+  spec:
+    join: {mode: any}
+    policy: {admit: {rules: [{when: "{{ 1 / 0 }}", then: {allow: true}}]}}
+  tool: {kind: noop}
+""",
+]
+
+
+def answer(call: Call) -> Outcome:
+    if call.task.label == "fails":
+        return Outcome.failed("timeout", "scripted")
+    return Outcome.ok()
+
+
+class Watched(Simulation):
+    """A simulation that takes orders, and whose workers get lost."""
+
+    def order(self, command: Callable[..., None], *args: object) -> None:
+        batch = self._batch()
+        command(batch, *args)
+        self.log += batch.events
+
+    def lose_owners(self) -> None:
+        """Somebody begins each pipeline, and is never heard of again."""
+        for run in list(self.state.runs.values()):
+            if run.progress is not None:
+                fact = Fact("task.started", run.progress.label, 1)
+                self.order(report, run.id, [fact])
+
+
+def corpus() -> Iterator[Event]:
+    for flow in FLOWS:
+        text = HEAD + "workflow:\n" + indent(flow, "  ")
+        for cancelled in (False, True):
+            yield from played(text, cancelled=cancelled)
+
+
+def played(text: str, *, cancelled: bool) -> list[Event]:
+    playbook = load(text).playbook
+    assert playbook is not None, load(text).diagnostics
+    execution = Watched(playbook, answer)
+    execution.start()
+    execution.order(pause)
+    execution.order(resume)
+    if cancelled:
+        execution.step()
+        execution.order(cancel)
+    else:
+        execution.lose_owners()
+    while execution.step():
+        pass
+    assert execution.state.finished
+    return execution.log
+
+
+@pytest.fixture(scope="module")
+def log() -> dict[str, list[Event]]:
+    named: defaultdict[str, list[Event]] = defaultdict(list)
+    for event in corpus():
+        named[event.name].append(event)
+    return named
+
+
+@pytest.mark.spec("EVT-02", "EVT-08")
+def test_the_envelope_is_documented_member_by_member() -> None:
+    assert sorted(ENVELOPE) == sorted(Event.__struct_fields__)
+
+
+def test_every_event_has_its_page() -> None:
+    assert EVENTS.keys() == NAMES.keys(), "say in scripts/pages/events.py what it holds"
+
+
+@pytest.mark.spec("EVT-07")
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_members_of_a_payload(name: str, log: dict[str, list[Event]]) -> None:
+    """Those that are always there always are, the others at least once."""
+    found = [set(event.payload) for event in log[name]]
+    always = {member for member in EVENTS[name].members if not member.endswith("?")}
+    known = {member.rstrip("?") for member in EVENTS[name].members}
+
+    assert found, "the corpus has none of these"
+    assert set.intersection(*found) >= always
+    assert set.union(*found) == known
+
+
+@pytest.mark.spec("EVT-03", "EVT-06")
+@pytest.mark.parametrize("name", EVENTS)
+def test_sources_and_statuses(name: str, log: dict[str, list[Event]]) -> None:
+    usual, page = NAMES[name], EVENTS[name]
+
+    assert {e.source for e in log[name]} == set(page.sources or [usual.source])
+    assert {e.status for e in log[name]} == set(page.statuses or [usual.status])
+    assert {e.entity_type for e in log[name]} == {usual.entity}
