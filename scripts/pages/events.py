@@ -47,15 +47,27 @@ GATE = "`{allow, rule}`: the answer, and the position of the rule that gave it; 
 ERROR = "`{kind, message, retryable, details, task, iteration}`."
 
 EVENTS: Mapping[str, Page] = {
-    "playbook.execution.requested": Page({"playbook": PLAYBOOK}),
+    "playbook.execution.requested": Page(
+        {
+            "playbook": PLAYBOOK,
+            "trace_id": "W3C trace id: its own, or that of whoever called it.",
+            "parent?": "`{execution_id, command_id, depth, iter}` of who called it.",
+        }
+    ),
     "playbook.request.evaluated": Page(
-        {"playbook": PLAYBOOK, "extensions": "Dialects that are on."}
+        {
+            "playbook": PLAYBOOK,
+            "extensions?": "Dialects that are on.",
+            "error?": "Why the request was refused, with the diagnostics.",
+        },
+        statuses=ENDS,
     ),
     "workflow.started": Page(
         {
             "workload": "The merged workload; it does not change any more.",
             "ctx": "What `ctx` begins with.",
             "token": "`{token_id, step, args}`: the first token.",
+            "deadline": "When it is cancelled, or null.",
         }
     ),
     "step.scheduled": Page(
@@ -66,6 +78,7 @@ EVENTS: Mapping[str, Page] = {
             "has_arcs": "Whether there is a router to be judged at its end.",
             "first?": "Label of the first task. Not for loops and routing steps.",
             "late?": "Sources of a join whose tokens are discarded when they come.",
+            "deadline?": "When the run fails, if it is not over.",
         }
     ),
     "step.skipped": Page(
@@ -101,6 +114,21 @@ EVENTS: Mapping[str, Page] = {
         },
         statuses=("success", "error", "skipped"),
     ),
+    "task.suspended": Page(
+        {
+            "on": "What it waits for: delay, timer, signal or playbook.",
+            "until": "When it goes on by itself, or null.",
+            "signal?": "The signal's name.",
+            "child?": "`{execution_id, path, version, args, iter}` of the playbook.",
+        }
+    ),
+    "task.resumed": Page(
+        {
+            "answer": "The signal's `data`, or the child's `status`, `result`, `error`",
+            "message?": "`seq` of the signal's `message.received`.",
+        }
+    ),
+    "message.received": Page({"name": "The signal's name.", "data": "Its data."}),
     "step.done": Page(
         {"result": "Of the last task; of a loop its results."}, sources=BOTH
     ),
@@ -189,6 +217,9 @@ def events() -> str:
         "A worker reports what it did; a run that needs no worker (a step that only "
         "routes, a loop as a whole) is started and ended by the server.",
         table("| name | entity | source | status | when |", rows),
+        "A payload is at most 64 KiB. Values that would make it larger are stored "
+        "elsewhere and replaced by references, the largest first; which ones is said "
+        "in the member `spilled`, that any payload may have.",
     ]
     for name, kind in NAMES.items():
         parts += [f"### {name}", f"{kind.doc} {members_of(about[name])}"]

@@ -47,7 +47,9 @@ class Watched(Simulation):
 
     def _batch(self) -> Batch:
         plain = super()._batch()
-        batch = Recorded(plain.playbook, plain.net, plain.state, plain.now)
+        batch = Recorded(
+            plain.playbook, plain.net, plain.state, plain.clock, plain.values
+        )
         batch.history = self.history
         return batch
 

@@ -10,12 +10,16 @@ import pytest
 from pages.events import ENVELOPE, EVENTS
 
 from noetl import load
-from noetl.engine.decide import cancel, pause, report, resume
+from noetl.engine.batch import Recorder
+from noetl.engine.cancellation import cancel
+from noetl.engine.decide import Request, pause, reject, report, resume
 from noetl.engine.events import NAMES, Event
 from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
+from noetl.engine.pipeline import Call, Pipeline
 from noetl.engine.reports import Fact
 from noetl.engine.simulate import Simulation
+from noetl.engine.state import State
+from noetl.engine.waits import answer_child
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: docs/t}\n"
 RULES = "spec: {policy: {rules: "
@@ -75,6 +79,16 @@ FLOWS = [
     policy: {admit: {rules: [{when: "{{ 1 / 0 }}", then: {allow: true}}]}}
   tool: {kind: noop}
 """,
+    """
+- step: start
+  spec: {deadline: 1h}
+  loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+  tool:
+    - ask: {kind: wait, signal: go, timeout: 1m, spec: {policy: {rules: [
+        {else: {then: {do: continue}}}]}}}
+    - nap: {kind: wait, for: 1}
+    - child: {kind: playbook, path: docs/child}
+""",
 ]
 
 
@@ -85,12 +99,32 @@ def answer(call: Call) -> Outcome:
 
 
 class Watched(Simulation):
-    """A simulation that takes orders, and whose workers get lost."""
+    """A simulation that takes orders, and whose workers get lost.
+
+    A child is waited for, and another playbook's end is its answer.
+    """
+
+    def _perform(self, pipeline: Pipeline, call: Call) -> list[Fact]:
+        asked = pipeline.suspension(call)
+        if call.task.kind != "playbook" or not isinstance(asked, dict):
+            return super()._perform(pipeline, call)
+        label, attempt = call.task.label, call.attempt
+        self._calls.append((call.task_run_id.partition(":")[0], asked["child"]))
+        return [
+            Fact("task.started", label, attempt),
+            Fact("task.suspended", label, attempt, asked),
+        ]
+
+    def step(self) -> bool:
+        moved = super().step()
+        while self._calls:
+            command, child = self._calls.pop()
+            answer = {"status": "completed", "result": 1, "error": None}
+            self.order(answer_child, command, child["execution_id"], answer)
+        return moved
 
     def order(self, command: Callable[..., None], *args: object) -> None:
-        batch = self._batch()
-        command(batch, *args)
-        self.log += batch.events
+        self._settle(lambda batch: command(batch, *args))
 
     def lose_owners(self) -> None:
         """Somebody begins each pipeline, and is never heard of again."""
@@ -105,13 +139,16 @@ def corpus() -> Iterator[Event]:
         text = HEAD + "workflow:\n" + indent(flow, "  ")
         for cancelled in (False, True):
             yield from played(text, cancelled=cancelled)
+    yield from asked()
 
 
 def played(text: str, *, cancelled: bool) -> list[Event]:
     playbook = load(text).playbook
     assert playbook is not None, load(text).diagnostics
     execution = Watched(playbook, answer)
+    execution._calls = []
     execution.start()
+    execution.signal("go")
     execution.order(pause)
     execution.order(resume)
     if cancelled:
@@ -123,6 +160,15 @@ def played(text: str, *, cancelled: bool) -> list[Event]:
         pass
     assert execution.state.finished
     return execution.log
+
+
+def asked() -> list[Event]:
+    """A child's request, and one that was refused."""
+    parent = {"execution_id": "p", "command_id": "p-1", "depth": 1, "iter": None}
+    request = Request("c", {"name": "c"}, {}, parent=parent)
+    recorder = Recorder(State())
+    reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})
+    return recorder.events
 
 
 @pytest.fixture(scope="module")

@@ -174,17 +174,14 @@ _CHILDREN = {
     "playbook.failed": ErrorKind(
         "A child playbook failed or was cancelled.",
         "Look at it: `noetl show` with `outcome.playbook.execution_id`.",
-        reserved="kind `playbook`",
     ),
     "playbook.not_found": ErrorKind(
         "No playbook has this path and version.",
         "Register it, or name its folder with `--playbooks`.",
-        reserved="kind `playbook`",
     ),
     "playbook.depth": ErrorKind(
         "Children of children, more than 16 deep.",
         "Look for a playbook that calls itself.",
-        reserved="kind `playbook`",
     ),
     "poll.timeout": ErrorKind(
         "Polling ended before its condition was met.",
@@ -231,7 +228,6 @@ _REFERENCES = {
     "ref.not_owner": ErrorKind(
         "A tool returned a reference that only NoETL may make (`store: noetl`).",
         "Return the value itself, or name another store.",
-        reserved="references",
     ),
 }
 _WORKERS = {
@@ -243,7 +239,6 @@ _WORKERS = {
     "worker.lost": ErrorKind(
         "A worker died in the middle of a call, and the task says not to run it twice.",
         "Find out whether the effect happened, then resume or run again.",
-        reserved="leases",
     ),
 }
 _STORE = {
