@@ -193,6 +193,31 @@ def help_pages(
                 yield from help_pages(found, child, context)
 
 
+def settings() -> str:
+    """Every setting, from the table that reads them."""
+    from noetl.config import FILE, SETTINGS, VARIABLE
+
+    rows = [
+        (
+            f"`{each.name}`",
+            f"`{each.variable}`",
+            each.words + (" (a secret)" if each.secret else ""),
+            each.default_words,
+            each.doc,
+        )
+        for each in SETTINGS
+    ]
+    return (
+        "A setting is an environment variable, or a key of a TOML file: `slots = 4` in "
+        "the file is `NOETL_SLOTS=4` in the environment. The environment wins over the "
+        "file, and the file over the default; an empty variable is as good as none. "
+        f"The file is the one of `noetl --config FILE`, or of `{VARIABLE}`, or else "
+        f"`{FILE}` in the home, if it is there. `noetl config` prints what holds, and "
+        "where each value comes from.\n\n"
+        + table("| setting | variable | value | default | meaning |", rows)
+    )
+
+
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "language.md": ("The playbook language", language),
     "directives.md": ("Task rules and directives", directives),
@@ -200,6 +225,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "tools.md": ("Tool kinds", tools),
     "templates.md": ("Templates", templates),
     "commands.md": ("Command line", commands),
+    "settings.md": ("Settings", settings),
     "errors.md": ("Errors", errors),
     "events.md": ("Events", events),
 }

@@ -16,6 +16,8 @@ from noetl.errors import NoetlError
 # Short helps stand here so that `noetl --help` imports no command.
 COMMANDS = {
     "cancel": "Cancel an execution: its tools are stopped.",
+    "config": "Print the settings that hold, and where they come from.",
+    "doctor": "Check this machine and this home; say what to mend.",
     "events": "Print the log of an execution.",
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "list": "List executions, the newest first.",
@@ -63,8 +65,14 @@ class Verbs(click.Group):
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", message="noetl %(version)s")
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="Read settings from this TOML file.",
+)
 @click.pass_context
-def noetl(context: click.Context) -> None:
+def noetl(context: click.Context, config: str | None) -> None:
     """Runs declarative playbooks as event-sourced Petri nets.
 
     \b
@@ -73,6 +81,9 @@ def noetl(context: click.Context) -> None:
     """
     if "NO_COLOR" in os.environ:
         context.color = False
+    if config is not None:
+        # In the environment, so that a process which this one starts agrees with it.
+        os.environ["NOETL_CONFIG"] = config
 
 
 def main() -> NoReturn:

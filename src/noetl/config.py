@@ -1,37 +1,279 @@
-"""Settings: what the environment and the command line say."""
+"""Settings: one table. Each is read from the environment or a configuration file."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
 
-from noetl.dsl.diagnostics import nearest
+import msgspec
+
+from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.grammar.retired import DIALECTS
+from noetl.dsl.node import shorten
 from noetl.errors import ConfigError
+from noetl.types import JSON
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+T = TypeVar("T")
+Origin = Literal["default", "file", "environment"]
+
+PREFIX = "NOETL_"
+VARIABLE = "NOETL_CONFIG"
+FILE = "config.toml"
+MASK = "***"
+_LARGEST = 1024 * 1024
+_EXTENSION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
+_POSITION = re.compile(r"(.+) \(at line (\d+), column (\d+)\)")
+
+
+class Setting(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """What is known of a setting before anybody sets it.
+
+    ``parse`` takes text, or what TOML has for it, and the folder that relative paths
+    start from. It raises ``ValueError``, and ``words`` say what was expected, or
+    ``ConfigError`` if it has more to say.
+    """
+
+    name: str
+    words: str
+    doc: str
+    parse: Callable[[JSON, Path], T]
+    default: Callable[[], T]
+    default_words: str
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return PREFIX + self.name.upper()
+
+
+class Value(msgspec.Struct, frozen=True):
+    """The effective value; ``place`` is the variable, or file and line."""
+
+    setting: Setting[Any]
+    value: Any
+    origin: Origin
+    place: str | None = None
+
+    def shown(self) -> JSON:
+        """For people and for JSON; a secret only says that it is there."""
+        if self.setting.secret:
+            return None if self.value is None else MASK
+        if isinstance(self.value, frozenset):
+            return sorted(self.value)
+        return str(self.value) if isinstance(self.value, Path) else self.value
+
+
+def _parse_home(value: JSON, folder: Path) -> Path:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError
+    return folder / _expand(Path(value))
+
+
+def _default_home() -> Path:
+    return _expand(Path("~/.noetl"))
+
+
+def _expand(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"NOETL_HOME: this user has no home folder for {path}; set it to a folder"
+        ) from None
+
+
+def _parse_extensions(value: JSON, _: Path) -> frozenset[str]:
+    """A name that is nearly a dialect's is refused: a typing error must not silently
+    switch nothing on."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise ValueError
+    found = frozenset(filter(None, (name.strip() for name in names)))
+    for name in sorted(found):
+        match = nearest(name, DIALECTS)
+        if not _EXTENSION.match(name) or (match is not None and match != name):
+            known = match or ", ".join(DIALECTS)
+            raise ConfigError(f"unknown extension '{shorten(name)}' ({known}?)")
+    return found
+
+
+def _parse_slots(value: JSON, _: Path) -> int:
+    if isinstance(value, str) and _NUMBER.match(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
+        raise ValueError
+    return value
+
+
+HOME = Setting(
+    name="home",
+    words="a folder",
+    doc="Holds the embedded event log, results and secrets. In a configuration file "
+    "a relative path starts at the file's folder.",
+    parse=_parse_home,
+    default=_default_home,
+    default_words="~/.noetl",
+)
+EXTENSIONS = Setting(
+    name="extensions",
+    words=f"names with commas between them ({', '.join(DIALECTS)})",
+    doc="Dialects that every playbook may use, besides those that a command's "
+    "`--extensions` adds. In a configuration file a list will do, too.",
+    parse=_parse_extensions,
+    default=frozenset[str],
+    default_words="none",
+)
+SLOTS = Setting(
+    name="slots",
+    words="a whole number from 1 to 1024",
+    doc="How many tasks the embedded runtime works on at the same time.",
+    parse=_parse_slots,
+    default=lambda: 16,
+    default_words="16",
+)
+SETTINGS: tuple[Setting[Any], ...] = (HOME, EXTENSIONS, SLOTS)
+
+
+class Settings:
+    """All settings at one moment, each with where it comes from."""
+
+    def __init__(self, values: Mapping[str, Value], file: Path | None) -> None:
+        self._values = values
+        self.file = file
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        value: T = self._values[setting.name].value
+        return value
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._values.values())
+
+
+def read_settings(
+    environ: Mapping[str, str] = os.environ,
+    table: tuple[Setting[Any], ...] = SETTINGS,
+) -> Settings:
+    """Defaults, under what the file says, under what the environment says.
+
+    The file is ``NOETL_CONFIG`` (the command line's ``--config`` sets it), or
+    ``config.toml`` in the home if it is there. Raises ``ConfigError``.
+    """
+    file = find_file(environ)
+    stated = _read_file(file, table) if file is not None else {}
+    if HOME.name in stated and not environ.get(VARIABLE):
+        place = stated[HOME.name].place
+        raise ConfigError(
+            f"{place}: home: the file is in the home already; "
+            f"set it by {HOME.variable} or in a file for --config"
+        )
+    values = {}
+    for setting in table:
+        text = environ.get(setting.variable)
+        if text:
+            value = _parse(setting, text, Path(), setting.variable)
+            found = Value(setting, value, "environment", setting.variable)
+        elif setting.name in stated:
+            found = stated[setting.name]
+        else:
+            found = Value(setting, setting.default(), "default")
+        values[setting.name] = found
+    return Settings(values, file)
+
+
+def find_file(environ: Mapping[str, str]) -> Path | None:
+    """The configuration file that holds; one that was named must be there."""
+    named = environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    home = environ.get(HOME.variable)
+    try:
+        file = _expand(Path(home or HOME.default_words)) / FILE
+        return file if file.is_file() else None
+    except (ConfigError, OSError):
+        return None  # no home, or none that we may look into: no file in it either
+
+
+def strays(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables that set nothing, though somebody probably meant them to."""
+    known = {setting.name for setting in SETTINGS} | {"config"}
+    found = []
+    for name in sorted(environ):
+        word = name.removeprefix(PREFIX).lower()
+        if not name.startswith(PREFIX) or word in known:
+            continue
+        match = nearest(word, known)
+        if match is not None:
+            meant = PREFIX + match.upper()
+            found.append(f"{name} sets nothing; did you mean {meant}?")
+    return found
 
 
 def read_extensions(
     flag: str | None, environ: Mapping[str, str] = os.environ
 ) -> frozenset[str]:
-    """The extensions of ``--extensions`` and ``NOETL_EXTENSIONS`` together.
+    """The extensions of ``--extensions`` and of the settings together."""
+    given = _parse(EXTENSIONS, flag or "", Path(), "--extensions")
+    always = read_settings(environ)[EXTENSIONS]
+    return given | always
 
-    A name that is nearly a dialect's is refused: a typing error must not silently
-    switch nothing on.
-    """
-    names: set[str] = set()
-    for origin, text in (
-        ("--extensions", flag),
-        ("NOETL_EXTENSIONS", environ.get("NOETL_EXTENSIONS")),
-    ):
-        for name in (part.strip() for part in (text or "").split(",")):
-            if not name:
-                continue
-            match = nearest(name, DIALECTS)
-            if not _NAME.match(name) or (match is not None and match != name):
-                known = match or ", ".join(DIALECTS)
-                raise ConfigError(f"{origin}: unknown extension '{name}' ({known}?)")
-            names.add(name)
-    return frozenset(names)
+
+def _parse(setting: Setting[T], value: JSON, folder: Path, place: str) -> T:
+    try:
+        return setting.parse(value, folder)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    except ValueError:
+        found = "" if setting.secret else f", found {_quote(value)}"
+        raise ConfigError(f"{place}: expected {setting.words}{found}") from None
+
+
+def _quote(value: JSON) -> str:
+    return f"'{shorten(value)}'" if isinstance(value, str) else shorten(str(value))
+
+
+def _read_file(file: Path, table: tuple[Setting[Any], ...]) -> dict[str, Value]:
+    import tomllib
+
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(_LARGEST + 1).decode("utf-8")
+        if len(text) > _LARGEST:
+            raise ConfigError(f"{file}: larger than {_LARGEST:,} bytes")
+        stated = tomllib.loads(text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{file}: cannot be read: {reason}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: not UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(_not_toml(file, str(error))) from None
+    known = {setting.name: setting for setting in table}
+    values = {}
+    for name, value in stated.items():
+        place = _place(file, text, name)
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"{place}: unknown setting '{shorten(name)}'; {hint}")
+        parsed = _parse(known[name], value, file.parent, f"{place}: {name}")
+        values[name] = Value(known[name], parsed, "file", place)
+    return values
+
+
+def _not_toml(file: Path, error: str) -> str:
+    found = _POSITION.fullmatch(error)
+    if found is None:
+        return f"{file}: not TOML: {error}"
+    return f"{file}:{found[2]}:{found[3]}: not TOML: {found[1]}"
+
+
+def _place(file: Path, text: str, name: str) -> str:
+    """File and line; TOML's reader does not say where a key stands, so we look."""
+    key = re.compile(rf"[ \t]*(['\"]?){re.escape(name)}\1[ \t]*[=.]")
+    for number, line in enumerate(text.splitlines(), 1):
+        if key.match(line) or re.match(rf"[ \t]*\[+[ \t]*{re.escape(name)}\b", line):
+            return f"{file}:{number}"
+    return str(file)

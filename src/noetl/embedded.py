@@ -14,6 +14,7 @@ from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
+from noetl.config import SLOTS
 from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
@@ -29,7 +30,6 @@ from noetl.runtime.orchestrator import Orchestrator
 from noetl.types import JSON
 
 MAX_LOGS = 64
-SLOTS = 16
 
 
 def new_execution_id() -> str:
@@ -58,7 +58,9 @@ class Embedded:
         execution_id: str | None = None,
         playbooks: Sequence[str] = (),
         extensions: frozenset[str] = frozenset(),
+        slots: int | None = None,
     ) -> None:
+        slots = slots or SLOTS.default()
         self.execution_id = execution_id or new_execution_id()
         self._folder = folder
         self._store = store
@@ -66,13 +68,13 @@ class Embedded:
         folders = playbooks or ([folder] if folder is not None else [])
         catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
         clock = SystemClock()
-        self._tools = make_tools(SLOTS)
+        self._tools = make_tools(slots)
         self.orchestrator = Orchestrator(
             store, self._blobs, catalog, clock, pool=self.execution_id
         )
         owner = f"embedded-{os.getpid()}"
         self._executor = Executor(
-            self.orchestrator, self._tools, clock, owner=owner, slots=SLOTS
+            self.orchestrator, self._tools, clock, owner=owner, slots=slots
         )
         self._document = Document()
         self._left = asyncio.Event()

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from noetl.config import HOME, read_settings
+
 
 class Home:
     """The folder and the names of what is in it; made when something is written."""
@@ -15,7 +17,7 @@ class Home:
 
     @classmethod
     def of(cls, environ: Mapping[str, str] = os.environ) -> Home:
-        return cls(Path(environ.get("NOETL_HOME") or Path.home() / ".noetl"))
+        return cls(read_settings(environ)[HOME])
 
     def make(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

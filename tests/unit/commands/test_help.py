@@ -41,7 +41,7 @@ def test_version(noetl: Run, flag: str) -> None:
     assert (done.returncode, done.stdout) == (0, f"noetl {__version__}\n")
 
 
-@pytest.mark.parametrize("name", ["schema", "validate"])
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_commands_help_has_an_example(noetl: Run, name: str) -> None:
     done = noetl(name, "--help")
     assert done.returncode == 0

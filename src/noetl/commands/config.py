@@ -1,0 +1,65 @@
+"""``noetl config``: the settings that hold, and where they come from."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from noetl.config import Settings, Value, read_settings, strays
+from noetl.dsl.node import printable
+from noetl.types import JSON
+
+
+@click.command("config")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(as_json: bool) -> None:
+    """Print the settings that hold, and where they come from.
+
+    The environment (NOETL_SLOTS) wins over the configuration file (slots), and the
+    file over the default. The file is --config FILE, $NOETL_CONFIG, or config.toml in
+    the home. Secrets are masked.
+
+    \b
+    Examples:
+      noetl config
+      noetl --config staging.toml config --json
+    """
+    settings, ignored = read_settings(), strays()
+    if as_json:
+        click.echo(json.dumps(_document(settings, ignored), ensure_ascii=False))
+        return
+    rows = [(value.setting.name, _text(value), _origin(value)) for value in settings]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, text, origin in rows:
+        shown = click.style(origin, dim=True)
+        click.echo(f"{name:<{widths[0]}}  {text:<{widths[1]}}  {shown}")
+    for line in ignored:
+        click.echo(click.style(f"warning: {line}", fg="yellow"), err=True)
+
+
+def _document(settings: Settings, ignored: list[str]) -> dict[str, JSON]:
+    return {
+        "file": None if settings.file is None else str(settings.file),
+        "settings": {
+            value.setting.name: {
+                "value": value.shown(),
+                "origin": value.origin,
+                "place": value.place,
+                "secret": value.setting.secret,
+            }
+            for value in settings
+        },
+        "warnings": ignored,
+    }
+
+
+def _text(value: Value) -> str:
+    shown = value.shown()
+    if isinstance(shown, list):
+        shown = ",".join(shown)
+    return "-" if shown in (None, "") else printable(str(shown))
+
+
+def _origin(value: Value) -> str:
+    return f"{value.origin} {value.place}" if value.place else value.origin

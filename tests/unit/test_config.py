@@ -1,0 +1,244 @@
+"""Settings: which of their sources wins, and what is said about mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from noetl.config import (
+    EXTENSIONS,
+    HOME,
+    SETTINGS,
+    SLOTS,
+    Setting,
+    read_extensions,
+    read_settings,
+    strays,
+)
+from noetl.errors import ConfigError
+
+SECRET = Setting(
+    name="key",
+    words="16 letters",
+    doc="A secret, to see that it stays one.",
+    parse=lambda value, _: _sixteen(value),
+    default=lambda: None,
+    default_words="none",
+    secret=True,
+)
+
+
+def _sixteen(text: str) -> str:
+    if len(text) != 16:
+        raise ValueError
+    return text
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def in_home(home: Path, text: str) -> dict[str, str]:
+    """An environment whose home has this configuration file."""
+    home.mkdir()
+    (home / "config.toml").write_text(text)
+    return {"NOETL_HOME": str(home)}
+
+
+def named(folder: Path, text: str) -> dict[str, str]:
+    """An environment that names this configuration file."""
+    (folder / "my.toml").write_text(text)
+    return {"NOETL_CONFIG": str(folder / "my.toml")}
+
+
+def test_without_anything_the_defaults_hold(home: Path) -> None:
+    settings = read_settings({"NOETL_HOME": str(home)})
+
+    assert settings[HOME] == home
+    assert settings[EXTENSIONS] == frozenset()
+    assert settings[SLOTS] == 16
+    origins = {value.setting.name: value.origin for value in settings}
+    assert origins == {
+        "home": "environment",
+        "extensions": "default",
+        "slots": "default",
+    }
+
+
+def test_the_environment_wins_over_the_file_and_that_over_the_default(
+    home: Path,
+) -> None:
+    environ = in_home(home, 'extensions = ["legacy"]\nslots = 3\n')
+
+    settings = read_settings({**environ, "NOETL_SLOTS": "5"})
+
+    found = {value.setting.name: (value.value, value.place) for value in settings}
+    assert found["slots"] == (5, "NOETL_SLOTS")
+    assert found["extensions"] == (frozenset({"legacy"}), f"{home}/config.toml:1")
+
+
+def test_a_file_that_is_named_replaces_that_of_the_home(home: Path) -> None:
+    environ = in_home(home, "slots = 3\n")
+
+    settings = read_settings({**environ, **named(home, "slots = 7\n")})
+
+    assert settings[SLOTS] == 7
+
+
+def test_a_path_in_a_file_starts_at_its_folder(tmp_path: Path) -> None:
+    assert read_settings(named(tmp_path, 'home = "h"'))[HOME] == tmp_path / "h"
+
+
+def test_an_empty_variable_is_none(home: Path) -> None:
+    assert read_settings({"NOETL_HOME": str(home), "NOETL_SLOTS": ""})[SLOTS] == 16
+
+
+@pytest.mark.spec("S-01")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('extensions = ["legacy", "classic"]', {"legacy", "classic"}),
+        ('extensions = "legacy, classic"', {"legacy", "classic"}),
+        ("extensions = []", set()),
+    ],
+)
+def test_a_file_says_extensions_as_a_list_or_as_a_variable_does(
+    home: Path, text: str, expected: set[str]
+) -> None:
+    assert read_settings(in_home(home, text))[EXTENSIONS] == expected
+
+
+@pytest.mark.spec("S-01")
+def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
+    environ = in_home(home, 'extensions = ["legacy"]')
+
+    assert read_extensions("classic", environ) == {"legacy", "classic"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            "\nslot = 3",
+            ":2: unknown setting 'slot'; did you mean 'slots'?",
+            id="an unknown key",
+        ),
+        pytest.param(
+            "[server]\nurl = 1",
+            ":1: unknown setting 'server'; known: extensions, home, slots",
+            id="an unknown table",
+        ),
+        pytest.param(
+            "# slots\nslots = 'many'",
+            ":2: slots: expected a whole number from 1 to 1024, found 'many'",
+            id="a wrong type",
+        ),
+        pytest.param("slots = true", "found True", id="a boolean"),
+        pytest.param("slots = 0", "found 0", id="out of range"),
+        pytest.param("slots = 1.5", "found 1.5", id="a fraction"),
+        pytest.param("extensions = 3", "found 3", id="no names"),
+        pytest.param(
+            "extensions = ['lgacy']",
+            ":1: extensions: unknown extension 'lgacy' (legacy?)",
+            id="nearly an extension",
+        ),
+        pytest.param("slots =\n", ":1:8: not TOML: Invalid value", id="no TOML"),
+        pytest.param('slots = "', ": not TOML: ", id="no TOML to its end"),
+        pytest.param(
+            'home = "/x"', ":1: home: the file is in the home already", id="its home"
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_its_place(
+    home: Path, text: str, said: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_settings(in_home(home, text))
+
+    assert str(caught.value).startswith(f"{home}/config.toml:")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("NOETL_SLOTS", "1_6", "expected a whole number from 1 to 1024, found '1_6'"),
+        ("NOETL_SLOTS", "-1", "found '-1'"),
+        ("NOETL_SLOTS", "9999", "found '9999'"),
+        ("NOETL_EXTENSIONS", "a b", "unknown extension 'a b' (legacy, classic?)"),
+        ("NOETL_HOME", " ", "expected a folder, found ' '"),
+    ],
+)
+def test_a_mistake_in_a_variable_names_it(
+    home: Path, name: str, value: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: ") as caught:
+        read_settings({"NOETL_HOME": str(home), name: value})
+
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(None, "cannot be read: No such file", id="not there"),
+        pytest.param(b"slots = \xff", "not UTF-8", id="bytes"),
+        pytest.param(b"#" * 2_000_000, "larger than 1,048,576 bytes", id="endless"),
+        pytest.param(b"a = " + b"[" * 5_000, "not TOML", id="too deep"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    file = tmp_path / "my.toml"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(ConfigError) as caught:
+        read_settings({"NOETL_CONFIG": str(file)})
+
+    assert str(caught.value).startswith(f"{file}: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.spec("S-41")
+def test_a_secret_is_neither_shown_nor_quoted(home: Path) -> None:
+    table = (*SETTINGS, SECRET)
+    environ = {"NOETL_HOME": str(home), "NOETL_KEY": "abcdefghijklmnop"}
+
+    shown = {
+        value.setting.name: value.shown() for value in read_settings(environ, table)
+    }
+    assert shown["key"] == "***"
+    del environ["NOETL_KEY"]
+    shown = {
+        value.setting.name: value.shown() for value in read_settings(environ, table)
+    }
+    assert shown["key"] is None
+    with pytest.raises(ConfigError) as caught:
+        read_settings({**environ, "NOETL_KEY": "too-short"}, table)
+    assert str(caught.value) == "NOETL_KEY: expected 16 letters"
+
+
+def test_variables_that_were_probably_meant_are_found() -> None:
+    environ = {
+        "NOETL_EXTENSION": "legacy",
+        "NOETL_SLOTS": "3",
+        "NOETL_ACTION_ID": "a1",
+        "NOETL_CONFIG": "x",
+        "SLOT": "3",
+    }
+
+    assert strays(environ) == [
+        "NOETL_EXTENSION sets nothing; did you mean NOETL_EXTENSIONS?"
+    ]
+
+
+def test_names_are_those_of_variables() -> None:
+    assert [setting.variable for setting in SETTINGS] == [
+        "NOETL_HOME",
+        "NOETL_EXTENSIONS",
+        "NOETL_SLOTS",
+    ]
