@@ -132,6 +132,12 @@ def test_a_reader_makes_no_file(path):
     assert list(path.parent.iterdir()) == []
 
 
+def test_to_a_reader_an_empty_file_is_no_store_yet(path):
+    path.touch()
+
+    assert refusal(path, readonly=True).kind == "store.missing"
+
+
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_newer_store_is_refused(path, readonly):
     make(path, "PRAGMA user_version = 999")

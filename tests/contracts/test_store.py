@@ -587,6 +587,30 @@ async def test_there_is_nothing_before_an_unknown_execution(store, facts):
     assert list(await store.find(before="nobody")) == []
 
 
+@pytest.mark.spec("SRV-03")
+@pytest.mark.parametrize(
+    ("below", "status", "expected"),
+    [
+        pytest.param("x4", None, ["x2", "x0"], id="one of this log"),
+        pytest.param("x3", None, ["x2", "x0"], id="one of another log, in between"),
+        pytest.param("x9", None, ["x6", "x4"], id="one that is newer than all"),
+        pytest.param("x0", None, [], id="the oldest"),
+        pytest.param("a", None, [], id="one that is older than all"),
+        pytest.param("x6", "failed", ["x4", "x0"], id="of a status"),
+    ],
+)
+async def test_a_listing_goes_on_below_an_id_of_any_log(
+    store, facts, below, status, expected
+):
+    for number in (0, 2, 4, 6):
+        failed = "failed" if number in (0, 4) else "running"
+        await store.commit([facts.transition(f"x{number}", status=failed)])
+
+    found = await store.find_below(below, status=status, limit=2)
+
+    assert [summary.execution_id for summary in found] == expected
+
+
 async def test_the_beginning_of_an_id_will_do(store, facts):
     for name in ("ab1", "ab2", "abc", "ab", "b"):
         await store.commit([facts.transition(name)])

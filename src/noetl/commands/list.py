@@ -4,44 +4,74 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import get_args
 
 import click
 import msgspec
 
 from noetl.commands.logs import list_executions
+from noetl.dsl.node import printable
 from noetl.engine.document import elapsed_ms
+from noetl.engine.state import ExecutionStatus
 from noetl.home import Home
 from noetl.ports import Summary
 from noetl.types import JSON
 
 _COLOURS = {"completed": "green", "failed": "red", "cancelled": "red"}
+_STATUSES = click.Choice(get_args(ExecutionStatus))
+_LIMIT = click.IntRange(1, 1000)
 
 
 @click.command("list")
-@click.option("--limit", default=20, show_default=True, help="At most so many.")
+@click.option("--status", type=_STATUSES, help="Only those with this status.")
+@click.option(
+    "--limit", type=_LIMIT, default=20, show_default=True, help="At most so many."
+)
+@click.option("--cursor", metavar="ID", help="Go on after this one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(limit: int, as_json: bool) -> None:
+def command(
+    status: ExecutionStatus | None, limit: int, cursor: str | None, as_json: bool
+) -> None:
     """List executions, the newest first.
 
+    If there are more, the document's cursor is what --cursor takes for the next page.
+
     \b
-    Example:
+    Examples:
       noetl list --limit 5
+      noetl list --status failed --json
     """
-    found = asyncio.run(list_executions(Home.of(), limit))
+    more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
+    found = more[:limit]
+    following = found[-1].execution_id if len(more) > limit else None
     if as_json:
-        executions = [_line(each) for each in found]
-        click.echo(json.dumps({"executions": executions, "cursor": None}))
+        executions = [_as_json(each) for each in found]
+        document = {"executions": executions, "cursor": following}
+        click.echo(json.dumps(document, ensure_ascii=False))
         return
     if not found:
-        click.echo("no executions yet; start one with: noetl run playbook.yaml")
+        _say_none(filtered=status is not None or cursor is not None)
     for each in found:
-        status = click.style(f"{each.status:<11}", fg=_COLOURS.get(each.status))
-        name = each.playbook.get("path") or each.playbook.get("name")
-        problem = f"  {each.error['message']}" if each.error else ""
-        click.echo(f"{each.execution_id}  {status} {each.started_at}  {name}{problem}")
+        click.echo(_line(each))
+    if following is not None:
+        click.echo(f"there are more: noetl list --cursor {following}", err=True)
 
 
-def _line(each: Summary) -> dict[str, JSON]:
+def _say_none(*, filtered: bool) -> None:
+    if filtered:
+        click.echo("no such executions")
+    else:
+        click.echo("no executions yet; start one with: noetl run playbook.yaml")
+
+
+def _line(each: Summary) -> str:
+    status = click.style(f"{each.status:<11}", fg=_COLOURS.get(each.status))
+    name = each.playbook.get("path") or each.playbook.get("name")
+    problem = f"  {printable(each.error['message'])}" if each.error else ""
+    return f"{each.execution_id}  {status} {each.started_at}  {name}{problem}"
+
+
+def _as_json(each: Summary) -> dict[str, JSON]:
     line: dict[str, JSON] = msgspec.to_builtins(each)
     line["duration_ms"] = elapsed_ms(each.started_at, each.finished_at or "")
     return line

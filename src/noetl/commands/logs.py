@@ -6,44 +6,24 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
-from noetl.errors import ConfigError
+from noetl.engine.state import ExecutionStatus
+from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Summary
 
-
-async def list_executions(home: Home, limit: int) -> list[Summary]:
-    """Of all logs, the newest first."""
-    found: list[Summary] = []
-    for path in home.logs():
-        async with reading(path) as store:
-            found += await store.find(limit=limit)
-    return sorted(found, key=lambda each: each.started_at, reverse=True)[:limit]
+PAGE = 500
+"""Events read at once: an execution may have millions of them."""
 
 
-async def locate(home: Home, wanted: str) -> tuple[Path, Summary]:
-    """The log that holds an execution, and its line; a unique prefix will do."""
-    found: list[tuple[Path, str]] = []
-    for path in home.logs():
-        async with reading(path) as store:
-            found += [(path, name) for name in await store.resolve(wanted)]
-    if not wanted or not found:
-        message = f"no execution '{wanted}' under {home.folder}"
-        raise ConfigError(f"{message}; see noetl list")
-    if len(found) > 1:
-        some = ", ".join(name for _, name in found[:3])
-        raise ConfigError(f"'{wanted}' is not unique: {some}, …")
-    path, name = found[0]
-    async with reading(path) as store:
-        return path, await store.summary(name)
+class Place(msgspec.Struct, frozen=True):
+    """Which log holds an execution."""
 
-
-async def find_execution(home: Home, wanted: str) -> tuple[Path, Sequence[Event]]:
-    """The log that holds it and its events."""
-    path, summary = await locate(home, wanted)
-    async with reading(path) as store:
-        return path, await store.read(summary.execution_id)
+    log: Path
+    execution_id: str
 
 
 @asynccontextmanager
@@ -53,3 +33,57 @@ async def reading(path: Path) -> AsyncIterator[SqliteStore]:
         yield store
     finally:
         await store.close()
+
+
+async def _each_log(home: Home) -> AsyncIterator[SqliteStore]:
+    for path in home.logs():
+        try:
+            async with reading(path) as store:
+                yield store
+        except StoreError as error:
+            if error.kind != "store.missing":  # somebody is making it just now
+                raise
+
+
+async def list_executions(
+    home: Home,
+    limit: int,
+    status: ExecutionStatus | None = None,
+    cursor: str | None = None,
+) -> list[Summary]:
+    """Of all logs, the newest first (ids are in the order of time).
+
+    ``cursor`` is the last id of the page before.
+    """
+    found: list[Summary] = []
+    async for store in _each_log(home):
+        if cursor is None:
+            found += await store.find(status=status, limit=limit)
+        else:
+            found += await store.find_below(cursor, status=status, limit=limit)
+    return sorted(found, key=lambda each: each.execution_id, reverse=True)[:limit]
+
+
+async def find_execution(home: Home, wanted: str) -> Place:
+    """Where it is. A prefix that is unique will do. Raises ``ConfigError``."""
+    found: list[Place] = []
+    async for store in _each_log(home):
+        found += [Place(store.path, name) for name in await store.resolve(wanted)]
+    if not wanted or not found:
+        message = f"no execution '{wanted}' under {home.folder}"
+        raise ConfigError(f"{message}; see noetl list")
+    if len(found) > 1:
+        some = ", ".join(place.execution_id for place in found[:3])
+        raise ConfigError(f"'{wanted}' is not unique: {some}, …")
+    return found[0]
+
+
+async def read_pages(
+    place: Place, *, size: int = PAGE
+) -> AsyncIterator[Sequence[Event]]:
+    """The whole log in order, a page at a time; none is kept here."""
+    async with reading(place.log) as store:
+        after = 0
+        while page := await store.read(place.execution_id, after=after, limit=size):
+            yield page
+            after = page[-1].seq

@@ -9,7 +9,7 @@ import click
 import msgspec
 import yaml
 
-from noetl.commands.logs import find_execution
+from noetl.commands.logs import find_execution, read_pages
 from noetl.engine.evolve import replay
 from noetl.engine.state import State
 from noetl.home import Home
@@ -18,7 +18,12 @@ from noetl.types import JSON
 
 @click.command("replay")
 @click.argument("execution", metavar="ID")
-@click.option("--at", type=int, metavar="SEQ", help="Only the events up to this one.")
+@click.option(
+    "--at",
+    type=click.IntRange(min=1),
+    metavar="SEQ",
+    help="Only the events up to this one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(execution: str, at: int | None, as_json: bool) -> None:
     """Rebuild the state of an execution from its log; no tool is called.
@@ -27,16 +32,25 @@ def command(execution: str, at: int | None, as_json: bool) -> None:
     Example:
       noetl replay 019a8f --at 12
     """
-    _, events = asyncio.run(find_execution(Home.of(), execution))
-    if at is not None and not 1 <= at <= len(events):
-        known = f"the log has events 1 to {len(events)}"
+    state = asyncio.run(_fold(execution, at))
+    if at is not None and state.seq < at:
+        known = f"the log has events 1 to {state.seq}"
         raise click.BadParameter(known, param_hint="--at")
-    state = replay(events[:at])
     document = _document(state)
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+async def _fold(execution: str, at: int | None) -> State:
+    state = State()
+    async for page in read_pages(await find_execution(Home.of(), execution)):
+        wanted = page if at is None else page[: at - state.seq]
+        replay(wanted, state)
+        if state.seq == at:
+            break
+    return state
 
 
 def _document(state: State) -> dict[str, JSON]:

@@ -7,7 +7,7 @@ import json
 
 import click
 
-from noetl.commands.logs import find_execution
+from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.run import print_end
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -26,14 +26,20 @@ def command(execution: str, as_json: bool) -> None:
     Example:
       noetl show 019a8f
     """
-    _, events = asyncio.run(find_execution(Home.of(), execution))
-    document = Document().take(events).as_json()
+    document = asyncio.run(_read(execution)).as_json()
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     for step in document["steps"]:
         click.echo(_line(step))
     print_end(document)
+
+
+async def _read(execution: str) -> Document:
+    document = Document()
+    async for page in read_pages(await find_execution(Home.of(), execution)):
+        document.take(page)
+    return document
 
 
 def _line(step: dict[str, JSON]) -> str:

@@ -88,6 +88,19 @@ class MemoryStore:
         if before is not None:
             known = self._executions.get(before)
             last = known.number - 1 if known else 0
+        return self._page(status, last, limit)
+
+    async def find_below(
+        self, below: str, *, status: ExecutionStatus | None = None, limit: int = 100
+    ) -> Sequence[Summary]:
+        """Newest first, those whose id is smaller; ``below`` may be another log's."""
+        newest = max((name for name in self._executions if name < below), default=None)
+        last = self._executions[newest].number if newest is not None else 0
+        return self._page(status, last, limit)
+
+    def _page(
+        self, status: ExecutionStatus | None, last: int, limit: int
+    ) -> list[Summary]:
         found: list[Summary] = []
         for execution in reversed(self._by_number[:last]):
             if len(found) == limit:

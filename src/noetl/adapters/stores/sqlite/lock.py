@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from noetl.errors import StoreError
 
@@ -17,16 +18,14 @@ class Lock:
     """
 
     def __init__(self, store: Path) -> None:
-        path = store.with_name(store.name + ".lock")
+        path = _beside(store)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(path, flags, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder, _, _ = os.read(self._file, 20).partition(b"\n")
+            who = _holder(self._file)
             os.close(self._file)
-            number = holder.decode("ascii", "replace")
-            who = f"process {number}" if number else "another process"
             message = f"{store} is in use by {who}"
             raise StoreError(message, "store.locked") from None
         os.ftruncate(self._file, 0)
@@ -44,19 +43,40 @@ class Lock:
         os.close(self._file)
 
 
-def find_holder(store: Path) -> tuple[int, str | None] | None:
-    """The process that has the store, and where it listens; None if nobody has it."""
-    path = store.with_name(store.name + ".lock")
+class Holder(NamedTuple):
+    """Who writes a store, and where orders to it are taken."""
+
+    process: str
+    socket: str | None
+
+    def __str__(self) -> str:
+        return f"process {self.process}" if self.process else "another process"
+
+
+def find_holder(store: Path) -> Holder | None:
+    """Who writes the store at this moment; None if nobody does.
+
+    It asks for a shared lock and gives it back at once. A writer that starts in that
+    moment finds the store taken, and looks for another one.
+    """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        file = os.open(_beside(store), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None
-        except BlockingIOError:
-            number, _, where = os.read(file, 4096).decode().partition("\n")
-            return int(number or 0), where.strip() or None
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(file)
     finally:
         os.close(file)
+    return None
+
+
+def _beside(store: Path) -> Path:
+    return store.with_name(store.name + ".lock")
+
+
+def _holder(file: int) -> Holder:
+    text = os.pread(file, 4096, 0).decode("utf-8", "surrogateescape")
+    process, _, socket = text.partition("\n")
+    return Holder(process, socket.strip() or None)

@@ -52,6 +52,19 @@ def find(
         if head is None:
             return []
         number = head.number
+    return _page(db, status, number, limit)
+
+
+def find_below(
+    db: sqlite3.Connection, status: ExecutionStatus | None, below: str, limit: int
+) -> list[Summary]:
+    row = db.execute(SQL["newest_below"], (below,)).fetchone()
+    return _page(db, status, row[0] + 1, limit) if row else []
+
+
+def _page(
+    db: sqlite3.Connection, status: ExecutionStatus | None, number: int, limit: int
+) -> list[Summary]:
     if status is None:
         rows = db.execute(SQL["find"], (number, limit))
     else:

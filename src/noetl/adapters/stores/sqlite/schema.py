@@ -13,9 +13,7 @@ APPLICATION = 1315915092
 
 def check_version(db: sqlite3.Connection, path: Path, newest: int) -> int:
     """The file's version; raises if it is not ours, too new, or half made."""
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    version, application, tables = _read(db)
     if not version and not tables:
         return 0
     if application != APPLICATION:
@@ -27,6 +25,29 @@ def check_version(db: sqlite3.Connection, path: Path, newest: int) -> int:
         message = f"{path} has version {version}; this NoETL knows up to {newest}"
         raise StoreError(message, "store.version")
     return int(version)
+
+
+def _read(db: sqlite3.Connection) -> list[int]:
+    """Version, application and number of tables; of one moment, for a writer may be
+    making them just now."""
+    db.execute("BEGIN")
+    try:
+        return [
+            db.execute(query).fetchone()[0]
+            for query in (
+                "PRAGMA user_version",
+                "PRAGMA application_id",
+                "SELECT count(*) FROM sqlite_master",
+            )
+        ]
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def newest_version() -> int:
+    """What this NoETL brings a store to."""
+    return migrations()[-1][0]
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
@@ -50,8 +71,10 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
 
 def require_current(db: sqlite3.Connection, path: Path) -> None:
     """A reader cannot migrate: it needs the version that its queries are for."""
-    newest = migrations()[-1][0]
+    newest = newest_version()
     version = check_version(db, path, newest)
+    if not version:
+        raise StoreError(f"{path} holds nothing yet", "store.missing")
     if version < newest:
         message = f"{path} has version {version}; a writer must bring it to {newest}"
         raise StoreError(message, "store.version")

@@ -106,6 +106,9 @@ SELECT key, hash, body FROM event WHERE key > ? AND key <= ? ORDER BY key
 SELECT execution_id FROM execution WHERE execution_id >= ? AND execution_id < ?
 ORDER BY execution_id LIMIT ?
 
+-- name: newest_below
+SELECT number FROM execution WHERE execution_id < ? ORDER BY execution_id DESC LIMIT 1
+
 -- name: find
 SELECT summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
 
