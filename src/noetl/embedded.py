@@ -26,7 +26,7 @@ from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
-from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.orchestrator import Orchestrator, Watcher
 from noetl.types import JSON
 
 MAX_LOGS = 64
@@ -80,7 +80,7 @@ class Embedded:
         self._left = asyncio.Event()
         self._tasks: set[asyncio.Future[None]] = set()
         self._interrupted = False
-        self.orchestrator.watch(self._note)
+        self.watch(self._document.note)
 
     async def start(
         self,
@@ -147,13 +147,23 @@ class Embedded:
             return self._document.as_json()
         return self._document.as_json(self.orchestrator.state(self.execution_id))
 
-    def interrupt(self) -> None:
+    def watch(self, watcher: Watcher) -> None:
+        """Call this with what is committed of the execution; not of its children."""
+
+        def tell(events: Sequence[Event]) -> None:
+            if events[0].execution_id == self.execution_id:
+                watcher(events)
+
+        self.orchestrator.watch(tell)
+
+    def interrupt(self) -> bool:
         """The first time pause cleanly: running tasks finish. Then leave at once."""
-        if self._interrupted:
+        again, self._interrupted = self._interrupted, True
+        if again:
             self._left.set()
-            return
-        self._interrupted = True
-        self.spawn(self.pause())
+        else:
+            self.spawn(self.pause())
+        return again
 
     async def pause(self) -> None:
         """Pause the execution and its children; what runs is finished first."""
@@ -189,10 +199,6 @@ class Embedded:
         for tool in self._tools.values():
             await tool.close()
         await self._store.close()
-
-    def _note(self, events: Sequence[Event]) -> None:
-        if events[0].execution_id == self.execution_id:
-            self._document.note(events)
 
 
 def open_free_log(home: Home) -> SqliteStore:

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from typing import Self
 
 import click
 
+from noetl.commands.live.board import read_wait, seconds_of
+from noetl.commands.live.words import activity_words
+from noetl.dsl.node import printable
 from noetl.engine.events import Event
 
 
-class PlainProgress:
-    """A line per step and per retry; loops speak at every tenth of their length."""
+class Progress:
+    """Told what was committed. This one shows nothing."""
+
+    def take(self, events: Sequence[Event]) -> None:
+        pass
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """What happened before: the work of an earlier process."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+def choose_progress(*, quiet: bool, as_json: bool) -> Progress:
+    """A live view where people look at it, else lines; with ``--json`` no lines."""
+    if quiet:
+        return Progress()
+    if sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
+        from noetl.commands.live.screen import LiveProgress
+
+        return LiveProgress()
+    return Progress() if as_json else PlainProgress()
+
+
+class PlainProgress(Progress):
+    """A line per step, retry and wait; loops speak at every tenth of their length."""
 
     def __init__(self) -> None:
         self._loops: dict[str, tuple[int, int]] = {}
@@ -21,6 +54,8 @@ class PlainProgress:
 
     def _say(self, event: Event) -> None:
         name, step = event.name, event.step or ""
+        if name in ("step.done", "step.failed"):
+            self._loops.pop(event.step_run_id or "", None)
         if name == "step.skipped":
             _line("-", step, "not admitted")
         elif name == "step.done":
@@ -29,6 +64,8 @@ class PlainProgress:
             _line("✗", step, f"failed: {event.payload['error'].get('message', '')}")
         elif name == "task.done" and event.payload["directive"]["do"] == "retry":
             self._retry(event)
+        elif name == "task.suspended":
+            self._wait(event)
         elif name == "loop.started" and event.iteration_id is None:
             self._loops[event.step_run_id or ""] = (0, event.payload["total"])
             _line("↻", step, f"{event.payload['total']} iterations")
@@ -44,6 +81,13 @@ class PlainProgress:
         )
         _line("…", event.step or "", text)
 
+    def _wait(self, event: Event) -> None:
+        """A retry has said when it goes on; of iterations there may be too many."""
+        if event.payload.get("on") == "delay" or event.iteration_id is not None:
+            return
+        waiting, now = read_wait(event), seconds_of(event.timestamp)
+        _line("◷", event.step or "", activity_words(waiting, now))
+
     def _iteration(self, event: Event) -> None:
         run = event.step_run_id or ""
         if run not in self._loops or (event.iteration_id or "").count("/") != 1:
@@ -56,4 +100,4 @@ class PlainProgress:
 
 
 def _line(sign: str, step: str, text: str) -> None:
-    click.echo(f"{sign} {step}: {text}", err=True)
+    click.echo(f"{sign} {step}: {printable(' '.join(text.split()))}", err=True)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import click
 
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.commands.logs import find_execution
-from noetl.commands.progress import PlainProgress
-from noetl.commands.run import drive, finish
+from noetl.commands.logs import find_execution, read_pages
+from noetl.commands.progress import Progress, choose_progress
+from noetl.commands.run import drive, finish, interruptible
+from noetl.config import SLOTS, read_settings
 from noetl.embedded import Embedded
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -39,31 +40,33 @@ def command(
     Example:
       noetl resume 019a8f
     """
-    progress = None if no_progress or as_json else PlainProgress()
+    progress = choose_progress(quiet=no_progress, as_json=as_json)
     finish(asyncio.run(_resume(execution, progress, playbooks)), as_json=as_json)
 
 
 async def _resume(
-    execution: str, progress: PlainProgress | None, playbooks: Sequence[str]
+    execution: str, progress: Progress, playbooks: Sequence[str]
 ) -> dict[str, JSON]:
     home = Home.of()
-    path, events = await find_execution(home, execution)
-    document = Document().take(events)
+    place = await find_execution(home, execution)
+    document = Document()
+    async for page in read_pages(place):
+        document.take(page)
+        progress.recall(page)
     if document.state.finished:
         return document.as_json()
-    folder = document.playbook.get("folder")
-    execution_id = events[0].execution_id
     runtime = Embedded(
         home,
-        SqliteStore.open(path),
-        folder,
-        execution_id=execution_id,
+        SqliteStore.open(place.log),
+        document.playbook.get("folder"),
+        execution_id=place.execution_id,
         playbooks=playbooks,
+        slots=read_settings()[SLOTS],
     )
     try:
-        if progress is not None:
-            runtime.orchestrator.watch(progress.take)
-        await runtime.take_up()
-        return await drive(runtime)
+        runtime.watch(progress.take)
+        with progress, interruptible(runtime):
+            await runtime.take_up()
+            return await drive(runtime)
     finally:
         await runtime.close()

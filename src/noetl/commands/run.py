@@ -17,9 +17,9 @@ import yaml
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.registry import BUILTIN_TOOLS
 from noetl.commands.printing import count_words, format_diagnostic
-from noetl.commands.progress import PlainProgress
+from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, read_file
-from noetl.config import read_extensions
+from noetl.config import SLOTS, read_extensions, read_settings
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.merge import deep_merge
@@ -31,6 +31,7 @@ from noetl.home import Home
 from noetl.types import JSON
 
 EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
+RESULT_LINES = 20
 
 
 @click.command("run")
@@ -77,7 +78,7 @@ def command(
         document = asyncio.run(_record(_runtime(file, (), enabled), loaded, source))
         _refuse(source, loaded, document, as_json=as_json)
     check_runnable(loaded.playbook)
-    progress = None if no_progress or as_json else PlainProgress()
+    progress = choose_progress(quiet=no_progress, as_json=as_json)
     runtime = _runtime(file, playbooks, enabled)
     document = asyncio.run(
         _execute(runtime, loaded, source.content, inputs, progress, deadline)
@@ -91,7 +92,12 @@ def _runtime(
     folder = str(Path(file).resolve().parent) if file != "-" else None
     home = Home.of()
     return lambda: Embedded(
-        home, open_free_log(home), folder, playbooks=playbooks, extensions=extensions
+        home,
+        open_free_log(home),
+        folder,
+        playbooks=playbooks,
+        extensions=extensions,
+        slots=read_settings()[SLOTS],
     )
 
 
@@ -100,27 +106,39 @@ async def _execute(
     loaded: Loaded,
     source: bytes,
     inputs: dict[str, JSON],
-    progress: PlainProgress | None,
+    progress: Progress,
     deadline: float | None,
 ) -> dict[str, JSON]:
     runtime = make()
     try:
-        if progress is not None:
-            runtime.orchestrator.watch(progress.take)
-        await runtime.start(loaded, source, inputs, deadline)
-        return await drive(runtime)
+        runtime.watch(progress.take)
+        with progress, interruptible(runtime):
+            await runtime.start(loaded, source, inputs, deadline)
+            return await drive(runtime)
     finally:
         await runtime.close()
 
 
 async def drive(runtime: Embedded) -> dict[str, JSON]:
-    """Run on to the end; the first interrupt pauses, the second leaves at once."""
+    """Run on to the end."""
     gc.enable()  # a run may live for days
+    await runtime.finish()
+    return runtime.document()
+
+
+@contextmanager
+def interruptible(runtime: Embedded) -> Iterator[None]:
+    """The first interrupt pauses, the second leaves at once."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, runtime.interrupt)
+
+    def interrupt() -> None:
+        if not runtime.interrupt():
+            text = "pausing: what runs is finished first; Ctrl-C again leaves at once"
+            click.echo(text, err=True)
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     try:
-        await runtime.finish()
-        return runtime.document()
+        yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
 
@@ -227,7 +245,20 @@ def print_end(document: dict[str, JSON]) -> None:
         where = f" in step '{error['step']}'" if error.get("step") else ""
         click.echo(f"  {error['kind']}{where}: {error['message']}")
     if document["result"] is not None:
-        text = yaml.safe_dump(document["result"], sort_keys=False, allow_unicode=True)
-        click.echo("result: " + text if text.count("\n") < 2 else "result:\n" + text)
+        _print_result(document)
     if status == "paused":
         click.echo(f"  go on with: noetl resume {document['execution_id']}")
+
+
+def _print_result(document: dict[str, JSON]) -> None:
+    """All of it, but not so that a terminal loses what stood there before."""
+    text = yaml.safe_dump(document["result"], sort_keys=False, allow_unicode=True)
+    lines = text.removesuffix("...\n").splitlines()
+    if len(lines) == 1:
+        click.echo(f"result: {lines[0]}")
+        return
+    shown = lines[:RESULT_LINES] if sys.stdout.isatty() else lines
+    click.echo("\n".join(["result:", *shown]))
+    if len(shown) < len(lines):
+        more = f"… {len(lines) - len(shown):,} more lines"
+        click.echo(f"{more}: noetl show {document['execution_id']} --json")
