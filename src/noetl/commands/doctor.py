@@ -1,0 +1,86 @@
+"""``noetl doctor``: is this machine fit to run playbooks, and if not, what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import click
+import msgspec
+
+from noetl.commands.checkup.extras import check_extras
+from noetl.commands.checkup.finding import Finding, worst
+from noetl.commands.checkup.logs import check_logs
+from noetl.commands.checkup.machine import check_machine
+from noetl.commands.checkup.processes import check_processes
+from noetl.commands.checkup.storage import check_home
+from noetl.config import HOME, read_settings, strays
+from noetl.dsl.node import printable
+from noetl.errors import ConfigError
+from noetl.home import Home
+
+_COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(as_json: bool) -> None:
+    """Check this machine and this home; say what to mend.
+
+    Nothing is changed. Exit code: 0 no problem (there may be warnings), 1 otherwise.
+
+    \b
+    Example:
+      noetl doctor
+    """
+    findings = list(examine())
+    status = worst(findings)
+    if as_json:
+        document = {"status": status, "checks": msgspec.to_builtins(findings)}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        width = max(len(found.check) for found in findings)
+        for found in findings:
+            click.echo(_line(found, width))
+    sys.exit(1 if status == "problem" else 0)
+
+
+def examine() -> Iterator[Finding]:
+    """Everything there is to check; no part can stop the others."""
+    home: Home | None = None
+    try:
+        settings = read_settings()
+        home = Home(settings[HOME])
+        yield Finding("settings", "ok", str(settings.file or "no configuration file"))
+    except ConfigError as error:
+        cure = "mend it, then run noetl doctor again: the home was not checked"
+        yield Finding("settings", "problem", str(error), cure)
+    for line in strays():
+        yield Finding("settings", "warning", line, "correct the variable's name")
+    yield from _guarded("machine", check_machine)
+    if home is not None:
+        mine, now = home, time.time()
+        yield from _guarded("home", lambda: check_home(mine))
+        yield from _guarded("logs", lambda: check_logs(mine, now))
+    yield from _guarded("python child", lambda: asyncio.run(check_processes()))
+    yield from _guarded("extras", check_extras)
+
+
+def _guarded(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except Exception as error:
+        # Whatever a strange machine brings about: the report goes on.
+        message = f"could not be checked: {type(error).__name__}: {error}"
+        yield Finding(name, "problem", message)
+
+
+def _line(found: Finding, width: int) -> str:
+    status = click.style(f"{found.status:<8}", fg=_COLOURS[found.status])
+    text = f"{status} {found.check:<{width}}  {printable(found.message)}"
+    if found.cure:
+        text += f"\n{'':8} {'':{width}}  → {printable(found.cure)}"
+    return text
