@@ -206,13 +206,15 @@ def waiting(folder: Path) -> Iterator[tuple[str, Path]]:
     process = subprocess.Popen(
         [*command, "--no-progress"], stdout=subprocess.DEVNULL, start_new_session=True
     )
-    found: list[Any] = []
-    while not found:
-        assert process.poll() is None
-        found = json.loads(noetl("list", "--json").stdout)["executions"]
-    yield found[0]["execution_id"], gate
-    gate.touch()
-    process.wait()
+    try:
+        found: list[Any] = []
+        while not found:
+            assert process.poll() is None
+            found = json.loads(noetl("list", "--json").stdout)["executions"]
+        yield found[0]["execution_id"], gate
+    finally:
+        gate.touch()
+        process.wait()
 
 
 def follow(*args: str) -> subprocess.Popen[str]:
