@@ -160,10 +160,14 @@ class Embedded:
         """The first time pause cleanly: running tasks finish. Then leave at once."""
         again, self._interrupted = self._interrupted, True
         if again:
-            self._left.set()
+            self.leave()
         else:
             self.spawn(self.pause())
         return again
+
+    def leave(self) -> None:
+        """Stop here; what was begun is in the log, and resume goes on with it."""
+        self._left.set()
 
     async def pause(self) -> None:
         """Pause the execution and its children; what runs is finished first."""

@@ -183,3 +183,27 @@ def test_two_runs_at_once_share_a_home(folder: Path) -> None:
     ]
     assert [process.wait() for process in pair] == [0, 0]
     assert len(json.loads(noetl("list", "--json").stdout)["executions"]) == 2
+
+
+@pytest.mark.spec("OUT-08", "C-44")
+def test_every_outcome_and_every_event_belongs_to_a_trace(folder: Path) -> None:
+    document = json.loads(noetl("run", write(folder, HELLO), "--json").stdout)
+    lines = noetl("events", "last", "--json").stdout.splitlines()
+    events = [json.loads(line) for line in lines]
+    trace = document["execution_id"].replace("-", "")
+
+    assert {event["trace_id"] for event in events} == {trace}
+    for event in events:
+        assert len(event["span_id"]) == 16
+        if event["name"] == "task.done":
+            meta = event["payload"]["outcome"]["meta"]
+            assert (meta["trace_id"], meta["span_id"]) == (trace, event["span_id"])
+
+
+def test_the_last_execution_need_not_be_spelled(folder: Path) -> None:
+    assert "no execution" in noetl("show", "last").stderr
+    noetl("run", write(folder, HELLO))
+    document = json.loads(noetl("run", write(folder, HELLO), "--json").stdout)
+
+    shown = json.loads(noetl("show", "last", "--json").stdout)
+    assert shown["execution_id"] == document["execution_id"]

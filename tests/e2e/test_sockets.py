@@ -1,15 +1,21 @@
-"""A worker opens no door: nothing of a running ``noetl run`` listens."""
+"""A worker opens no door.
+
+In ``noetl run`` it shares a process with its host. What listens there is the host's: a
+socket in the home, for its owner's ``noetl cancel``, and nothing else.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -79,12 +85,19 @@ def killed(process: subprocess.Popen[str]) -> Iterator[None]:
             process.communicate()
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """With a short name: longer ones have their socket elsewhere."""
+    with TemporaryDirectory(prefix="home-") as folder:
+        yield Path(folder)
+
+
 @pytest.mark.spec("WKR-01")
-def test_nobody_can_connect_to_a_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_only_the_host_listens_and_only_for_its_owner(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NOETL_HOME", str(home))
     Path("playbook.yaml").write_text(PLAYBOOK)
     gates = [Path(f"gate.{x}") for x in (1, 2)]
     for gate in gates:
@@ -99,13 +112,16 @@ def test_nobody_can_connect_to_a_worker(
             assert process.poll() is None
         processes = set(family(process.pid))
         doors = listeners(*processes)
+        (control,) = home.glob("*.sock")
+        mode = control.stat().st_mode
         for gate in gates:
             gate.write_text("go")
         document = json.loads(process.communicate()[0])
 
     assert document["status"] == "completed"
     assert len(processes) > 2, "the tools were not at work"
-    assert doors == []
+    assert doors == [f"unix {control}"]
+    assert stat.S_IMODE(mode) == 0o600
 
 
 @pytest.mark.parametrize(

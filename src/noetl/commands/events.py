@@ -10,7 +10,9 @@ import click
 import msgspec
 
 from noetl.commands.logs import PAGE, Place, find_execution, read_pages, reading
+from noetl.commands.printing import where_of
 from noetl.engine.events import Event
+from noetl.engine.tracing import span_of
 from noetl.home import Home
 
 LAST = "playbook.processed"
@@ -43,33 +45,41 @@ async def _print(execution: str, *, follow: bool, as_json: bool) -> None:
     if follow:
         await _follow(place, as_json=as_json)
         return
+    trace = ""
     async for page in read_pages(place):
-        _echo(page, as_json=as_json)
+        trace = trace or page[0].payload["trace_id"]
+        _echo(page, trace, as_json=as_json)
 
 
 async def _follow(place: Place, *, as_json: bool) -> None:
-    after, last = 0, ""
+    after, last, trace = 0, "", ""
     async with reading(place.log) as store:
         while last != LAST:
             page = await store.read(place.execution_id, after=after, limit=PAGE)
             if page:
-                _echo(page, as_json=as_json)
+                trace = trace or page[0].payload["trace_id"]
+                _echo(page, trace, as_json=as_json)
                 after, last = page[-1].seq, page[-1].name
             else:
                 await asyncio.sleep(INTERVAL)
 
 
-def _echo(page: Sequence[Event], *, as_json: bool) -> None:
+def _echo(page: Sequence[Event], trace: str, *, as_json: bool) -> None:
     """A page at once: printing each by itself takes longer than reading it."""
     if as_json:
-        click.echo(b"\n".join(map(msgspec.json.encode, page)))
+        click.echo(b"\n".join(_document(event, trace) for event in page))
     else:
         click.echo("\n".join(map(_line, page)))
 
 
+def _document(event: Event, trace: str) -> bytes:
+    """The event as it is stored, and where it belongs in a trace (W3C)."""
+    ids = f',"trace_id":"{trace}","span_id":"{span_of(event)}"}}'
+    return msgspec.json.encode(event)[:-1] + ids.encode()
+
+
 def _line(event: Event) -> str:
-    where = event.iteration_id or event.step or ""
     task = f" {event.task_label}" if event.task_label else ""
     attempt = f" #{event.attempt}" if event.attempt else ""
-    text = f"{event.name} {where}{task}{attempt}"
+    text = f"{event.name} {where_of(event)}{task}{attempt}"
     return f"{event.seq:>6} {event.timestamp} {text}".rstrip()

@@ -65,7 +65,10 @@ async def list_executions(
 
 
 async def find_execution(home: Home, wanted: str) -> Place:
-    """Where it is. A prefix that is unique will do. Raises ``ConfigError``."""
+    """Where it is: by its id, a unique prefix of it, or as ``last``, the newest that
+    nobody called. Raises ``ConfigError``."""
+    if wanted == "last":
+        wanted = await _newest(home)
     found: list[Place] = []
     async for store in _each_log(home):
         found += [Place(store.path, name) for name in await store.resolve(wanted)]
@@ -78,6 +81,16 @@ async def find_execution(home: Home, wanted: str) -> Place:
     return found[0]
 
 
+async def _newest(home: Home) -> str:
+    cursor = None
+    while page := await list_executions(home, PAGE, cursor=cursor):
+        for each in page:
+            if each.parent_id is None:
+                return each.execution_id
+        cursor = page[-1].execution_id
+    raise ConfigError(f"there is no execution under {home.folder} yet")
+
+
 async def read_pages(
     place: Place, *, size: int = PAGE
 ) -> AsyncIterator[Sequence[Event]]:
@@ -87,3 +100,9 @@ async def read_pages(
         while page := await store.read(place.execution_id, after=after, limit=size):
             yield page
             after = page[-1].seq
+
+
+async def read_summary(place: Place) -> Summary:
+    """The line of an execution in a listing."""
+    async with reading(place.log) as store:
+        return await store.summary(place.execution_id)

@@ -11,6 +11,7 @@ import click
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.node import printable
 from noetl.dsl.secrets import mask
+from noetl.engine.events import Event
 
 _COLOURS = {"error": "red", "warning": "yellow", "hint": "cyan"}
 _TOKEN = re.compile(r"[{\[]|\"[^\"]*\"?|'[^']*'?|(?:[^\s,\]}#:]|:(?=\S))+|\S")
@@ -67,11 +68,22 @@ def _window(line: str, column: int) -> tuple[str, int]:
     return line[start : start + _WIDTH], column - start
 
 
+def count_of(number: int, noun: str) -> str:
+    """``1 step``, ``2,000 steps``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def where_of(event: Event) -> str:
+    """The step, and which iteration of it: ``fetch``, ``fetch[3]``, ``fetch[3/0]``."""
+    _, inside, path = (event.iteration_id or "").partition("/")
+    return f"{event.step}[{path}]" if inside else event.step or ""
+
+
 def count_words(diagnostics: Iterable[Diagnostic]) -> str:
     """``2 errors, 1 warning``; empty if there are none."""
     counts = Counter(found.severity for found in diagnostics)
     words = [
-        f"{counts[name]} {name}{'s' if counts[name] > 1 else ''}"
+        count_of(counts[name], name)
         for name in ("error", "warning", "hint")
         if counts[name]
     ]

@@ -11,6 +11,7 @@ import click
 
 from noetl.commands.live.board import read_wait, seconds_of
 from noetl.commands.live.words import activity_words
+from noetl.commands.printing import count_of, where_of
 from noetl.dsl.node import printable
 from noetl.engine.events import Event
 
@@ -68,7 +69,7 @@ class PlainProgress(Progress):
             self._wait(event)
         elif name == "loop.started" and event.iteration_id is None:
             self._loops[event.step_run_id or ""] = (0, event.payload["total"])
-            _line("↻", step, f"{event.payload['total']} iterations")
+            _line("↻", step, count_of(event.payload["total"], "iteration"))
         elif name.startswith("loop.iteration.") and name != "loop.iteration.started":
             self._iteration(event)
 
@@ -79,7 +80,7 @@ class PlainProgress(Progress):
         text = (
             f"{event.task_label}: attempt {event.attempt}: {why}; again in {delay:g} s"
         )
-        _line("…", event.step or "", text)
+        _line("…", where_of(event), text)
 
     def _wait(self, event: Event) -> None:
         """A retry has said when it goes on; of iterations there may be too many."""

@@ -7,7 +7,8 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ import yaml
 
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.registry import BUILTIN_TOOLS
-from noetl.commands.printing import count_words, format_diagnostic
+from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, read_file
 from noetl.config import SLOTS, read_extensions, read_settings
@@ -128,7 +129,7 @@ async def drive(runtime: Embedded) -> dict[str, JSON]:
 
 @contextmanager
 def interruptible(runtime: Embedded) -> Iterator[None]:
-    """The first interrupt pauses, the second leaves at once."""
+    """The first interrupt pauses, the second leaves at once, and so does SIGTERM."""
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
@@ -137,10 +138,12 @@ def interruptible(runtime: Embedded) -> Iterator[None]:
             click.echo(text, err=True)
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, runtime.leave)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def check_runnable(playbook: Playbook) -> None:
@@ -237,9 +240,9 @@ def print_end(document: dict[str, JSON]) -> None:
     status = document["status"]
     colour = {"completed": "green", "paused": "yellow"}.get(status, "red")
     seconds = (document["duration_ms"] or 0) / 1000
-    steps = len(document["steps"])
+    steps = count_of(len(document["steps"]), "step")
     head = click.style(status, fg=colour, bold=True)
-    click.echo(f"{head}: {steps} steps in {seconds:.2f} s ({document['execution_id']})")
+    click.echo(f"{head}: {steps} in {seconds:.2f} s ({document['execution_id']})")
     if document["error"]:
         error = document["error"]
         where = f" in step '{error['step']}'" if error.get("step") else ""

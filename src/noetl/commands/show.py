@@ -8,6 +8,7 @@ import json
 import click
 
 from noetl.commands.logs import find_execution, read_pages
+from noetl.commands.printing import count_of
 from noetl.commands.run import print_end
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -50,7 +51,9 @@ def _line(step: dict[str, JSON]) -> str:
         text += f", {step['attempts']} attempts"
     if step["iterations"]:
         counts = step["iterations"]
-        text += f", {counts['done']} of {counts['total']} iterations"
+        text += f", {counts['done']:,} of {count_of(counts['total'], 'iteration')}"
+        if counts["failed"]:
+            text += f", {counts['failed']:,} failed"
     if step["error"]:
         text += f": {step['error'].get('message', '')}"
     return text

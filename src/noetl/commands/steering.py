@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.adapters.stores.sqlite.lock import find_holder
-from noetl.commands.logs import locate
+from noetl.adapters.stores.sqlite.lock import Holder, find_holder
+from noetl.commands.logs import find_execution, read_summary
 from noetl.control import ask
 from noetl.embedded import Embedded
 from noetl.engine.runs import status_of
@@ -22,7 +22,8 @@ Act = Callable[[Embedded], Awaitable[None]]
 async def steer(execution: str, order: dict[str, JSON], act: Act) -> dict[str, JSON]:
     """Have it done; ``act`` does it where no process runs the execution."""
     home = Home.of()
-    path, summary = await locate(home, execution)
+    place = await find_execution(home, execution)
+    path, summary = place.log, await read_summary(place)
     if summary.finished_at is not None:
         raise ConfigError(f"{summary.execution_id} has ended already: {summary.status}")
     holder = find_holder(path)
@@ -34,16 +35,13 @@ async def steer(execution: str, order: dict[str, JSON], act: Act) -> dict[str, J
     return {"execution_id": summary.execution_id, "status": status}
 
 
-async def _order(
-    path: Path, holder: tuple[int, str | None], request: dict[str, JSON]
-) -> JSON:
-    number, where = holder
-    if where is None:
-        raise ConfigError(f"process {number} has {path} and takes no orders")
+async def _order(path: Path, holder: Holder, request: dict[str, JSON]) -> JSON:
+    if holder.socket is None:
+        raise ConfigError(f"{holder} has {path} and takes no orders")
     try:
-        return await ask(Path(where), request)
+        return await ask(Path(holder.socket), request)
     except OSError as error:
-        message = f"process {number} has {path} and cannot be reached: {error}"
+        message = f"{holder} has {path} and cannot be reached: {error}"
         raise ConfigError(message) from None
 
 

@@ -25,8 +25,9 @@ class ErrorKind(msgspec.Struct, frozen=True):
 
 _EXECUTION = {
     "timeout": ErrorKind(
-        "A tool call took longer than `spec.timeout` (retryable), or the execution "
-        "longer than its deadline (then it is cancelled).",
+        "A call, a child or a signal took longer than its timeout, or a step longer "
+        "than its deadline (retryable); or the execution longer than its deadline "
+        "(then it is cancelled).",
         "Raise the timeout, or retry with a delay; make the work smaller.",
         None,
     ),
@@ -237,8 +238,9 @@ _WORKERS = {
         "Nothing: the new owner goes on. Often: see whether workers are overloaded.",
     ),
     "worker.lost": ErrorKind(
-        "A worker died in the middle of a call, and the task says not to run it twice.",
-        "Find out whether the effect happened, then resume or run again.",
+        "A worker died in the middle of a call, and the task says "
+        "`on_in_doubt: fail`: it is not run twice.",
+        "Find out whether the effect happened, then run again.",
     ),
 }
 _STORE = {

@@ -146,7 +146,10 @@ class Pipeline:
         if call.task.kind == "wait":
             return wait_of(call.inputs)
         iteration = self.progress.iter
-        return child_of(call.inputs, call.spec, call.action_id, call.attempt, iteration)
+        parent_id = self._frame.execution_id
+        return child_of(
+            call.inputs, call.spec, parent_id, call.action_id, call.attempt, iteration
+        )
 
     def _answered(self, task: Task, scope: Scope, outcome: Outcome) -> Call:
         self._skip = self._refused = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from string import hexdigits
 
 from noetl.dsl.durations import parse_duration
 from noetl.engine.outcome import Outcome
@@ -18,15 +19,19 @@ MAX_DEPTH = 16
 _YEARS = 100 * 366 * 86_400.0
 
 
-def child_id(action_id: str, attempt: int) -> str:
+def child_id(parent_id: str, action_id: str, attempt: int) -> str:
     """One child per attempt of an action, whoever starts it and however often.
 
-    It is a UUID of version 8: its bits are a hash of ours.
+    A UUID of version 8: the time of the parent's id, so that a listing shows them
+    together, and a hash of what calls.
     """
     digest = sha256(f"{action_id}.{attempt}".encode()).hexdigest()
-    variant = "89ab"[int(digest[16], 16) % 4]
-    parts = (digest[:8], digest[8:12], f"8{digest[13:16]}", variant + digest[17:20])
-    return "-".join((*parts, digest[20:32]))
+    moment = parent_id.replace("-", "")[:12]
+    if len(moment) < 12 or not set(moment) <= set(hexdigits):
+        moment = digest[20:32]
+    variant = "89ab"[int(digest[3], 16) % 4]
+    parts = (moment[:8], moment[8:12], f"8{digest[:3]}", variant + digest[4:7])
+    return "-".join((*parts, digest[7:19]))
 
 
 def wait_of(inputs: Mapping[str, JSON]) -> dict[str, JSON] | Outcome:
@@ -48,6 +53,7 @@ def wait_of(inputs: Mapping[str, JSON]) -> dict[str, JSON] | Outcome:
 def child_of(
     inputs: Mapping[str, JSON],
     spec: Mapping[str, JSON],
+    parent_id: str,
     action_id: str,
     attempt: int,
     iteration: dict[str, JSON] | None,
@@ -59,7 +65,7 @@ def child_of(
         return Outcome.failed("tool.contract", message)
     limit = spec.get("timeout")
     child: dict[str, JSON] = {
-        "execution_id": child_id(action_id, attempt),
+        "execution_id": child_id(parent_id, action_id, attempt),
         "path": path,
         "version": inputs.get("version"),
         "args": args,

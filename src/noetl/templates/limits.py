@@ -20,7 +20,9 @@ NESTING = 100
 """Levels of lists and mappings in a value that a template makes or compares."""
 
 RANGE = 10_000
-WHOLE_RANGE = 1_000_000
+WHOLE_RANGE = 2**53
+"""Of a range that nobody makes: whoever iterates over it has limits of its own."""
+
 WIDTH = 1_000
 """The widest field of the ``format`` filter."""
 

@@ -110,7 +110,7 @@ def test_the_holder_of_a_log_is_who_has_it_locked(tmp_path: Path) -> None:
     log = tmp_path / "log.db"
     assert find_holder(log) is None
     lock = Lock(log)
-    assert find_holder(log) == f"process {os.getpid()}"
+    assert str(find_holder(log)) == f"process {os.getpid()}"
     lock.release()
     assert find_holder(log) is None
 

@@ -91,7 +91,7 @@ def test_a_new_boundary_event_routes_once_it_is_declared(
     execution = prepare(GUARDED)
     execution.start()
     (run,) = execution.state.runs.values()
-    batch = Batch(execution.playbook, execution.net, execution.state, "T")
+    batch = Batch(execution.playbook, execution.net, execution.state)
     event = batch.emit("step.escalated", run.id, {"to": "Ada"}, step=run.step)
     run.boundary = view(event)
 

@@ -543,3 +543,12 @@ def test_results_too_large_for_one_event_stay_in_the_log(
         execution.event("step.done", step="start").payload["result"]
         == (done.payload["results"])
     )
+
+
+@pytest.mark.spec("S-70", "S-71")
+def test_a_range_with_too_many_numbers_is_refused_before_it_is_made(run: Run) -> None:
+    execution = run(loop('in: "{{ range(1000001) }}", iterator: x'))
+    error = execution.event("step.failed").payload["error"]
+
+    assert error["kind"] == "loop.too_many"
+    assert "1,000,001" in error["message"]

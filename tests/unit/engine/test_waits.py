@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -214,8 +215,15 @@ def test_the_deadline_of_the_execution_cancels_it(run: Run) -> None:
 
 @pytest.mark.spec("S-37")
 def test_a_child_is_the_same_for_the_same_attempt_only() -> None:
-    assert child_id("a1x", 1) == child_id("a1x", 1)
-    assert len({child_id("a1x", 1), child_id("a1x", 2), child_id("a1y", 1)}) == 3
+    parent = "01a1e1ce-62fa-71d5-ac5d-47da0b2bac17"
+    calls = [("a1x", 1), ("a1x", 2), ("a1y", 1)]
+    children = [child_id(parent, *call) for call in calls]
+
+    assert children == [child_id(parent, *call) for call in calls]
+    assert len(set(children)) == 3
+    assert all(uuid.UUID(child).version == 8 for child in children)
+    assert {child[:13] for child in children} == {parent[:13]}
+    assert uuid.UUID(child_id("sim", "a1x", 1)).version == 8
 
 
 @pytest.mark.spec("S-37")

@@ -1,4 +1,4 @@
-"""Server and workers in one process, on the store in memory and a clock that waits."""
+"""Server and workers in one process, on the store in memory and a clock of ours."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from noetl import load
+from noetl.adapters.blobs.memory import MemoryBlobs
+from noetl.adapters.catalogs.files import FileCatalog
 from noetl.adapters.stores.memory import MemoryStore
 from noetl.dsl.merge import deep_merge
 from noetl.engine.decide import Request
@@ -39,7 +41,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class Clock:
-    """Stands still until somebody sleeps."""
+    """Stands still until the test moves it; nobody sleeps to the end."""
 
     def __init__(self) -> None:
         self.time = 1_800_000_000.0
@@ -48,12 +50,13 @@ class Clock:
         return self.time
 
     async def sleep(self, seconds: float) -> None:
-        self.time += seconds
-        await asyncio.sleep(0)
+        await asyncio.Event().wait()
 
 
 class Recorder:
     """A tool that keeps its calls; what it answers is the test's."""
+
+    instant = False
 
     def __init__(self, work: Work | None = None) -> None:
         self.calls: list[ToolCall] = []
@@ -65,6 +68,9 @@ class Recorder:
             return Outcome.ok(await self._work(call))
         return Outcome.ok(call.inputs.get("result"))
 
+    def has_effect(self, call: ToolCall) -> bool:
+        return True
+
     async def close(self) -> None:
         pass
 
@@ -75,7 +81,9 @@ class Cluster:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.clock = Clock()
-        self.server = Orchestrator(self.store, self.clock)
+        blobs = MemoryBlobs()
+        catalog = FileCatalog([], blobs)
+        self.server = Orchestrator(self.store, blobs, catalog, self.clock)
         self.batches: list[list[Event]] = []
         self._over = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []

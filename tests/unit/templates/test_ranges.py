@@ -34,7 +34,6 @@ def test_a_whole_range_is_lazy(source: str, expected: range | None) -> None:
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
-        pytest.param("{{ range(1000001) }}", "template.budget", id="one too many"),
         pytest.param("{{ range(99999999999999999999) }}", "template.budget", id="huge"),
         pytest.param("{{ range(gone) }}", "template.undefined", id="undefined"),
         pytest.param("{{ range('5') }}", "template.error", id="text"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from noetl.adapters.stores.sqlite.connections import connect_reader
 from noetl.adapters.stores.sqlite.faults import translated
-from noetl.adapters.stores.sqlite.lock import find_holder
+from noetl.adapters.stores.sqlite.lock import Holder, find_holder
 from noetl.adapters.stores.sqlite.schema import check_version, newest_version
 from noetl.commands.checkup.finding import Finding
 from noetl.errors import StoreError
@@ -47,13 +47,17 @@ def _check(path: Path) -> Finding:
     with translated(path), closing(connect_reader(path)) as db:
         version = check_version(db, path, newest_version())
         count = _count(db) if version else 0
-    return judge_log(path.name, version, count, find_holder(path))
+    return judge_log(path.name, version, count, _words(find_holder(path)))
 
 
 def _count(db: sqlite3.Connection) -> int:
     """Numbers have no gaps, and the largest is found at once."""
     (largest,) = db.execute("SELECT max(number) FROM execution").fetchone()
     return largest or 0
+
+
+def _words(holder: Holder | None) -> str | None:
+    return str(holder) if holder is not None else None
 
 
 def judge_log(name: str, version: int, executions: int, holder: str | None) -> Finding:
