@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
-import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,28 +29,22 @@ class ControlServer:
     """
 
     def __init__(self, log: Path, handle: Handler) -> None:
+        self.path = log.with_name(log.name + ".sock")
         self._handle = handle
-        self._folder: str | None = None
-        path = log.with_name(log.name + ".sock")
-        if len(os.fsencode(path)) > LONGEST_PATH:
-            self._folder = tempfile.mkdtemp(prefix="noetl-")
-            path = Path(self._folder) / "sock"
-        self.path = path
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
         self.path.unlink(missing_ok=True)  # of a process that was killed
-        self._server = await asyncio.start_unix_server(
-            self._answer, self.path, limit=LONGEST_LINE
-        )
+        with _address(self.path) as address:
+            self._server = await asyncio.start_unix_server(
+                self._answer, address, limit=LONGEST_LINE
+            )
         self.path.chmod(0o600)
 
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
         self.path.unlink(missing_ok=True)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -75,7 +67,8 @@ async def ask(path: Path, request: dict[str, JSON]) -> JSON:
 
     Raises ``ConfigError`` with its refusal, ``OSError`` if nobody listens.
     """
-    reader, writer = await asyncio.open_unix_connection(path, limit=LONGEST_LINE)
+    with _address(path) as address:
+        reader, writer = await asyncio.open_unix_connection(address, limit=LONGEST_LINE)
     try:
         writer.write(msgspec.json.encode(request) + b"\n")
         await writer.drain()
@@ -89,3 +82,16 @@ async def ask(path: Path, request: dict[str, JSON]) -> JSON:
     if "ok" not in answer:
         raise ConfigError(answer.get("error", "the process that runs it has ended"))
     return answer["ok"]
+
+
+@contextlib.contextmanager
+def _address(path: Path) -> Iterator[str]:
+    """A name of the socket that the system takes, however deep its folder is."""
+    if len(os.fsencode(path)) <= LONGEST_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

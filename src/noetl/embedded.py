@@ -119,8 +119,11 @@ class Embedded:
     async def finish(self) -> None:
         """Work until the execution and its children have ended."""
         control = ControlServer(self._store.path, self._steer)
-        await control.open()
-        self._store.announce(str(control.path))
+        try:
+            await control.open()
+            self._store.announce(str(control.path))
+        except OSError:  # a system or a disk without sockets: nobody can steer it
+            await control.close()
         try:
             await self._work()
         finally:
