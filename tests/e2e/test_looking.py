@@ -67,6 +67,7 @@ def store_some(home: Path, log: str, names: str) -> None:
                 entity_type="playbook",
                 entity_id=name,
                 status="in_progress",
+                payload={"playbook": {}, "trace_id": "0" * 32},
             )
             status = "failed" if name in "bd" else "completed"
             summary = Summary(name, status, {"path": "tests/t"}, START)  # type: ignore[arg-type]
