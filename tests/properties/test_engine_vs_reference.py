@@ -21,7 +21,7 @@ from noetl.engine.cancellation import cancel
 from noetl.engine.decide import pause, resume
 
 SHARDS = 8
-COUNT = int(os.environ.get("PLAYBOOKS", "1000"))
+COUNT = int(os.environ.get("PLAYBOOKS", "5000"))
 SEED = os.environ.get("PLAYBOOK_SEED") or secrets.token_hex(4)
 CASE = os.environ.get("PLAYBOOK_CASE")
 
