@@ -150,6 +150,8 @@ def tools() -> str:
                 )
             )
         parts.append(f"Result: {kind.result}")
+        if kind.notes:
+            parts.append(kind.notes.strip())
     return "\n\n".join(parts)
 
 

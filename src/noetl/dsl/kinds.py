@@ -37,6 +37,7 @@ class Kind(msgspec.Struct, frozen=True):
     one_of: tuple[tuple[str, ...], ...] = ()
     at_most_one: tuple[tuple[str, ...], ...] = ()
     any_input: bool = False
+    notes: str = ""  # Markdown for the reference, after the tables
 
 
 Kinds = Mapping[str, Kind]

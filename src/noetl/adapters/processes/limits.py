@@ -1,4 +1,4 @@
-"""The knobs that bound a process: how long, how much memory."""
+"""The knobs that bound a call: how long, how much memory."""
 
 from __future__ import annotations
 
@@ -28,13 +28,18 @@ def read_timeout(spec: Mapping[str, JSON]) -> float | None:
 
 
 def read_memory(spec: Mapping[str, JSON]) -> int | None:
-    """Bytes, or None for no limit. ``512MiB`` and ``512MB`` differ as they should."""
-    value = spec.get("memory")
+    """Bytes, or None for no limit."""
+    return read_size(spec, "memory")
+
+
+def read_size(spec: Mapping[str, JSON], name: str) -> int | None:
+    """Bytes, or None if not given. ``512MiB`` and ``512MB`` differ as they should."""
+    value = spec.get(name)
     if value is None:
         return None
     found = _SIZE.match(str(value)) if not isinstance(value, bool) else None
     if found is None:
-        message = f"spec.memory: {value!r:.40} is no size such as 512MiB"
+        message = f"spec.{name}: {value!r:.40} is no size such as 512MiB"
         raise ToolError("tool.contract", message)
     number, unit, binary = found.groups()
     size = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.upper()])

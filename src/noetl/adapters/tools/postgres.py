@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from noetl.adapters.tools.pg.notes import NOTES
 from noetl.dsl.grammar.shape import BOOLEAN, TEXT, Field, Shape, integer, one_of
 from noetl.dsl.kinds import Input, Kind
+from noetl.engine.outcome import Outcome
+from noetl.errors import ToolError
+
+if TYPE_CHECKING:
+    from noetl.adapters.tools.pg.client import Client
+    from noetl.ports import ToolCall
 
 _AUTH = Shape(("text", "mapping"), words="a keychain name, or a credential")
 _PARAMS = Shape(("list", "mapping"), words="a list ($1…) or a mapping (:name)")
 _COPY = Shape(("mapping",))
+_SIZE = Shape(("text", "integer"), words="bytes, or a size such as 64MiB")
 
 POSTGRES = Kind(
     name="postgres",
@@ -19,18 +30,55 @@ POSTGRES = Kind(
         "params": Input(_PARAMS, "Bound values: `$1…` or `:name`."),
         "auth": Input(_AUTH, "The credential, by keychain name."),
         "dsn": Input(TEXT, "A connection string instead of `auth`."),
-        "copy_from": Input(_COPY, "Bulk load: rows, CSV or a reference into a table."),
+        "copy_from": Input(_COPY, "Bulk load: rows, CSV or a file into a table."),
         "copy_to": Input(_COPY, "Bulk unload of a table or query."),
     },
     row="PIPE-13",
-    result="`{rows, columns, rowcount, status}`, rows as mappings. "
-    "`outcome.pg` has `code` and `sqlstate`.",
+    result="`{rows, columns, rowcount, status}`, rows as mappings; of several "
+    "statements the last one's, and all in `statements`. `outcome.pg` has `code` and "
+    "`sqlstate` of an error, and `notices` if the server gave any.",
     knobs={
-        "connections": Field(integer(1, 1000), "PIPE-10", "Most pooled connections."),
+        "connections": Field(
+            integer(1, 1000), "PIPE-10", "Most connections with one credential (10)."
+        ),
         "transaction": Field(BOOLEAN, "PIPE-10", "All statements or none."),
         "idempotency": Field(one_of("key"), "PIPE-10", "Exactly once by `action_id`."),
+        "max_rows": Field(integer(1, 2**53), "PIPE-10", "Most rows of a result."),
+        "max_bytes": Field(_SIZE, "PIPE-10", "Most bytes of it, as JSON (64MiB)."),
     },
     defaults={"timeout": 3600, "transaction": True},
     one_of=(("command", "query", "sql", "copy_from", "copy_to"),),
     at_most_one=(("auth", "dsn"),),
+    notes=NOTES,
 )
+
+_INSTALL = "run: pip install '.[postgres]' in a checkout of NoETL"
+
+
+class PostgresTool:
+    """Runs SQL over connections that calls with the same credential share.
+
+    ``roots`` are the folders whose files ``copy_from`` may read, besides the playbook's
+    own; by default the current one.
+    """
+
+    def __init__(self, *, roots: Sequence[str] | None = None) -> None:
+        self._roots = roots
+        self._client: Client | None = None
+
+    async def run(self, call: ToolCall) -> Outcome:
+        if self._client is None:
+            try:
+                from noetl.adapters.tools.pg.client import Client
+            except ModuleNotFoundError as error:
+                if error.name != "asyncpg":
+                    raise
+                message = f"kind postgres needs the package asyncpg; {_INSTALL}"
+                raise ToolError("pg.driver", message) from None
+            self._client = Client(self._roots)
+        return await self._client.call(call)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None

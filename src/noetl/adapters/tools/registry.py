@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from noetl.adapters.tools.http import HttpTool
 from noetl.adapters.tools.noop import NoopTool
+from noetl.adapters.tools.postgres import PostgresTool
 from noetl.adapters.tools.python import PythonTool
 from noetl.adapters.tools.script import ScriptTool
 from noetl.ports import Tool
@@ -14,6 +15,7 @@ from noetl.ports import Tool
 BUILTIN_TOOLS: Mapping[str, Callable[[int], Tool]] = {
     "http": lambda slots: HttpTool(),
     "noop": lambda slots: NoopTool(),
+    "postgres": lambda slots: PostgresTool(),
     "python": lambda slots: PythonTool(slots),
     "script": lambda slots: ScriptTool(),
     "shell": lambda slots: ScriptTool(),

@@ -1,0 +1,213 @@
+"""Where the database is, and as whom: a URL, or the members of a credential.
+
+Nothing is taken from the worker's environment or home: a playbook that names a host
+must not be able to send it the operator's password.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from noetl.errors import ToolError
+from noetl.types import JSON
+
+_SCHEMES = ("postgresql", "postgres")
+_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_EXPECTED = "expected postgresql://user:password@host:port/database"
+_ENCODE = "write / : @ ? # of a password as %2F %3A %40 %3F %23"
+_SETTINGS = frozenset(
+    (
+        *("host", "port", "user", "password", "dbname", "database"),
+        *("sslmode", "sslrootcert", "target_session_attrs"),
+        *("application_name", "connect_timeout", "options"),
+    )
+)
+_OTHER_NAMES = {"dbname": "database", "username": "user"}
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Several hosts are tried in their order."""
+
+    hosts: tuple[str, ...]
+    ports: tuple[int, ...]
+    user: str
+    password: str
+    database: str
+    sslmode: str = "prefer"
+    sslrootcert: str | None = None
+    target_session_attrs: str = "any"
+    application_name: str | None = None
+    options: str | None = None
+    connect_timeout: float = 10.0
+
+    def __str__(self) -> str:
+        pairs = zip(self.hosts, self.ports, strict=True)
+        return ", ".join(f"{host}:{port}" for host, port in pairs)
+
+    def arguments(self) -> dict[str, Any]:
+        """For the driver. Each is given, so that it looks nowhere else."""
+        return {
+            "host": list(self.hosts),
+            "port": list(self.ports),
+            "user": self.user,
+            "password": self.password,
+            "database": self.database,
+            "ssl": self._tls(),
+            "direct_tls": False,
+            "target_session_attrs": self.target_session_attrs,
+            "server_settings": {"options": self.options} if self.options else {},
+            "timeout": self.connect_timeout,
+        }
+
+    def _tls(self) -> ssl.SSLContext | str:
+        if self.sslmode in ("disable", "allow", "prefer"):
+            return self.sslmode
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = self.sslmode == "verify-full"
+        if self.sslrootcert is not None:
+            trust(context, self.sslrootcert)
+        elif self.sslmode == "require":
+            context.verify_mode = ssl.CERT_NONE  # as everywhere: encrypted, not known
+        else:
+            context.load_default_certs()
+        return context
+
+
+def trust(context: ssl.SSLContext, certificate: str) -> None:
+    try:
+        if "-----BEGIN" in certificate:
+            context.load_verify_locations(cadata=certificate)
+        else:
+            context.load_verify_locations(cafile=os.path.expanduser(certificate))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        message = f"sslrootcert: {why or 'it holds no certificate'}"
+        raise ToolError("pg.tls", message) from None
+
+
+def read_address(inputs: Mapping[str, JSON]) -> Address:
+    """Where ``dsn`` or ``auth`` lead to. No message repeats a part of them."""
+    dsn, auth = inputs.get("dsn"), inputs.get("auth")
+    if dsn is not None and auth is not None:
+        raise ToolError("tool.contract", "dsn and auth are two addresses: give one")
+    if isinstance(auth, Mapping):
+        return build("auth", credential(auth))
+    if isinstance(auth, str) and auth.partition("://")[0] in _SCHEMES:
+        return build("auth", parse_url("auth", auth))
+    if auth is not None:
+        raise ToolError("auth", "auth names a credential, and there is no keychain yet")
+    if dsn is None:
+        raise ToolError("tool.contract", "no database: give dsn or auth")
+    if not isinstance(dsn, str):
+        raise ToolError("tool.contract", f"dsn is no text; {_EXPECTED}")
+    return build("dsn", parse_url("dsn", dsn))
+
+
+def credential(auth: Mapping[str, JSON]) -> dict[str, str]:
+    """The members we know; a secret store may have added others."""
+    found: dict[str, str] = {}
+    for name, value in auth.items():
+        name = _OTHER_NAMES.get(name, name)
+        if name in _SETTINGS and value is not None:
+            if isinstance(value, bool | list | dict):
+                message = f"auth.{name} must be text or a number"
+                raise ToolError("tool.contract", message)
+            found[name] = str(value)
+    return found
+
+
+def parse_url(where: str, text: str) -> dict[str, str]:
+    try:
+        url = urlsplit(text)
+        query = parse_qsl(url.query, keep_blank_values=True, strict_parsing=True)
+    except ValueError:
+        query = []
+        if text.partition("?")[2]:
+            message = f"{where}: what follows '?' is not name=value pairs"
+            raise ToolError("tool.contract", message) from None
+        url = urlsplit(text.partition("?")[0])
+    if url.scheme not in _SCHEMES:
+        raise ToolError("tool.contract", f"{where} is no such URL; {_EXPECTED}")
+    if "@" in url.path or url.fragment:
+        raise ToolError("tool.contract", f"{where}: no URL; {_ENCODE}; {_EXPECTED}")
+    found = parse_authority(url)
+    for name, value in query:
+        if name not in _SETTINGS:
+            message = f"{where}: unknown setting '{name[:40]}'"
+            hint = "server settings go into options=-c%20name%3Dvalue"
+            raise ToolError("tool.contract", f"{message}; {hint}")
+        found[_OTHER_NAMES.get(name, name)] = value
+    return found
+
+
+def parse_authority(url: SplitResult) -> dict[str, str]:
+    who, _, hosts = url.netloc.rpartition("@")
+    user, _, password = who.partition(":")
+    found = {
+        "user": unquote(user),
+        "password": unquote(password),
+        "database": unquote(url.path.removeprefix("/")),
+    }
+    names, ports = [], []
+    for host in hosts.split(",") if hosts else []:
+        name, colon, port = host.rpartition(":")
+        if not colon or port.endswith("]"):
+            name, port = host, ""
+        names.append(unquote(name.strip("[]")))
+        ports.append(port)
+    found["host"] = ",".join(names)
+    found["port"] = ",".join(ports)
+    return {name: value for name, value in found.items() if value.strip(",")}
+
+
+def build(where: str, found: Mapping[str, str]) -> Address:
+    if not found.get("user"):
+        raise ToolError("auth", f"{where} names no user; {_EXPECTED}")
+    mode = found.get("sslmode", "prefer")
+    if mode not in _MODES:
+        message = f"{where}: sslmode is none of {', '.join(_MODES)}"
+        raise ToolError("tool.contract", message)
+    hosts = tuple(found.get("host", "localhost").split(","))
+    return Address(
+        hosts=hosts,
+        ports=read_ports(where, found.get("port", ""), len(hosts)),
+        user=found["user"],
+        password=found.get("password", ""),
+        database=found.get("database") or found["user"],
+        sslmode=mode,
+        sslrootcert=found.get("sslrootcert"),
+        target_session_attrs=found.get("target_session_attrs", "any"),
+        application_name=found.get("application_name"),
+        options=found.get("options"),
+        connect_timeout=read_seconds(where, found.get("connect_timeout", "10")),
+    )
+
+
+def read_ports(where: str, text: str, hosts: int) -> tuple[int, ...]:
+    given = text.split(",")
+    if len(given) == 1:
+        given *= hosts
+    numbers = [
+        int(port or 5432) if port.isdecimal() or not port else 0 for port in given
+    ]
+    if len(numbers) != hosts or not all(0 < number < 65536 for number in numbers):
+        message = f"{where}: a port is no number of 1 to 65535 ({_ENCODE})"
+        raise ToolError("tool.contract", message)
+    return tuple(numbers)
+
+
+def read_seconds(where: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        message = f"{where}: connect_timeout is no number of seconds"
+        raise ToolError("tool.contract", message)
+    return seconds

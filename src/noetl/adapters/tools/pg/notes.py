@@ -1,0 +1,95 @@
+"""What the reference says about the kind, beyond its declaration."""
+
+NOTES = """
+### Connection
+
+`dsn` is `postgresql://user:password@host:port/database?name=value`, with `/ : @ ? #` of
+a password percent-encoded. `auth` is a mapping with `host`, `port`, `database` (or
+`dbname`), `user` (or `username`), `password`; other members are ignored. Both know
+`sslmode` (`prefer`), `sslrootcert` (a file, or the certificate itself),
+`connect_timeout` (10 seconds), `target_session_attrs`, `options` and
+`application_name` (`noetl <action_id>`). Several hosts are separated by commas. Nothing
+is read from `PG*` variables or `~/.pgpass`. Calls with the same credential share
+connections; each call finds a connection as if it were new (`DISCARD ALL`).
+
+### Parameters
+
+Values are bound, never written into the SQL. `$1` takes from a list, `:name` from a
+mapping; in quotes, comments, casts (`::`) and array slices (`a[1:n]`) a colon is not a
+placeholder, and inside brackets `a[1: :n]` makes one. All statements of a script share
+the parameters. A value becomes what its place asks for:
+
+- a text is read by PostgreSQL as the same literal would be: `'2024-02-29'` for a date,
+  `'5'` for a number, a JSON document for `json`;
+- a mapping or list is JSON for `json` and `jsonb`, and a list is an array for an array
+  type; null is NULL;
+- a number or boolean for a text type is its JSON text.
+
+### Results
+
+| PostgreSQL | JSON |
+|---|---|
+| integers, `float4`, `float8` | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| `numeric` | a number if it is exactly the same one, else a text with all digits |
+| `boolean`, texts, enums, `uuid`, `inet`, `xml`, `money` | themselves, or their text |
+| `json`, `jsonb` | the value |
+| `date`, `time`, `timestamp` | ISO 8601; `infinity`, `0044-03-15 BC` |
+| `timestamptz` | the same, in UTC |
+| `interval` | ISO 8601: `P1Y2M3DT4H5M6.7S` |
+| `bytea` | `\\x` and hexadecimal digits |
+| arrays, anonymous rows, points | a list |
+| composite types | a mapping |
+| ranges | their text: `[1,5)` |
+
+Every one of these texts may be sent back as a parameter. The second column `id` of a
+result is called `id_2`. `rowcount` counts rows returned or changed. A result above
+`spec.max_bytes` or `spec.max_rows` is the error `pg.too_large`, whatever its size: rows
+are read in batches.
+
+### Transactions
+
+All statements are one transaction, also with a `BEGIN … COMMIT` of their own (that is
+how to choose an isolation level). With `spec.transaction: false` each commits by
+itself, as `VACUUM` and `CREATE INDEX CONCURRENTLY` need it. After `spec.timeout`, or
+when the execution is cancelled, the query is stopped on the server, too.
+
+With `spec.idempotency: key` the transaction also writes a row into the table
+`noetl_action` of the target (made if missing), with the result. Another run of the same
+action, after a crash or by a second worker, finds the row and returns that result. Rows
+of finished executions may be deleted.
+
+### Bulk
+
+`copy_from: {table, rows | csv | path, columns, header, delimiter, null}` loads by COPY.
+Rows are mappings or lists; `path` is a file below the playbook's folder or the current
+one; the columns are those given, else the first row's or the header's.
+`copy_to: {table | query, columns, format, header, delimiter, null}` unloads as
+`csv` (in the result's `csv`) or as `rows`.
+
+### Errors
+
+| kind | when | retryable |
+|---|---|---|
+| `connection` | no connection, or lost; the server shuts down or is full | yes |
+| `timeout` | `spec.timeout`, or a timeout of the server | yes |
+| `auth` | the server refuses user or password | no |
+| `pg.tls` | no TLS, or no trust | no |
+| `pg.serialization`, `pg.deadlock`, `pg.lock` | others were in the way | yes |
+| `pg.resources` | the server lacks memory or disk | yes |
+| `pg.unique_violation`, `pg.foreign_key_violation` | a constraint | no |
+| `pg.not_null_violation`, `pg.check_violation` | a constraint | no |
+| `pg.exclusion_violation`, `pg.constraint` | a constraint | no |
+| `pg.syntax`, `pg.undefined`, `pg.duplicate` | the SQL does not fit the database | no |
+| `pg.permission` | the role may not | no |
+| `pg.data`, `pg.decode` | a value does not fit | no |
+| `pg.raised` | `RAISE EXCEPTION` | no |
+| `pg.too_large` | more than the result may have | no |
+| `pg.driver` | the driver is not installed | no |
+| `pg.transaction`, `pg.limit`, `pg.unsupported` | by SQLSTATE | no |
+| `pg.cancelled`, `pg.internal`, `pg.error` | by SQLSTATE | no |
+
+`error.details` has `sqlstate`, `constraint`, `table`, `column`, `detail`, `hint`, and
+the `line`, `position` and `sql` of the text. If a connection is lost while a
+transaction commits, and no key tells, then `details.in_doubt` is true and the error not
+retryable.
+"""

@@ -1,0 +1,125 @@
+"""One statement run, and its rows read in batches up to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.tools.pg.binding import bind
+from noetl.adapters.tools.pg.faults import Place
+from noetl.adapters.tools.pg.placeholders import values_of, write
+from noetl.adapters.tools.pg.script import Statement
+from noetl.adapters.tools.pg.values import to_json, unique
+from noetl.errors import ToolError
+from noetl.types import JSON
+
+_FIRST = 2  # one row needs one round trip, and a huge one stands almost alone
+_BATCH = 1024 * 1024
+_MOST = 1000
+_TAGS = {"VALUES": "SELECT", "TABLE": "SELECT", "INSERT": "INSERT 0"}
+_BARE = frozenset({"SHOW", "EXPLAIN", "CALL"})
+_encoder = msgspec.json.Encoder()
+
+
+class Budget(msgspec.Struct):
+    """What all rows of a call may take together, as JSON."""
+
+    most_rows: int | None
+    most_bytes: int
+    rows: int = 0
+    size: int = 0
+    largest: int = 1
+
+    def take(self, row: JSON) -> None:
+        size = len(_encoder.encode(row))
+        self.rows += 1
+        self.size += size
+        self.largest = max(self.largest, size)
+        if self.size > self.most_bytes:
+            raise self.exceeded(f"{self.most_bytes} bytes", "max_bytes")
+        if self.most_rows is not None and self.rows > self.most_rows:
+            raise self.exceeded(f"{self.most_rows} rows", "max_rows")
+
+    def exceeded(self, limit: str, knob: str) -> ToolError:
+        message = (
+            f"the result has more than {limit} (spec.{knob}): select fewer columns, "
+            f"page with LIMIT and a key, aggregate in SQL, or raise spec.{knob}"
+        )
+        return ToolError("pg.too_large", message)
+
+    def next_batch(self, size: int) -> int:
+        """By the largest row so far; it grows slowly, because rows may grow, too."""
+        return max(1, min(_BATCH // self.largest, size * 2, _MOST))
+
+
+async def run_statement(
+    connection: Any, statement: Statement, params: JSON, budget: Budget, place: Place
+) -> dict[str, JSON]:
+    """Its ``{rows, columns, rowcount, status}``; ``place`` follows for the errors."""
+    place.statement, place.written = statement, write(statement, {})
+    prepared = await connection.prepare(place.written.sql, name="")
+    types = prepared.get_parameters()
+    bound = list(map(bind, values_of(statement, params), types))
+    casts = {at: cast for at, (_, cast) in enumerate(bound, 1) if cast is not None}
+    if casts:
+        place.written = write(statement, casts)
+        prepared = await connection.prepare(place.written.sql, name="")
+    arguments = [value for value, _ in bound]
+    columns = unique([each.name for each in prepared.get_attributes()])
+    if not columns or statement.verb == "CALL":  # a procedure may end transactions
+        records = await prepared.fetch(*arguments)
+        status = prepared.get_statusmsg() or ""
+        rows = take_all(records, columns, budget)
+        return result(rows, columns, status, count_of(status))
+    alone = not connection.is_in_transaction()
+    if alone:  # a cursor needs one
+        await connection.execute("BEGIN")
+    rows = await read_rows(prepared, arguments, columns, budget)
+    if alone:
+        await connection.execute("COMMIT")
+    return result(rows, columns, tag(statement, len(rows)), len(rows))
+
+
+async def read_rows(
+    prepared: Any, arguments: Sequence[object], columns: Sequence[str], budget: Budget
+) -> list[JSON]:
+    cursor = await prepared.cursor(*arguments)
+    rows: list[JSON] = []
+    size = _FIRST
+    while True:
+        records = await cursor.fetch(size)
+        rows += take_all(records, columns, budget)
+        if len(records) < size:
+            return rows
+        size = budget.next_batch(size)
+
+
+def take_all(
+    records: Sequence[Any], columns: Sequence[str], budget: Budget
+) -> list[JSON]:
+    rows = []
+    for record in records:
+        row = dict(zip(columns, map(to_json, record), strict=True))
+        budget.take(row)
+        rows.append(row)
+    return rows
+
+
+def result(
+    rows: list[JSON], columns: Sequence[str], status: str, count: int
+) -> dict[str, JSON]:
+    return {"rows": rows, "columns": columns, "rowcount": count, "status": status}
+
+
+def tag(statement: Statement, count: int) -> str:
+    """What the server calls it; a cursor does not tell."""
+    verb = statement.verb
+    return verb if verb in _BARE else f"{_TAGS.get(verb, verb)} {count}"
+
+
+def count_of(status: str) -> int:
+    """The rows of ``INSERT 0 3`` or ``COPY 5``; none of ``CREATE TABLE``."""
+    last = status.rpartition(" ")[2]
+    return int(last) if last.isdecimal() else 0
