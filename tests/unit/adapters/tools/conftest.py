@@ -121,3 +121,38 @@ def untrusted_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         target.write(Path(f"{file}.crt").read_text())
     with serving(file) as port:
         yield f"https://127.0.0.1:{port}"
+
+
+@pytest.fixture
+def sql(postgres: str) -> Callable[..., Outcome]:
+    """``sql(command, spec, **inputs)``: one call of a tool of its own."""
+
+    def run(
+        command: str | None, spec: dict[str, Any] | None = None, **inputs: Any
+    ) -> Outcome:
+        from noetl.adapters.tools.postgres import PostgresTool
+
+        more = {name: inputs.pop(name) for name in ("folder",) if name in inputs}
+        given = {"dsn": postgres, "command": command, **inputs}
+        spec = {"timeout": 30, **(spec or {})}
+        return run_once(
+            PostgresTool(), build_call("postgres", given, spec=spec, **more)
+        )
+
+    return run
+
+
+@pytest.fixture
+def look(postgres: str) -> Callable[[str], list[tuple[Any, ...]]]:
+    """``look(query)``: the rows, by the driver alone."""
+
+    async def fetch(query: str) -> list[tuple[Any, ...]]:
+        import asyncpg
+
+        connection = await asyncpg.connect(postgres)
+        try:
+            return [tuple(row) for row in await connection.fetch(query)]
+        finally:
+            await connection.close()
+
+    return lambda query: asyncio.run(fetch(query))

@@ -125,25 +125,34 @@ def credential(auth: Mapping[str, JSON]) -> dict[str, str]:
 def parse_url(where: str, text: str) -> dict[str, str]:
     try:
         url = urlsplit(text)
-        query = parse_qsl(url.query, keep_blank_values=True, strict_parsing=True)
     except ValueError:
-        query = []
-        if text.partition("?")[2]:
-            message = f"{where}: what follows '?' is not name=value pairs"
-            raise ToolError("tool.contract", message) from None
-        url = urlsplit(text.partition("?")[0])
+        raise no_url(where) from None
     if url.scheme not in _SCHEMES:
         raise ToolError("tool.contract", f"{where} is no such URL; {_EXPECTED}")
-    if "@" in url.path or url.fragment:
-        raise ToolError("tool.contract", f"{where}: no URL; {_ENCODE}; {_EXPECTED}")
+    if "@" in url.path or "@" in url.query or url.fragment:
+        raise no_url(where)
     found = parse_authority(url)
-    for name, value in query:
+    for name, value in parse_query(where, url.query):
         if name not in _SETTINGS:
             message = f"{where}: unknown setting '{name[:40]}'"
             hint = "server settings go into options=-c%20name%3Dvalue"
             raise ToolError("tool.contract", f"{message}; {hint}")
         found[_OTHER_NAMES.get(name, name)] = value
     return found
+
+
+def no_url(where: str) -> ToolError:
+    return ToolError("tool.contract", f"{where}: no URL; {_ENCODE}; {_EXPECTED}")
+
+
+def parse_query(where: str, text: str) -> list[tuple[str, str]]:
+    if not text:
+        return []
+    try:
+        return parse_qsl(text, keep_blank_values=True, strict_parsing=True)
+    except ValueError:
+        message = f"{where}: what follows '?' is not name=value pairs"
+        raise ToolError("tool.contract", message) from None
 
 
 def parse_authority(url: SplitResult) -> dict[str, str]:

@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
+
 from noetl.adapters.tools.pg.address import Address
 from noetl.adapters.tools.pg.copying import load, unload
 from noetl.adapters.tools.pg.faults import Place, explain
@@ -98,6 +100,10 @@ class Run:
             if self._request.begin is None:
                 return await self._one_by_one(connection)
             return await self._together(connection, self._request.begin.text)
+        except asyncpg.OutdatedSchemaCacheError:
+            await connection.reload_schema_state()
+            message = "a type has changed since this connection first saw it"
+            raise ToolError("pg.serialization", message, retryable=True) from None
         finally:
             connection.remove_log_listener(self._note)
 

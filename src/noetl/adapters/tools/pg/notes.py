@@ -30,7 +30,8 @@ the parameters. A value becomes what its place asks for:
 | PostgreSQL | JSON |
 |---|---|
 | integers, `float4`, `float8` | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
-| `numeric` | a number if it is exactly the same one, else a text with all digits |
+| `numeric` | a number if it is the same one, else a text with all digits |
+| `numeric`, whole, beyond 64 bits | a text |
 | `boolean`, texts, enums, `uuid`, `inet`, `xml`, `money` | themselves, or their text |
 | `json`, `jsonb` | the value |
 | `date`, `time`, `timestamp` | ISO 8601; `infinity`, `0044-03-15 BC` |

@@ -11,7 +11,7 @@ from noetl.adapters.tools.pg.binding import bind
 from noetl.adapters.tools.pg.faults import Place
 from noetl.adapters.tools.pg.placeholders import values_of, write
 from noetl.adapters.tools.pg.script import Statement
-from noetl.adapters.tools.pg.values import to_json, unique
+from noetl.adapters.tools.pg.values import reader_of, unique
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -21,6 +21,18 @@ _MOST = 1000
 _TAGS = {"VALUES": "SELECT", "TABLE": "SELECT", "INSERT": "INSERT 0"}
 _BARE = frozenset({"SHOW", "EXPLAIN", "CALL"})
 _encoder = msgspec.json.Encoder()
+
+
+class Shape:
+    """The columns of a result: a name and a reader for each."""
+
+    def __init__(self, attributes: Sequence[Any]) -> None:
+        self.columns = unique([each.name for each in attributes])
+        self._readers = [reader_of(each.type.name) for each in attributes]
+
+    def row(self, record: Any) -> dict[str, JSON]:
+        triples = zip(self.columns, self._readers, record, strict=True)
+        return {name: read(value) for name, read, value in triples}
 
 
 class Budget(msgspec.Struct):
@@ -67,41 +79,40 @@ async def run_statement(
         place.written = write(statement, casts)
         prepared = await connection.prepare(place.written.sql, name="")
     arguments = [value for value, _ in bound]
-    columns = unique([each.name for each in prepared.get_attributes()])
+    shape = Shape(prepared.get_attributes())
+    columns = shape.columns
     if not columns or statement.verb == "CALL":  # a procedure may end transactions
         records = await prepared.fetch(*arguments)
         status = prepared.get_statusmsg() or ""
-        rows = take_all(records, columns, budget)
+        rows = take_all(records, shape, budget)
         return result(rows, columns, status, count_of(status))
     alone = not connection.is_in_transaction()
     if alone:  # a cursor needs one
         await connection.execute("BEGIN")
-    rows = await read_rows(prepared, arguments, columns, budget)
+    rows = await read_rows(prepared, arguments, shape, budget)
     if alone:
         await connection.execute("COMMIT")
     return result(rows, columns, tag(statement, len(rows)), len(rows))
 
 
 async def read_rows(
-    prepared: Any, arguments: Sequence[object], columns: Sequence[str], budget: Budget
+    prepared: Any, arguments: Sequence[object], shape: Shape, budget: Budget
 ) -> list[JSON]:
     cursor = await prepared.cursor(*arguments)
     rows: list[JSON] = []
     size = _FIRST
     while True:
         records = await cursor.fetch(size)
-        rows += take_all(records, columns, budget)
+        rows += take_all(records, shape, budget)
         if len(records) < size:
             return rows
         size = budget.next_batch(size)
 
 
-def take_all(
-    records: Sequence[Any], columns: Sequence[str], budget: Budget
-) -> list[JSON]:
+def take_all(records: Sequence[Any], shape: Shape, budget: Budget) -> list[JSON]:
     rows = []
     for record in records:
-        row = dict(zip(columns, map(to_json, record), strict=True))
+        row = shape.row(record)
         budget.take(row)
         rows.append(row)
     return rows

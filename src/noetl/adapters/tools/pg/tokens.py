@@ -46,7 +46,8 @@ def scan(sql: str) -> Iterator[Token]:
         assert found is not None  # the last alternative matches anything
         kind, end = str(found.lastgroup), found.end()
         if kind == "block":
-            end = end_of_comment(sql, end)
+            end, closed = end_of_comment(sql, end)
+            kind = "block" if closed else "other"  # not to be left out unseen
         elif kind == "dollar":
             closing = sql.find(found[0], end)
             end = len(sql) if closing < 0 else closing + len(found[0])
@@ -56,13 +57,13 @@ def scan(sql: str) -> Iterator[Token]:
         at = end
 
 
-def end_of_comment(sql: str, at: int) -> int:
-    """Where a comment that began before ``at`` ends; they nest."""
+def end_of_comment(sql: str, at: int) -> tuple[int, bool]:
+    """Where a comment that began before ``at`` ends, and whether it does; they nest."""
     depth = 1
     while depth:
         found = _COMMENT.search(sql, at)
         if found is None:
-            return len(sql)
+            return len(sql), False
         depth += 1 if found[0] == "/*" else -1
         at = found.end()
-    return at
+    return at, True

@@ -57,8 +57,8 @@ def decimal_value(value: Decimal) -> JSON:
     """A number where it is the same number, and a text where digits would be lost."""
     if not value.is_finite():
         return float_name(float(value))
-    if -_WHOLE <= value < _WHOLE and value == value.to_integral_value():
-        return int(value)
+    if value == value.to_integral_value():
+        return int(value) if -_WHOLE <= value < _WHOLE else f"{value:f}"
     number = float(value)
     return number if Decimal(repr(number)) == value else f"{value:f}"
 
@@ -137,7 +137,6 @@ CODECS: Mapping[str, Codec] = {
     "timestamptz": Codec("tuple", times.timestamptz_text),
     "interval": Codec("tuple", times.interval_text),
     "float4": Codec("binary", shortest),
-    "char": Codec("binary", lambda data: data.decode("latin-1")),
     "json": Codec("binary", parse_json, str.encode),
     # A version number comes first.
     "jsonb": Codec(
@@ -147,6 +146,15 @@ CODECS: Mapping[str, Codec] = {
         "binary", lambda data: "{:X}/{:X}".format(*struct.unpack("!II", data))
     ),
 }
+
+
+def reader_of(type_name: str) -> Callable[[Any], JSON]:
+    """How values of a column are read; the driver calls ``"char"`` bytes."""
+    return letter if type_name == "char" else to_json
+
+
+def letter(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
 
 
 def unique(names: list[str]) -> list[str]:
