@@ -45,7 +45,10 @@ def postgres(postgres_server: int) -> str:
 
         connection = await asyncpg.connect(address)
         # A database of its own would cost 150 ms each time.
-        await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        await connection.execute(
+            "DROP SCHEMA public CASCADE; CREATE SCHEMA public;"
+            "GRANT USAGE ON SCHEMA public TO public"
+        )
         await connection.close()
 
     asyncio.run(empty())

@@ -22,34 +22,47 @@ class Proxy:
     def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
         self._target = target
         self._tls = tls
-        self._clients: set[asyncio.StreamWriter] = set()
+        self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self.holds_commit = False
         self.committed = asyncio.Event()
         self.port = 0
 
-    def cut(self) -> None:
-        """Every client loses its connection, without a word."""
-        for client in self._clients:
-            client.transport.abort()
-
-    async def serve(
+    def accept(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self._clients.add(writer)
-        if self._tls is not None:
-            assert await reader.readexactly(8) == SSL_REQUEST
-            writer.write(b"S")
-            await writer.start_tls(self._tls)
-        upstream = await asyncio.open_connection("127.0.0.1", self._target)
-        held = asyncio.Event()
-        with contextlib.suppress(OSError):
-            await asyncio.gather(
-                self._forward(reader, upstream[1], held),
-                self._answer(upstream[0], writer, held),
-            )
-        for each in (writer, upstream[1]):
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    def cut(self) -> None:
+        """Everybody loses the connection, without a word."""
+        for each in self._open:
             each.transport.abort()
-        self._clients.discard(writer)
+
+    async def end(self) -> None:
+        self.cut()
+        await asyncio.gather(*self._serving)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._open.add(writer)
+        with contextlib.suppress(OSError):  # one of them has left
+            if self._tls is not None:
+                assert await reader.readexactly(8) == SSL_REQUEST
+                writer.write(b"S")
+                await writer.start_tls(self._tls)
+            far, near = await asyncio.open_connection("127.0.0.1", self._target)
+            self._open.add(near)
+            held = asyncio.Event()
+            answering = asyncio.ensure_future(self._answer(far, writer, held))
+            try:
+                await self._forward(reader, near, held)
+            finally:
+                near.close()
+                await answering
+        writer.close()
 
     async def _forward(
         self,
@@ -57,11 +70,10 @@ class Proxy:
         writer: asyncio.StreamWriter,
         held: asyncio.Event,
     ) -> None:
-        while data := await reader.read(65536):
+        while data := await self._read(reader):
             if self.holds_commit and COMMIT in data:
                 held.set()
             writer.write(data)
-        writer.write_eof()
 
     async def _answer(
         self,
@@ -69,21 +81,27 @@ class Proxy:
         writer: asyncio.StreamWriter,
         held: asyncio.Event,
     ) -> None:
-        while data := await reader.read(65536):
+        while data := await self._read(reader):
             if not held.is_set():
                 writer.write(data)
             elif COMMIT in data:
                 self.committed.set()
         writer.close()
 
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            return await reader.read(65536)
+        except OSError:
+            return b""
+
 
 @contextlib.asynccontextmanager
 async def proxy(target: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Proxy]:
     between = Proxy(target, tls)
-    server = await asyncio.start_server(between.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(between.accept, "127.0.0.1", 0)
     between.port = server.sockets[0].getsockname()[1]
     try:
         yield between
     finally:
-        between.cut()
         server.close()
+        await between.end()

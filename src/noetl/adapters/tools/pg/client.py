@@ -105,7 +105,8 @@ class Run:
             message = "a type has changed since this connection first saw it"
             raise ToolError("pg.serialization", message, retryable=True) from None
         finally:
-            connection.remove_log_listener(self._note)
+            with contextlib.suppress(asyncpg.InterfaceError):  # it was lost
+                connection.remove_log_listener(self._note)
 
     async def _together(self, connection: Any, begin: str) -> dict[str, JSON]:
         self.place.statement = self._request.begin

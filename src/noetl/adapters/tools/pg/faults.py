@@ -129,12 +129,12 @@ def explain(error: Exception, address: Address, place: Place) -> ToolError:
     match error:
         case ToolError():
             return error
-        case asyncpg.PostgresError():
-            return server_error(error, place)
-        case asyncpg.DataError():
-            # Its message repeats the value, which may be a secret.
+        case asyncpg.DataError() if error.severity is None:
+            # The driver's own. Its message repeats the value, which may be a secret.
             why = str(error.__cause__ or "")[:_SHOWN]
             return ToolError("pg.data", f"a value of params cannot be sent: {why}")
+        case asyncpg.PostgresError():
+            return server_error(error, place)
         case OSError():
             return network_error(error, address)
         case UnicodeDecodeError():

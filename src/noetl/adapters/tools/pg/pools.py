@@ -79,6 +79,7 @@ async def forget(connection: Any) -> None:
 
 
 async def give_back(pool: Any, connection: Any) -> None:
+    """For the next one, or closed; one that was lost is out of the pool already."""
     try:
         async with asyncio.timeout(_PATIENCE):
             # Waits for the server to acknowledge a cancelled query first.
@@ -86,6 +87,5 @@ async def give_back(pool: Any, connection: Any) -> None:
                 await connection.execute("ROLLBACK")
             await pool.release(connection)
     except (Exception, asyncio.CancelledError):
-        connection.terminate()
-        with contextlib.suppress(Exception):
-            await pool.release(connection)
+        with contextlib.suppress(asyncpg.InterfaceError):
+            connection.terminate()
