@@ -113,7 +113,9 @@ def start(
 
 
 def serve() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     folder = Path(tempfile.mkdtemp(prefix="noetl-postgres-"))
+    server = None
     try:
         user = whom_to_be()
         if user:
@@ -124,9 +126,10 @@ def serve() -> None:
         sys.stdout.write(f"{port}\n")
         sys.stdout.flush()
         sys.stdin.read()
-        server.send_signal(signal.SIGQUIT)
-        server.wait()
     finally:
+        if server is not None:
+            server.send_signal(signal.SIGQUIT)
+            server.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -404,7 +404,9 @@ def test_notices_are_told(sql: Sql) -> None:
     assert any("superuser" in each["message"] for each in said)
 
 
-def test_a_plain_role_is_not_warned_of(sql: Sql, postgres: str) -> None:
+def test_a_plain_role_is_not_warned_of_and_starts_no_program(
+    sql: Sql, postgres: str
+) -> None:
     sql("DROP ROLE IF EXISTS plain; CREATE ROLE plain LOGIN PASSWORD 'p'")
     port = postgres.rpartition(":")[2].partition("/")[0]
 
@@ -423,6 +425,10 @@ def test_a_plain_role_is_not_warned_of(sql: Sql, postgres: str) -> None:
 
     assert first(outcome) == "plain"
     assert outcome.helper == {}
+
+    guest = f"postgresql://plain:p@127.0.0.1:{port}/postgres"
+    command = "CREATE TEMP TABLE x (a text); COPY x FROM PROGRAM 'id'"
+    assert sql(command, dsn=guest).error.kind == "pg.permission"
 
 
 @pytest.mark.spec("PIPE-13")

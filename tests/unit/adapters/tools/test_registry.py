@@ -33,7 +33,7 @@ def test_making_tools_loads_no_driver() -> None:
         "import sys\n"
         "from noetl.adapters.tools.registry import make_tools\n"
         "make_tools(8)\n"
-        "print({'aiohttp', 'asyncio', 'subprocess'} & sys.modules.keys())"
+        "print({'aiohttp', 'asyncio', 'asyncpg', 'subprocess'} & sys.modules.keys())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
