@@ -361,7 +361,7 @@ def test_waiting_for_a_free_connection_has_an_end(
 
 KILL = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-    " WHERE application_name = 'noetl a1' AND state = 'active'"
+    " WHERE application_name = 'noetl a1' AND "
 )
 
 
@@ -384,7 +384,7 @@ KILL = (
             id="committing by itself: nobody knows",
         ),
         pytest.param(
-            "SELECT count(*), max(a) FROM t, generate_series(1, 1000000000000)",
+            "SELECT count(*), max(a) FROM t, pg_sleep(600)",
             {"transaction": False},
             True,
             None,
@@ -410,7 +410,7 @@ def test_a_lost_connection(
             given = {"dsn": postgres, "command": command}
             request = call("postgres", given, spec={"timeout": 60, **spec})
             running = asyncio.ensure_future(run(request))
-            while not await ask(KILL):
+            while not await ask(KILL + "wait_event = 'PgSleep'"):
                 assert not running.done()
             lost = await outcome(running)
             again = call("postgres", {"dsn": postgres, "command": "SELECT 1"})
@@ -420,6 +420,31 @@ def test_a_lost_connection(
 
     assert (lost.error.kind, lost.error.retryable) == ("connection", retryable)
     assert lost.error.details.get("in_doubt") == in_doubt
+    assert again.status == "ok"
+
+
+@pytest.mark.spec("S-65")
+@pytest.mark.parametrize("place", range(8))
+def test_a_connection_lost_anywhere_is_a_lost_connection(
+    place: int, postgres: str, call: Call, using: Any, outcome: Settle
+) -> None:
+    """Terminated after so many statements, perhaps between two of them."""
+
+    async def work(run: Any) -> tuple[Outcome, Outcome]:
+        async with watching(postgres) as ask:
+            given = {"dsn": postgres, "command": "SELECT 1;" * 5000}
+            running = asyncio.ensure_future(outcome(run(call("postgres", given))))
+            for _ in range(place):
+                await ask("SELECT 1")
+            while not await ask(KILL + "true"):
+                assert not running.done()
+            lost = await running
+            again = call("postgres", {"dsn": postgres, "command": "SELECT 1"})
+            return lost, await run(again)
+
+    lost, again = using(PostgresTool(), work)
+
+    assert (lost.error.kind, lost.error.retryable) == ("connection", True)
     assert again.status == "ok"
 
 

@@ -73,6 +73,8 @@ _MEMBERS = {
     "context": "context",
 }
 _PARAMETER = re.compile(r'(?:unnamed portal|portal "[^"]*") parameter \$(\d+)')
+# The driver's words when the server has left between two operations.
+_LOST = re.compile("closed|closing|released|another operation")
 _SHOWN = 200
 _LONGEST = 4096
 
@@ -151,8 +153,9 @@ def explain(error: Exception, address: Address, place: Place) -> ToolError:
             return ToolError("connection", message, retryable=True)
         case _:
             why = str(error)[:_SHOWN] or type(error).__name__
-            if "closed" in why or "closing" in why:
-                return ToolError("connection", f"{address}: {why}", retryable=True)
+            if _LOST.search(why):
+                message = f"the connection to {address} was lost"
+                return ToolError("connection", message, retryable=True)
             return ToolError("pg.internal", why)
 
 

@@ -35,6 +35,12 @@ RETURNING true
 """
 _READ = "SELECT outcome FROM noetl_action WHERE action_id = $1"
 _STORE = "UPDATE noetl_action SET outcome = $2 WHERE action_id = $1"
+# IF NOT EXISTS looks before it makes, and another worker may be faster.
+_MADE_BY_ANOTHER = (
+    asyncpg.DuplicateObjectError,
+    asyncpg.DuplicateTableError,
+    asyncpg.UniqueViolationError,
+)
 
 
 class Missing(Exception):
@@ -65,8 +71,8 @@ async def store(connection: Any, call: ToolCall, result: dict[str, JSON]) -> Non
 async def make_table(connection: Any) -> None:
     try:
         await connection.execute(CREATE)
-    except (asyncpg.UniqueViolationError, asyncpg.DuplicateTableError):
-        pass  # another worker made it in this moment
+    except _MADE_BY_ANOTHER:
+        pass
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
             "spec.idempotency: key needs the table noetl_action, which this role "

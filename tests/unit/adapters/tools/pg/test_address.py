@@ -116,7 +116,7 @@ def test_where_and_as_whom(inputs: dict[str, Any], expected: Address) -> None:
             {"dsn": "postgresql://u:p@[h/d"}, "tool.contract", "URL", id="a bracket"
         ),
         pytest.param(
-            {"dsn": "postgresql://u:p@h/d?passfile=/root/.pgpass"},
+            {"dsn": "postgresql://u:p@h/d?passfile=.pgpass"},
             "tool.contract",
             "unknown setting 'passfile'",
             id="a file of the worker",
