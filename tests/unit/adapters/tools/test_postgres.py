@@ -481,6 +481,12 @@ def test_there_are_no_more_connections_than_allowed(
     assert len(using(PostgresTool(), work)) == 2
 
 
+def test_no_timeout_is_none_of_the_server_s_either(sql: Sql) -> None:
+    show = "SELECT current_setting('statement_timeout')"
+    assert first(sql(show, {"timeout": None})) == "0"
+    assert first(sql(show, {"timeout": "1h"})) != "0"
+
+
 def test_the_server_knows_whose_work_it_is(sql: Sql) -> None:
     show = "SELECT current_setting('application_name')"
     assert first(sql(show)) == "noetl a1"

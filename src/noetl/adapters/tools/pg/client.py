@@ -49,17 +49,19 @@ class Client:
         else:
             request = read_request(call)
         run = Run(call, request, self._folders(call))
+        limit = asyncio.timeout(request.timeout)
         try:
-            async with contextlib.AsyncExitStack() as stack:  # given back in any time
-                async with asyncio.timeout(request.timeout):
-                    borrowed = self._pools.borrow(request.address, request.connections)
-                    connection = await stack.enter_async_context(borrowed)
-                    self._look_at_role(connection, request.address, run)
-                    result = await run.perform(connection)
-        except TimeoutError:
-            raise run.judge(run.too_late()) from None
+            # The stack is outer: giving back is not a matter of the limit.
+            async with contextlib.AsyncExitStack() as stack, limit:
+                borrowed = self._pools.borrow(request.address, request.connections)
+                connection = await stack.enter_async_context(borrowed)
+                self._look_at_role(connection, request.address, run)
+                result = await run.perform(connection)
         except Exception as error:
-            told = explain(error, request.address, run.place)
+            late = isinstance(error, TimeoutError) and limit.expired()
+            told = (
+                run.too_late() if late else explain(error, request.address, run.place)
+            )
             raise run.judge(told) from None
         return Outcome.ok(result, **run.helper())
 
