@@ -92,9 +92,8 @@ def chain(folder: Path) -> None:
     last = f"  - {{step: s{CHAIN_LENGTH}, tool: {{kind: noop}}}}\n"
     used = run(folder, HEAD + "workflow:\n" + "".join(steps) + last)
     took = json.loads(used.output)["duration_ms"] / CHAIN_LENGTH
-    print(
-        f"{f'a chain of {CHAIN_LENGTH:,}':<28} {used.cpu:8.2f} s CPU, {took:.2f} ms a step"
-    )
+    name = f"a chain of {CHAIN_LENGTH:,}"
+    print(f"{name:<28} {used.cpu:8.2f} s CPU, {took:.2f} ms a step")
 
 
 async def fill(home: Path) -> None:

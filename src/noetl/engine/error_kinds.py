@@ -195,7 +195,6 @@ _DATABASES = {
         "PostgreSQL refused the statement; `outcome.pg` has the code.",
         "Match on `outcome.pg.sqlstate`.",
         None,
-        reserved="kind `postgres`",
     ),
     "duckdb.*": ErrorKind(
         "DuckDB refused the statement.",

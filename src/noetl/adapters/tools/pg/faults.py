@@ -7,6 +7,7 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import asyncpg
 import msgspec
@@ -122,8 +123,16 @@ def shorten(line: str, around: int) -> str:
     return line[start : start + _SHOWN]
 
 
-def kind_of(sqlstate: str) -> tuple[str, bool]:
-    return KINDS.get(sqlstate) or KINDS.get(sqlstate[:2]) or ("pg.error", False)
+class Class(NamedTuple):
+    """What an SQLSTATE means to a playbook."""
+
+    kind: str
+    retryable: bool
+
+
+def kind_of(sqlstate: str) -> Class:
+    found = KINDS.get(sqlstate) or KINDS.get(sqlstate[:2]) or ("pg.error", False)
+    return Class(*found)
 
 
 def explain(error: Exception, address: Address, place: Place) -> ToolError:
@@ -175,25 +184,25 @@ def network_error(error: OSError, address: Address) -> ToolError:
 
 def server_error(error: asyncpg.PostgresError, place: Place) -> ToolError:
     sqlstate = error.sqlstate or "XX000"
-    kind, retryable = kind_of(sqlstate)
+    found = kind_of(sqlstate)
     said = str(error.args[0])
-    if kind == "pg.cancelled" and "timeout" in said:  # one that the SQL itself set
-        kind, retryable = "timeout", True
+    if found.kind == "pg.cancelled" and "timeout" in said:  # that the SQL itself set
+        found = Class("timeout", True)
     details: dict[str, JSON] = {"sqlstate": sqlstate}
     for name, member in _MEMBERS.items():
         value = getattr(error, name, None)
         if value:
             details[member] = str(value)[:_LONGEST]
-    if kind not in ("connection", "auth"):
+    if found.kind not in ("connection", "auth"):
         details.update(place.details(error.position))
     parameter = _PARAMETER.match(details.get("context", ""))
     if parameter is not None:  # the driver's own names tell nobody anything
         del details["context"]
         details["parameter"] = place.mark(int(parameter[1]))
     return ToolError(
-        kind,
+        found.kind,
         said[:_LONGEST] + where(details),
-        retryable=retryable,
+        retryable=found.retryable,
         details=details,
         code=sqlstate,
         sqlstate=sqlstate,
