@@ -10,6 +10,7 @@ from reference import patched
 from noetl.dsl.model import Loop, Playbook
 from noetl.engine.events import Event
 from noetl.engine.evolve import evolve
+from noetl.engine.invariants import audit
 from noetl.engine.runs import pipelines
 from noetl.engine.state import State
 
@@ -18,6 +19,7 @@ ITERATION_ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
 def check_all(playbook: Playbook, log: list[Event]) -> None:
+    assert audit(log) == []
     check_sequence(log)
     check_tokens(log)
     check_routing(playbook, log)

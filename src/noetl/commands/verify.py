@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections import Counter
@@ -11,10 +12,12 @@ import click
 import msgspec
 
 from noetl.adapters.tools import BUILTIN
-from noetl.commands.printing import count_words, format_diagnostic
+from noetl.commands.auditing import audit_executions, describe
+from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, find_playbooks
 from noetl.config import read_extensions
 from noetl.dsl.load import Loaded, load
+from noetl.home import Home
 from noetl.net.analysis import analyse
 from noetl.net.finding import Finding
 from noetl.net.net import Net, build_net
@@ -40,10 +43,20 @@ class Verdict:
 
 
 @click.command("verify")
-@click.argument("paths", nargs=-1, required=True, metavar="FILE…")
+@click.argument("paths", nargs=-1, metavar="FILE…")
+@click.option(
+    "--execution",
+    metavar="ID|all",
+    help="Check the log of an execution instead, or of all of them.",
+)
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(paths: tuple[str, ...], extensions: str | None, as_json: bool) -> None:
+def command(
+    paths: tuple[str, ...],
+    execution: str | None,
+    extensions: str | None,
+    as_json: bool,
+) -> None:
     """Analyse a playbook's Petri net before anything runs.
 
     Looks for steps that no token reaches, arcs and gates that let none through,
@@ -52,11 +65,19 @@ def command(paths: tuple[str, ...], extensions: str | None, as_json: bool) -> No
     what certainly ends badly. Exit code: 0 sound, 1 errors were found or the playbook
     is invalid, 2 a path cannot be read.
 
+    With --execution it checks what was stored: that no event was changed or removed,
+    that the log can be replayed, and that the invariants of a run hold.
+
     \b
     Examples:
       noetl verify playbook.yaml
       noetl verify --json playbooks/
+      noetl verify --execution all
     """
+    if bool(paths) == bool(execution):
+        raise click.UsageError("name playbooks, or an execution with --execution")
+    if execution is not None:
+        sys.exit(0 if asyncio.run(_audit(execution, as_json=as_json)) else 1)
     enabled = read_extensions(extensions)
     files, skipped = find_playbooks(paths)
     verdicts = [_judge(file, enabled) for file in files]
@@ -69,6 +90,25 @@ def command(paths: tuple[str, ...], extensions: str | None, as_json: bool) -> No
         if not verdicts:
             click.echo("no playbooks found", err=True)
     sys.exit(0 if all(verdict.sound for verdict in verdicts) else 1)
+
+
+async def _audit(execution: str, *, as_json: bool) -> bool:
+    """Whether everything is intact."""
+    intact, documents = True, []
+    async for found in audit_executions(Home.of(), execution):
+        intact = intact and not found.breaches
+        if as_json:
+            documents.append(describe(found))
+            continue
+        for breach in found.breaches:
+            place = f"{found.execution_id}: event {breach.seq}"
+            click.echo(f"{place}: {breach.message} [{breach.invariant}]")
+        word = "broken" if found.breaches else "intact"
+        shown = click.style(word, fg="red" if found.breaches else "green", bold=True)
+        click.echo(f"{found.execution_id}: {count_of(found.events, 'event')}: {shown}")
+    if as_json:
+        click.echo(json.dumps({"executions": documents}))
+    return intact
 
 
 def _judge(file: SourceFile, extensions: frozenset[str]) -> Verdict:
@@ -102,8 +142,8 @@ def _print(verdict: Verdict) -> None:
         click.echo(f"{name}: {click.style('invalid', fg='red', bold=True)}: {words}")
         return
     _print_findings(verdict)
-    size = f"{_count(len(verdict.net.steps), 'step')}, "
-    size += _count(len(verdict.net.edges), "arc")
+    size = f"{count_of(len(verdict.net.steps), 'step')}, "
+    size += count_of(len(verdict.net.edges), "arc")
     word = "sound" if verdict.sound else "unsound"
     shown = click.style(word, fg="green" if verdict.sound else "red", bold=True)
     words = count_words(verdict.findings)
@@ -127,7 +167,3 @@ def _print_findings(verdict: Verdict) -> None:
         if found.severity == "hint" and shown[found.rule] == _SHOWN_HINTS and left > 0:
             click.echo(f"      … and {left} more like this; --json lists all")
         click.echo()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
