@@ -181,7 +181,9 @@ EVENTS: Mapping[str, Page] = {
         }
     ),
     "workflow.paused": Page(),
-    "workflow.resumed": Page(),
+    "workflow.resumed": Page(
+        {"deadlines": "New moments, by execution or step run: a pause does not count."}
+    ),
     "workflow.finished": Page(
         {
             "status": "completed, failed or cancelled.",

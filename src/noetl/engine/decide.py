@@ -18,7 +18,7 @@ from noetl.engine.outcome import Failure
 from noetl.engine.reports import Fact, OutOfOrder, record
 from noetl.engine.runs import find_progress, is_open, loop_paths, path_of
 from noetl.engine.state import Run
-from noetl.engine.times import rfc3339
+from noetl.engine.times import rfc3339, seconds_of
 from noetl.engine.tracing import trace_id_of
 from noetl.engine.waits import deliver
 from noetl.types import JSON
@@ -166,15 +166,31 @@ def resume(batch: Batch) -> None:
     """Go on as if never paused: loops fill up again, tokens move."""
     if batch.state.status != "paused":
         return
-    batch.emit("workflow.resumed", batch.state.execution_id, {})
+    deadlines = _held_deadlines(batch)
+    batch.emit("workflow.resumed", batch.state.execution_id, {"deadlines": deadlines})
     for run in list(batch.state.runs.values()):
         for path in reversed(list(loop_paths(run))):
             turn(batch, run, list(path))
     settle(batch)
 
 
+def _held_deadlines(batch: Batch) -> dict[str, JSON]:
+    """Time stands still in a pause: deadlines are so much later (S-39)."""
+    state = batch.state
+    held = batch.clock - seconds_of(state.paused_at or batch.now)
+    deadlines = {run.id: run.deadline for run in state.runs.values()}
+    deadlines[state.execution_id] = state.deadline
+    return {
+        name: rfc3339(seconds_of(moment) + held)
+        for name, moment in deadlines.items()
+        if moment is not None
+    }
+
+
 def expire(batch: Batch, timer_id: str) -> None:
     """A deadline has passed; whoever ended before it is not concerned (I-34)."""
+    if batch.state.status != "running":
+        return
     what, _, run_id = timer_id.partition(":")
     if what == "execution":
         message = f"the execution was not over at {batch.state.deadline}, its deadline"

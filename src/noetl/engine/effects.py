@@ -46,6 +46,11 @@ def effects_of(events: Iterable[Event]) -> Effects:
             effects.parked[_command_of(event)] = 0.0
         elif name == "workflow.started" and event.payload["deadline"] is not None:
             effects.timers["execution"] = seconds_of(event.payload["deadline"])
+        elif name == "workflow.resumed":
+            for owner, moment in event.payload["deadlines"].items():
+                whole = owner == event.execution_id
+                timer = "execution" if whole else f"step:{owner}"
+                effects.timers[timer] = seconds_of(moment)
     return effects
 
 

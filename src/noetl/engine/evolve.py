@@ -310,11 +310,16 @@ def _cancelled(state: State, event: Event) -> None:
 
 
 def _paused(state: State, event: Event) -> None:
-    state.status = "paused"
+    state.status, state.paused_at = "paused", event.timestamp
 
 
 def _resumed(state: State, event: Event) -> None:
-    state.status = "running"
+    state.status, state.paused_at = "running", None
+    for name, moment in event.payload["deadlines"].items():
+        if name in state.runs:
+            state.runs[name].deadline = moment
+        else:
+            state.deadline = moment
 
 
 def _finished(state: State, event: Event) -> None:

@@ -102,6 +102,7 @@ class State(msgspec.Struct):
     trace_id: str = ""
     outer: dict[str, JSON] | None = None
     deadline: str | None = None
+    paused_at: str | None = None
     suspended: dict[str, str] = msgspec.field(default_factory=dict)
     messages: list[dict[str, JSON]] = msgspec.field(default_factory=list)
     spilled: bool = False

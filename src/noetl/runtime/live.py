@@ -48,12 +48,14 @@ class Answer(msgspec.Struct):
 
 
 class Input(msgspec.Struct):
-    """Something to decide on. ``wants`` is who takes work that it makes ready."""
+    """Something to decide on. ``wants`` is who takes work that it makes ready;
+    ``disarm`` is the timer that caused it."""
 
     decide: Decision
     future: asyncio.Future[Answer]
     lease: Lease | None = None
     wants: str | None = None
+    disarm: str | None = None
     answer: Answer | None = None
 
     def reply(self) -> None:

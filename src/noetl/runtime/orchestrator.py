@@ -181,8 +181,9 @@ class Orchestrator:
         """Expire leases and deadlines; then whoever waited for a time may go on."""
         for timer in await self.store.sweep(now=self.clock.now()):
             if timer.execution_id in self._live:
-                decision = partial(expire, timer_id=timer.timer_id)
-                await self._put(timer.execution_id, decision)
+                name = timer.timer_id
+                decision = partial(expire, timer_id=name)
+                await self._put(timer.execution_id, decision, disarm=name)
         self.bell.set()
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
@@ -194,8 +195,10 @@ class Orchestrator:
         leases = await self.store.claim(
             owner, pool=self.pool, slots=slots, now=self.clock.now(), ttl=TTL
         )
-        for lease in leases:
-            await self.load(lease.execution_id)
+        for execution_id in {lease.execution_id for lease in leases}:
+            await self.load(execution_id)
+            if self._live[execution_id].busy:  # what is decided may not be stored yet
+                await self._put(execution_id, lambda batch: None)
         return [make_work(self._live[lease.execution_id], lease) for lease in leases]
 
     # -- settling --------------------------------------------------------------
@@ -206,11 +209,12 @@ class Orchestrator:
         decide: Decision,
         lease: Lease | None = None,
         wants: str | None = None,
+        disarm: str | None = None,
     ) -> asyncio.Future[Answer]:
         """Queue an input. What is queued together is decided and stored together."""
         live = self._live[execution_id]
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        live.inbox.append(Input(decide, future, lease, wants))
+        live.inbox.append(Input(decide, future, lease, wants, disarm))
         if not live.busy:
             live.busy = True
             task = asyncio.create_task(self._serve(execution_id, live))
@@ -244,7 +248,7 @@ class Orchestrator:
     ) -> None:
         after = live.state.seq
         batch = await self._decide(execution_id, live, inputs)
-        if batch.events:
+        if batch.events or any(each.disarm for each in inputs):
             effects = effects_of(batch.events)
             granted = grant(live, batch, effects, inputs)
             transition = transition_of(
@@ -258,7 +262,8 @@ class Orchestrator:
             )
             await self._store_blobs(batch)
             await self.store.commit([transition])
-            self._tell(execution_id, live, batch.events, effects, len(granted))
+            if batch.events:
+                self._tell(execution_id, live, batch.events, effects, len(granted))
         for each in inputs:
             each.reply()
 

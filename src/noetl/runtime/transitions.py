@@ -57,6 +57,7 @@ def transition_of(
             Timer(execution_id, name, due, "deadline")
             for name, due in effects.timers.items()
         ],
+        disarm=[each.disarm for each in inputs if each.disarm],
         snapshot=snapshot,
     )
 

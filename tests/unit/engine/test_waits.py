@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from noetl.engine.decide import expire
 from noetl.engine.progress import Waiting
 from noetl.engine.suspensions import answer_of, child_id, wait_of
 from noetl.engine.waits import receive
@@ -250,3 +251,30 @@ def test_the_end_of_a_child_is_the_outcome_of_its_task(
     assert outcome.status == status
     assert (outcome.error.kind if outcome.error else None) == kind
     assert outcome.helper["execution_id"] == "c"
+
+
+@pytest.mark.spec("S-39", "S-35", "S-36")
+def test_time_stands_still_in_a_pause(prepare: Run) -> None:
+    flow = """
+    - step: start
+      spec: {deadline: 10}
+      tool: [{w: {kind: wait, signal: go}}]
+    """
+    execution = prepare(flow, "executor: {spec: {deadline: 20}}\n")
+    execution.start()
+    execution.step()
+    execution.clock = 4.0
+    execution.pause()
+    execution.clock = 1000.0
+    execution.command(expire, "step:sim-1")  # it was due in the pause
+    execution.resume()
+    moments = execution.event("workflow.resumed").payload["deadlines"]
+
+    assert moments == {
+        "sim-1": "1970-01-01T00:16:46.000000Z",
+        "sim": "1970-01-01T00:16:56.000000Z",
+    }
+    while execution.step():
+        pass
+    assert execution.clock == 1006.0
+    assert execution.event("step.failed").payload["error"]["kind"] == "timeout"
