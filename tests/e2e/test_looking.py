@@ -219,8 +219,14 @@ def waiting(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def follow(*args: str) -> subprocess.Popen[str]:
+    """As a terminal starts it: Ctrl-C counts, even if it does not for the tests."""
     command = [sys.executable, "-m", "noetl", "events", *args, "--follow"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
 
 
 @pytest.mark.spec("EVT-01")
