@@ -72,6 +72,7 @@ class Embedded:
         self.orchestrator = Orchestrator(
             store, self._blobs, catalog, clock, pool=self.execution_id
         )
+        self.orchestrator.kept.add(self.execution_id)
         owner = f"embedded-{os.getpid()}"
         self._executor = Executor(
             self.orchestrator, self._tools, clock, owner=owner, slots=slots
@@ -110,11 +111,22 @@ class Embedded:
 
     async def take_up(self, *, resume: bool = True) -> None:
         """Load the execution as an earlier process left it, and let it go on."""
+        self.orchestrator.pool = await self._root()
         state = await self.orchestrator.load(self.execution_id)
         async for events in self._store.pages(self.execution_id):
             self._document.note(events)
         if resume and state.status == "paused":
             await self.orchestrator.resume(self.execution_id)
+
+    async def _root(self) -> str:
+        """Who was called by nobody: a family has one pool."""
+        execution_id = self.execution_id
+        while True:
+            [first] = await self._store.read(execution_id, limit=1)
+            parent = first.payload.get("parent")
+            if parent is None:
+                return execution_id
+            execution_id = parent["execution_id"]
 
     async def finish(self) -> None:
         """Work until the execution and its children have ended."""
@@ -174,10 +186,14 @@ class Embedded:
 
     async def pause(self) -> None:
         """Pause the execution and its children; what runs is finished first."""
-        for execution_id in self.orchestrator.loaded():
-            await self.orchestrator.pause(execution_id)
-        await self._executor.drain()
-        self._left.set()
+        try:
+            while running := self.orchestrator.running():
+                for execution_id in running:
+                    if self.orchestrator.is_loaded(execution_id):
+                        await self.orchestrator.pause(execution_id)
+            await self._executor.drain()
+        finally:
+            self._left.set()
 
     async def _steer(self, request: Mapping[str, JSON]) -> JSON:
         """What somebody asks from another terminal; raises ``ConfigError``."""
@@ -209,12 +225,19 @@ class Embedded:
 
 
 def open_free_log(home: Home) -> SqliteStore:
-    """The first log that no other process is writing."""
+    """The first log that no other process writes, and in which nothing is open.
+
+    What a killed or paused run has left must not be out of reach while this one runs.
+    """
     home.make()
     for number in range(1, MAX_LOGS + 1):
         try:
-            return SqliteStore.open(home.log(number))
+            store = SqliteStore.open(home.log(number))
         except StoreError as error:
             if error.kind != "store.locked":
                 raise
+            continue
+        if not store.has_open():
+            return store
+        store.close_now()
     raise ConfigError(f"{MAX_LOGS} executions are running already under {home.folder}")

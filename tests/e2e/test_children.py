@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from typing import Any
 
 import pytest
@@ -152,3 +154,88 @@ def test_a_child_that_takes_too_long_is_stopped(shell: Any) -> None:
 
     assert document["error"]["kind"] == "timeout"
     assert [each["status"] for each in shell.executions("child")] == ["cancelled"]
+
+
+@pytest.mark.spec("S-37", "S-48")
+def test_a_large_result_of_a_child_reads_as_itself(shell: Any) -> None:
+    large = "{kind: noop, result: \"{{ 'x' * 100000 }}\"}"
+    shell.write("child", f"- {{step: start, tool: {large}}}")
+    flow = """
+    - step: start
+      tool:
+        - call: {kind: playbook, path: tests/child}
+        - size: {kind: noop, result: "{{ _prev | length }}"}
+    """
+    assert shell.run(shell.write("parent", flow))["result"] == 100_000
+
+
+@pytest.mark.spec("S-35", "S-37")
+def test_a_child_that_timed_out_is_stopped_before_its_task_tries_again(
+    shell: Any,
+) -> None:
+    shell.write("child", "- {step: start, tool: {kind: shell, command: sleep 600}}")
+    flow = """
+    - step: start
+      tool: [{call: {kind: playbook, path: tests/child, spec: {timeout: 500ms,
+        policy: {rules: [{else: {then: {do: retry, attempts: 2}}}]}}}}]
+    """
+    shell.run(shell.write("parent", flow))
+    first, second = reversed(shell.executions("child"))
+    ends = {
+        each["execution_id"]: shell.events(each["execution_id"])[-1]["timestamp"]
+        for each in (first, second)
+    }
+
+    assert {first["status"], second["status"]} == {"cancelled"}
+    early, late = sorted((first, second), key=lambda each: each["started_at"])
+    assert ends[early["execution_id"]] < ends[late["execution_id"]]
+
+
+NESTED = "- {step: start, tool: [{c: {kind: playbook, path: tests/%s}}]}"
+
+
+@pytest.mark.spec("S-37", "S-39")
+def test_a_pause_and_a_resume_reach_grandchildren(shell: Any) -> None:
+    say = "{s: {kind: shell, command: echo hi}}"
+    wait = "{w: {kind: wait, signal: go}}"
+    shell.write("ask", f"- {{step: start, tool: [{wait}, {say}]}}")
+    shell.write("middle", NESTED % "ask")
+    process = shell.start("run", shell.write("top", NESTED % "middle"), "--json")
+    grandchild = shell.await_event(process, "ask", "task.suspended")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    shell.noetl("signal", grandchild, "go")
+    [top] = shell.executions("top")
+
+    resumed = shell.noetl("resume", top["execution_id"], "--json")
+
+    assert json.loads(resumed.stdout)["result"]["stdout"] == "hi\n"
+
+
+@pytest.mark.spec("S-37", "S-38")
+def test_a_killed_family_can_be_cancelled_from_any_member(shell: Any) -> None:
+    shell.write("ask", "- {step: start, tool: [{w: {kind: wait, signal: go}}]}")
+    process = shell.start("run", shell.write("top", NESTED % "ask"), "--json")
+    child = shell.await_event(process, "ask", "task.suspended")
+    process.kill()
+    process.communicate()
+
+    assert shell.noetl("cancel", child).returncode == 0
+    [top] = shell.executions("top")
+    ended = json.loads(shell.noetl("resume", top["execution_id"], "--json").stdout)
+
+    assert ended["error"]["kind"] == "playbook.failed"
+    assert [each["status"] for each in shell.executions("ask")] == ["cancelled"]
+
+
+@pytest.mark.spec("S-38")
+def test_a_killed_parent_is_cancelled_with_its_child(shell: Any) -> None:
+    shell.write("ask", "- {step: start, tool: [{w: {kind: wait, signal: go}}]}")
+    process = shell.start("run", shell.write("top", NESTED % "ask"), "--json")
+    shell.await_event(process, "ask", "task.suspended")
+    process.kill()
+    process.communicate()
+    [top] = shell.executions("top")
+
+    assert shell.noetl("cancel", top["execution_id"]).returncode == 0
+    assert {each["status"] for each in shell.executions()} == {"cancelled"}

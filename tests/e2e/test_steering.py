@@ -111,3 +111,85 @@ def test_a_pause_reaches_the_children(shell: Any) -> None:
     resumed = shell.noetl("resume", parent["execution_id"], "--json")
 
     assert json.loads(resumed.stdout)["result"] == "eve"
+
+
+@pytest.mark.spec("S-38", "S-39")
+def test_what_was_left_in_the_middle_of_a_task_can_be_cancelled(shell: Any) -> None:
+    process = shell.start("run", shell.write("sleep", SLEEP), "--json")
+    execution_id = shell.await_event(process, "sleep", "task.started")
+    process.send_signal(signal.SIGINT)
+    assert "Ctrl-C again" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert shell.executions("sleep")[0]["status"] == "paused"
+
+    done = shell.noetl("cancel", execution_id, "--json")
+
+    assert json.loads(done.stdout)["status"] == "cancelled"
+
+
+@pytest.mark.spec("S-45")
+def test_what_was_killed_is_in_reach_while_others_run(shell: Any) -> None:
+    killed = shell.start("run", shell.write("ask", ASK), "--json")
+    execution_id = shell.await_event(killed, "ask", "task.suspended")
+    killed.kill()
+    killed.communicate()
+    other = shell.start("run", shell.write("sleep", SLEEP), "--json")
+    running = shell.await_event(other, "sleep", "task.started")
+
+    shell.noetl("signal", execution_id, "approved", "--data", '{"by": "ana"}')
+    resumed = shell.noetl("resume", execution_id, "--json")
+    shell.noetl("cancel", running)
+    other.communicate()
+
+    assert json.loads(resumed.stdout)["result"] == "ana"
+
+
+@pytest.mark.spec("S-48", "S-54")
+def test_a_large_signal_reads_as_itself(shell: Any) -> None:
+    flow = """
+    - step: start
+      tool:
+        - ask: {kind: wait, signal: go}
+        - size: {kind: noop, result: "{{ _prev.text | length }}"}
+    """
+    process = shell.start("run", shell.write("ask", flow), "--json")
+    execution_id = shell.await_event(process, "ask", "task.suspended")
+    data = json.dumps({"text": "x" * 90_000})
+
+    shell.noetl("signal", execution_id, "go", "--data", data)
+    stdout, _ = process.communicate()
+
+    assert json.loads(stdout)["result"] == 90_000
+
+
+def test_half_a_surrogate_pair_is_no_data(shell: Any) -> None:
+    refused = shell.noetl("signal", "zzz", "x", "--data", '"\\ud800"')
+
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+
+
+POLL = """
+- step: start
+  next: {spec: {mode: inclusive}, arcs: [{step: look}, {step: set}]}
+- step: look
+  tool:
+    - poll:
+        kind: shell
+        command: "true"
+        spec: {policy: {rules: [{when: "{{ not ctx.flag }}",
+          then: {do: retry, attempts: 500, delay: 20ms}}]}}
+- step: set
+  tool:
+    - w:
+        kind: wait
+        for: 300ms
+        spec: {policy: {rules: [{else: {then:
+          {do: continue, set_ctx: {flag: true}}}}]}}
+"""
+
+
+@pytest.mark.spec("S-20")
+def test_a_task_that_tries_again_sees_what_others_wrote(shell: Any) -> None:
+    assert shell.run(shell.write("poll", POLL))["status"] == "completed"

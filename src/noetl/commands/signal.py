@@ -43,7 +43,9 @@ def _parse(data: str | None) -> JSON:
     if data is None:
         return None
     try:
-        return json.loads(data, parse_constant=_refuse)
+        value: JSON = json.loads(data, parse_constant=_refuse)
+        json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is none
+        return value
     except ValueError as error:
         hint = "text needs quotes of its own: --data '\"yes\"'"
         message = f"not JSON: {error}; {hint}"

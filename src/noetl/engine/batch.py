@@ -122,5 +122,5 @@ class Batch(Recorder):
         if event is not None:
             scope["event"] = event
         if state.spilled:
-            scope.load = self.values.load
+            scope.stored = self.values.begin()
         return scope

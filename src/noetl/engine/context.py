@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -30,6 +30,37 @@ def _set_path(target: dict[str, JSON], path: list[str], value: JSON) -> None:
         target[part] = dict(inner) if isinstance(inner, Mapping) else {}
         target = target[part]
     target[path[-1]] = value
+
+
+def unfold(
+    base: Mapping[str, JSON], patch: Mapping[str, JSON], load: Callable[[JSON], JSON]
+) -> dict[str, JSON]:
+    """The patch with whole values for those keys that lead into loaded ones.
+
+    Where the way of a dotted key passes what ``load`` changes, the patch must hold
+    the changed value itself.
+    """
+    unfolded: dict[str, JSON] = {}
+    for key, value in patch.items():
+        path = key.split(".")
+        place = None if "." not in key or key in base else len(path) - 1
+        while place and not _is_stored(base, path[:place], load):
+            place -= 1
+        if not place:
+            unfolded[key] = value
+            continue
+        owner = ".".join(path[:place])  # other keys may lead into it as well
+        inside = {"": unfolded.get(owner, load(read_path(base, owner)))}
+        _set_path(inside, ["", *path[place:]], value)
+        unfolded[owner] = inside[""]
+    return unfolded
+
+
+def _is_stored(
+    base: Mapping[str, JSON], path: list[str], load: Callable[[JSON], JSON]
+) -> bool:
+    value = read_path(base, ".".join(path))
+    return load(value) is not value
 
 
 def read_path(base: Mapping[str, JSON], key: str) -> JSON:

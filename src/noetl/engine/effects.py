@@ -18,13 +18,15 @@ _ENDS = frozenset(
 
 class Effects(msgspec.Struct):
     """Commands by their ids. ``parked`` ones are due at their time, ``woken`` ones now;
-    ``timers`` by their ids; ``children`` by the command that waits for them."""
+    ``timers`` by their ids; ``children`` by the command that waits for them.
+    ``freed`` says that what was held back may go on."""
 
     ready: list[str] = msgspec.field(default_factory=list)
     over: list[str] = msgspec.field(default_factory=list)
     parked: dict[str, float] = msgspec.field(default_factory=dict)
     timers: dict[str, float] = msgspec.field(default_factory=dict)
     children: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
+    freed: bool = False
 
 
 def effects_of(events: Iterable[Event]) -> Effects:
@@ -46,7 +48,10 @@ def effects_of(events: Iterable[Event]) -> Effects:
             effects.parked[_command_of(event)] = 0.0
         elif name == "workflow.started" and event.payload["deadline"] is not None:
             effects.timers["execution"] = seconds_of(event.payload["deadline"])
+        elif name == "workflow.cancelled":
+            effects.freed = True
         elif name == "workflow.resumed":
+            effects.freed = True
             for owner, moment in event.payload["deadlines"].items():
                 whole = owner == event.execution_id
                 timer = "execution" if whole else f"step:{owner}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from noetl.engine.context import apply_patch
 from noetl.engine.events import Event, view
 from noetl.engine.progress import begin, note_done, note_started, note_suspended
-from noetl.engine.references import is_reference
+from noetl.engine.references import holds_reference, is_reference
 from noetl.engine.runs import find_loop, find_progress, path_of
 from noetl.engine.scope import iteration_scope
 from noetl.engine.state import Iteration, LoopState, Run, State, Token
@@ -53,6 +53,7 @@ def _requested(state: State, event: Event) -> None:
     if state.parent is not None:
         state.depth = state.parent["depth"] + 1
         state.outer = state.parent["iter"]
+        state.spilled = holds_reference(state.outer)
 
 
 def _request_evaluated(state: State, event: Event) -> None:
@@ -159,7 +160,7 @@ def _task_resumed(state: State, event: Event) -> None:
     progress = find_progress(_run(state, event), path_of(event.iteration_id))
     if progress.waiting is not None:
         progress.waiting.answer = event.payload["answer"]
-    if is_reference(event.payload["answer"].get("result")):
+    if not state.spilled and holds_reference(event.payload["answer"]):
         state.spilled = True
     if "message" in event.payload:
         number = event.payload["message"]
@@ -303,7 +304,7 @@ def _loop_done(state: State, event: Event) -> None:
 
 
 def _cancelled(state: State, event: Event) -> None:
-    state.cancelling = event.payload
+    state.cancelling, state.status = event.payload, "running"
     state.tokens.clear()
     state.joining.clear()
     state.late.clear()

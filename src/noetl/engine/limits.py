@@ -16,6 +16,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 CEILING = Limits()
+_LONGEST = 100 * 366 * 86_400.0  # seconds; what is later is as good as never
 
 
 def limits_of(playbook: Playbook) -> Limits:
@@ -29,4 +30,4 @@ def deadline_of(playbook: Playbook, timeout: float | None) -> float | None:
     own = (playbook.executor.get("spec") or {}).get("deadline")
     limits = [parse_duration(own)] if own is not None else []
     limits += [timeout] if timeout is not None else []
-    return min(limits, default=None)
+    return min([*limits, _LONGEST]) if limits else None

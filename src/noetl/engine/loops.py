@@ -51,7 +51,7 @@ def turn(batch: Batch, run: Run, path: list[int]) -> None:
     level = _level(step, len(path))
     while _may_start(batch, step, level, loop):
         here = [*path, loop.next]
-        items = expand(batch.values.load(loop.items))
+        items = expand(batch.values.fetch(loop.items))
         _start(batch, run, level, here, items[loop.next], step)
         if level.inner is None:
             continue

@@ -174,7 +174,9 @@ class Pipeline:
         label = self.progress.label
         assert label is not None
         task = self._tasks[label]
-        body = envelope(_checked(outcome), task.kind, meta)
+        # What was waited for is the server's own word, and may be a reference.
+        given = outcome if self.progress.waiting is not None else _checked(outcome)
+        body = envelope(given, task.kind, meta)
         payload = self._judged(task, body)
         directive = payload["directive"]
         if directive["do"] in ("continue", "skip"):
@@ -241,7 +243,7 @@ class Pipeline:
         if progress.iter is not None:
             scope["iter"] = progress.iter
         if frame.spilled:
-            scope.load = self._values.load
+            scope.stored = self._values.begin()
         return scope
 
 

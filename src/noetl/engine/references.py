@@ -73,19 +73,22 @@ def fit(
     """
     blobs: dict[str, bytes] = {}
     spilled: list[str] = []
-    while len(_encode(payload)) > limit:
-        path = _largest(payload)
-        if path is None:
+    size = len(_encode(payload))
+    found = [(path, _encode(value)) for path, value in _candidates(payload, [])]
+    for path, body in sorted(found, key=lambda each: len(each[1]), reverse=True):
+        if size <= limit or len(body) < _SMALLEST:
             break
         value: JSON = payload
-        for key in path:
-            value = value[key]
-        body = _encode(value)
+        for step in path:
+            value = value[step]
         key = sha256(body).hexdigest()
         blobs[key] = body
-        payload = _replaced(payload, path, _reference(key, value, len(body)))
+        reference = _reference(key, value, len(body))
+        payload = _replaced(payload, path, reference)
         spilled.append(".".join(map(str, path)))
-        payload["spilled"] = spilled
+        size -= len(body) - len(_encode(reference)) - len(spilled[-1]) - 3
+    if spilled:
+        payload = {**payload, "spilled": spilled}
     return payload, blobs
 
 
@@ -97,16 +100,6 @@ def _reference(key: str, value: JSON, size: int) -> dict[str, JSON]:
         "checksum": f"sha256:{key}",
         "schema_hint": _HINTS[type(value)],
     }
-
-
-def _largest(payload: dict[str, JSON]) -> list[str | int] | None:
-    """The way to the largest value that may be stored elsewhere."""
-    best: tuple[int, list[str | int]] | None = None
-    for path, value in _candidates(payload, []):
-        size = len(_encode(value))
-        if size >= _SMALLEST and (best is None or size > best[0]):
-            best = (size, path)
-    return best[1] if best else None
 
 
 def _candidates(
@@ -133,65 +126,108 @@ def _replaced(frame: JSON, path: list[str | int], value: JSON) -> JSON:
     return copy
 
 
-class Values:
-    """What the host has loaded. ``load`` gives the value for a reference.
+def holds_reference(value: JSON) -> bool:
+    """Whether there is one in it, however deep."""
+    return any(map(is_reference, _parts(value)))
 
-    ``limit`` bounds a single value: a template is no place to read a database.
+
+def is_same(stored: JSON, value: JSON) -> bool:
+    """Whether a value that is stored elsewhere is this one."""
+    return is_reference(stored) and stored["key"] == sha256(_encode(value)).hexdigest()
+
+
+class Values:
+    """What the host has loaded.
+
+    ``limit`` bounds what one evaluation may read: a template is no place to read a
+    database. Nothing is dropped while a decision is made, because it may be tried
+    again; ``trim`` does that between two of them.
     """
 
     def __init__(self, limit: int = SERVER_LIMIT) -> None:
         self._loaded: dict[str, JSON] = {}
         self._sizes: dict[str, int] = {}
         self._missed: dict[str, TemplateError] = {}
+        self._touched: set[str] = set()
         self._limit = limit
 
+    def begin(self) -> Values:
+        """A new evaluation, which has read nothing yet."""
+        self._touched.clear()
+        return self
+
     def put(self, key: str, value: JSON, size: int) -> None:
-        """Keep it; the oldest go when there is more than one evaluation may need."""
         self._loaded[key] = value
         self._sizes[key] = size
-        while len(self._sizes) > 1 and sum(self._sizes.values()) > 2 * self._limit:
-            oldest = next(iter(self._sizes))
-            del self._sizes[oldest], self._loaded[oldest]
 
     def miss(self, key: str, kind: str, message: str) -> None:
         """It cannot be loaded: whoever touches it is told so."""
         self._missed[key] = TemplateError(kind, message)
 
+    def trim(self) -> None:
+        """Forget the oldest, if there is more than the next evaluation may need."""
+        left = sum(self._sizes.values())
+        for key in list(self._sizes):
+            if left <= 2 * self._limit:
+                return
+            left -= self._sizes.pop(key)
+            del self._loaded[key]
+
     def load(self, value: JSON) -> JSON:
-        """A value as templates see it; raises ``Unloaded``, or ``TemplateError``."""
-        if value.__class__ is dict:
-            return self._find(value) if value.get("store") == STORE else value
-        if value.__class__ is list and any(map(is_reference, value)):
-            return self._find_all(value)
-        return value
+        """The value for a reference; raises ``Unloaded``, or ``TemplateError``."""
+        return self._find(value) if is_reference(value) else value
 
-    def _find(self, reference: dict[str, JSON]) -> JSON:
-        key = reference["key"]
-        if key in self._loaded:
-            return self._loaded[key]
-        if key in self._missed:
-            raise self._missed[key]
-        self._check(reference["size"])
-        raise Unloaded([reference])
-
-    def _find_all(self, items: list[JSON]) -> JSON:
-        missing = [
-            item
-            for item in items
-            if is_reference(item)
-            and item["key"] not in self._loaded
-            and item["key"] not in self._missed
-        ]
-        self._check(sum(item["size"] for item in items if is_reference(item)))
+    def whole(self, value: JSON) -> JSON:
+        """The value without any reference in it; what has none is given as it is."""
+        if not isinstance(value, dict | list) or not holds_reference(value):
+            return value
+        found = [part for part in _parts(value) if is_reference(part)]
+        self._check(found)
+        missing = [part for part in found if not self._is_known(part)]
         if missing:
             raise Unloaded(missing)
-        return [self._find(item) if is_reference(item) else item for item in items]
+        return self._filled(value)
 
-    def _check(self, size: int) -> None:
+    def fetch(self, value: JSON) -> JSON:
+        """As ``load``, for the engine itself: it may read what it has written."""
+        if is_reference(value) and not self._is_known(value):
+            raise Unloaded([value])
+        return self._filled(value) if is_reference(value) else value
+
+    def _is_known(self, reference: dict[str, JSON]) -> bool:
+        key = reference["key"]
+        return key in self._loaded or key in self._missed
+
+    def _find(self, reference: dict[str, JSON]) -> JSON:
+        self._check([reference])
+        if not self._is_known(reference):
+            raise Unloaded([reference])
+        key = reference["key"]
+        if key in self._missed:
+            raise self._missed[key]
+        return self._loaded[key]
+
+    def _filled(self, value: JSON) -> JSON:
+        if is_reference(value):
+            key = value["key"]
+            if key in self._missed:
+                raise self._missed[key]
+            return self._loaded[key]
+        if isinstance(value, dict):
+            return {key: self._filled(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [self._filled(part) for part in value]
+        return value
+
+    def _check(self, references: list[JSON]) -> None:
+        self._touched.update(reference["key"] for reference in references)
+        sizes = {reference["key"]: reference["size"] for reference in references}
+        size = sum(self._sizes.get(k, 0) for k in self._touched - sizes.keys())
+        size += sum(sizes.values())
         if size > self._limit:
             raise TemplateError(
                 "template.budget",
-                f"the value has {size:,} bytes; a template here reads at most "
-                f"{self._limit:,}; pass it on with the filter ref, or read a part of "
-                "it in a task",
+                f"the values have {size:,} bytes; a template here reads at most "
+                f"{self._limit:,}; pass them on with the filter ref, or read a part "
+                "of them in a task",
             )

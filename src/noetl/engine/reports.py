@@ -10,9 +10,10 @@ import msgspec
 from noetl.dsl.model import Loop
 from noetl.engine import ids
 from noetl.engine.batch import Batch
-from noetl.engine.context import is_equal, read_path
+from noetl.engine.context import is_equal, read_path, unfold
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
+from noetl.engine.references import is_same
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run
 from noetl.engine.waits import fix_time
@@ -55,8 +56,10 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bo
         _check(progress, fact)
         label = fact.label or ""
         payload = fact.payload
-        if fact.name == "task.done" and "set_ctx" in payload:
-            payload = _write_once(batch, run, path, label, payload)
+        if fact.name == "task.done":
+            payload = _whole_patches(batch, progress, payload)
+            if "set_ctx" in payload:
+                payload = _write_once(batch, run, path, label, payload)
         task = ids.task_run_id(
             ids.iteration_id(run.id, path), label, progress.visits[label]
         )
@@ -64,6 +67,19 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bo
             payload = fix_time(batch, payload)
         _emit(batch, run, path, fact.name, task, payload, progress)
     return False
+
+
+def _whole_patches(
+    batch: Batch, progress: Progress, payload: dict[str, JSON]
+) -> dict[str, JSON]:
+    """A dotted key may lead into a value that is stored elsewhere (S-19, S-48)."""
+    if not batch.state.spilled:
+        return payload
+    for name, base in (("set_ctx", batch.state.ctx), ("set_iter", progress.iter)):
+        if payload.get(name) and base is not None:
+            patch = unfold(base, payload[name], batch.values.fetch)
+            payload = {**payload, name: patch}
+    return payload
 
 
 def _check(progress: Progress, fact: Fact) -> None:
@@ -124,7 +140,10 @@ def _write_once(
     levels = list(batch.playbook.steps[run.step].loop.levels())  # type: ignore[union-attr]
     for key, value in payload["set_ctx"].items():
         writer = _find_rival(run, levels, path, key)
-        if writer is None or is_equal(read_path(batch.state.ctx, key), value):
+        if writer is None:
+            continue
+        stored = read_path(batch.state.ctx, key)
+        if is_equal(stored, value) or is_same(stored, value):
             continue
         message = f"ctx.{key} was written by iteration {writer} of this parallel loop"
         failure = Failure("ctx.conflict", message)

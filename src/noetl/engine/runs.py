@@ -45,6 +45,12 @@ def is_open(run: Run, path: Sequence[int]) -> bool:
     return progress is not None
 
 
+def is_pending(state: State, command_id: str) -> bool:
+    """Whether the command's pipeline has still something to do."""
+    run = state.runs.get(command_id.split("/")[0])
+    return run is not None and is_open(run, path_of(command_id))
+
+
 def loop_paths(run: Run) -> Iterator[tuple[int, ...]]:
     """Every open loop of a run, each before those inside it."""
     if run.loop is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from noetl.engine.references import Values
 from noetl.types import JSON
 
 
@@ -11,10 +12,10 @@ class Scope(dict[str, JSON]):
     """Namespaces by name; a bare name is looked up in args, ctx, iter, workload (C-34).
 
     A plain dictionary on the fast path: only a name that is no namespace costs more.
-    ``load`` gives the value for a reference, where there may be some (S-48).
+    ``stored`` has what is stored elsewhere, where something is (S-48).
     """
 
-    load: Callable[[JSON], JSON] | None = None
+    stored: Values | None = None
 
     def __missing__(self, name: str) -> JSON:
         for namespace in ("args", "ctx", "iter", "workload"):

@@ -64,6 +64,10 @@ def child_of(
         message = "playbook: 'path' must be text, and 'args' a mapping"
         return Outcome.failed("tool.contract", message)
     limit = spec.get("timeout")
+    try:
+        seconds = None if limit is None or isinstance(limit, dict) else _seconds(limit)
+    except (ValueError, OverflowError) as error:
+        return Outcome.failed("tool.contract", f"playbook: spec.timeout: {error}")
     child: dict[str, JSON] = {
         "execution_id": child_id(parent_id, action_id, attempt),
         "path": path,
@@ -71,7 +75,6 @@ def child_of(
         "args": args,
         "iter": iteration,
     }
-    seconds = None if limit is None or isinstance(limit, dict) else _seconds(limit)
     return {"on": "playbook", "child": child, "seconds": seconds}
 
 

@@ -148,6 +148,8 @@ class Executor:
                 answer = await self._perform(work, pipeline, facts, move, values)
             if answer.stop:
                 return answer.work
+            if answer.ctx is not None:
+                pipeline.ctx = answer.ctx
 
     async def _next(self, pipeline: Pipeline, values: Values) -> Call | Wait | Ended:
         while True:
@@ -196,7 +198,10 @@ class Executor:
                 answer = await self._flush(work, facts)
                 if answer.stop:
                     return answer
-            outcome = await self._invoke(work, facts, invocation)
+            if self._orchestrator.is_stopped(work.lease):
+                outcome = Outcome.failed("cancelled", "the execution was cancelled")
+            else:
+                outcome = await self._invoke(work, facts, invocation)
         meta = meta_of(work.frame, call, began, self._clock.now())
         while True:
             try:

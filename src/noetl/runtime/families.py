@@ -58,13 +58,18 @@ class Families:
         """After a commit: begin children, stop those that nobody waits for."""
         for command_id, child in effects.children.items():
             self._adopt(execution_id, live, command_id, child)
-        for child_id, command_id in list(live.children.items()):
-            if live.state.suspended.get(command_id) != "playbook":
-                del live.children[child_id]
-                if self._parents.is_loaded(child_id):
-                    self._spawn(self._stop(child_id, live.state.cancelling))
+        if live.children:
+            self._drop(live)
         if live.state.finished and live.state.parent is not None:
             self._spawn(self._answer(execution_id, live.state))
+
+    def _drop(self, live: Live) -> None:
+        """Stop the children that nobody waits for any more."""
+        awaited = {child["execution_id"] for _, child in children_of(live.state)}
+        for child_id in live.children.keys() - awaited:
+            del live.children[child_id]
+            if self._parents.is_loaded(child_id):
+                self._spawn(self._stop(child_id, live.state.cancelling))
 
     def take_up(self, execution_id: str, live: Live) -> None:
         """After a restart: the children that the log says are waited for."""
@@ -84,6 +89,7 @@ class Families:
         known = await self._parents.store.read(child_id, limit=1)
         if known:
             await self._attach(child_id)
+            await self._recheck(live, child_id)
             return
         if live.state.depth >= MAX_DEPTH:
             message = f"playbooks call each other more than {MAX_DEPTH} deep"
@@ -111,6 +117,8 @@ class Families:
             },
             trace_id=live.state.trace_id,
         )
+        if child_id not in live.children:
+            return  # it was called off while we looked for it
         if found.playbook is None:
             await self._parents.reject(request, found.error)
             message = f"playbook '{path}' is not valid: {found.error['message']}"
@@ -119,6 +127,12 @@ class Families:
             )
             return
         await self._parents.start(found.playbook, request)
+        await self._recheck(live, child_id)
+
+    async def _recheck(self, live: Live, child_id: str) -> None:
+        """Whoever called may have been cancelled while the child was begun."""
+        if child_id not in live.children:
+            await self._stop(child_id, live.state.cancelling)
 
     async def _attach(self, child_id: str) -> None:
         """The child is there already: it goes on, or has an answer."""
@@ -151,11 +165,15 @@ class Families:
     async def _give(
         self, parent_id: str, command_id: str, child_id: str, answer: dict[str, JSON]
     ) -> None:
+        if not self._parents.is_loaded(parent_id):
+            return
         await self._parents.decide(
             parent_id, lambda batch: answer_child(batch, command_id, child_id, answer)
         )
 
     async def _stop(self, child_id: str, error: dict[str, JSON] | None) -> None:
+        if not self._parents.is_loaded(child_id):
+            return  # it has ended meanwhile
         if not self._parents.state(child_id).finished:
             await self._parents.cancel(child_id, error)
 

@@ -41,9 +41,13 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct):
-    """``stop`` tells a worker to leave its pipeline; ``work`` is its next one."""
+    """``stop`` tells a worker to leave its pipeline; ``work`` is its next one.
+
+    ``ctx`` is what others have written meanwhile (S-20).
+    """
 
     stop: bool = False
+    ctx: dict[str, JSON] | None = None
     work: Work | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -13,7 +14,8 @@ from noetl.engine.cancellation import cancel
 from noetl.engine.decide import Request, accept, expire, pause, reject, report, resume
 from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
-from noetl.engine.reports import Fact
+from noetl.engine.reports import Fact, OutOfOrder
+from noetl.engine.runs import is_pending
 from noetl.engine.state import State
 from noetl.engine.waits import moments_in, receive
 from noetl.errors import NoetlError, Unloaded
@@ -60,6 +62,7 @@ class Orchestrator:
         self.blobs = blobs
         self.clock = clock
         self.pool = pool
+        self.kept: set[str] = set()
         self.alarm = Alarm(clock)
         self.loader = Loader(store, blobs)
         self.bell = asyncio.Event()
@@ -85,13 +88,21 @@ class Orchestrator:
     # -- executions ------------------------------------------------------------
 
     def state(self, execution_id: str) -> State:
-        return self._live[execution_id].state
+        live = self._live.get(execution_id)
+        if live is None:
+            raise OutOfOrder(f"execution {execution_id} is not open here")
+        return live.state
 
     def is_loaded(self, execution_id: str) -> bool:
         return execution_id in self._live
 
-    def loaded(self) -> list[str]:
-        return list(self._live)
+    def running(self) -> list[str]:
+        """What may still start something."""
+        return [
+            name
+            for name, live in self._live.items()
+            if live.state.status == "running" and not live.state.finished
+        ]
 
     async def finish(self) -> None:
         """Wait until everything that is loaded has ended, and nothing is on its way."""
@@ -109,7 +120,9 @@ class Orchestrator:
         await self.alarm.serve(self.sweep)
 
     def forget(self, execution_id: str) -> None:
-        self._live.pop(execution_id, None)
+        """Of what is over, nothing need stay; except what somebody asked for."""
+        if execution_id not in self.kept:
+            self._live.pop(execution_id, None)
 
     async def start(self, playbook: Playbook, request: Request) -> None:
         self._live[request.execution_id] = Live.of(playbook, State(), request.playbook)
@@ -131,7 +144,7 @@ class Orchestrator:
                 if execution_id not in self._live:
                     await self._load(execution_id)
             self._loading.pop(execution_id, None)
-        return self._live[execution_id].state
+        return self.state(execution_id)
 
     async def _load(self, execution_id: str) -> None:
         [first] = await self.store.read(execution_id, limit=1)
@@ -196,10 +209,24 @@ class Orchestrator:
             owner, pool=self.pool, slots=slots, now=self.clock.now(), ttl=TTL
         )
         for execution_id in {lease.execution_id for lease in leases}:
-            await self.load(execution_id)
-            if self._live[execution_id].busy:  # what is decided may not be stored yet
+            with suppress(OutOfOrder):  # a child may end, and be forgotten, meanwhile
+                await self.load(execution_id)
+            live = self._live.get(execution_id)
+            if live is not None and live.busy:  # what is decided may not be stored yet
                 await self._put(execution_id, lambda batch: None)
-        return [make_work(self._live[lease.execution_id], lease) for lease in leases]
+        works = []
+        for lease in leases:
+            live = self._live.get(lease.execution_id)
+            if live is not None and is_pending(live.state, lease.command_id):
+                works.append(make_work(live, lease))
+        return works
+
+    def is_stopped(self, lease: Lease) -> bool:
+        """Whether its tool must not be called any more."""
+        live = self._live.get(lease.execution_id)
+        if live is None or live.state.cancelling is not None:
+            return True
+        return not is_pending(live.state, lease.command_id)
 
     # -- settling --------------------------------------------------------------
 
@@ -212,7 +239,9 @@ class Orchestrator:
         disarm: str | None = None,
     ) -> asyncio.Future[Answer]:
         """Queue an input. What is queued together is decided and stored together."""
-        live = self._live[execution_id]
+        live = self._live.get(execution_id)
+        if live is None:
+            raise OutOfOrder(f"execution {execution_id} is not open here")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         live.inbox.append(Input(decide, future, lease, wants, disarm))
         if not live.busy:
@@ -265,6 +294,8 @@ class Orchestrator:
             if batch.events:
                 self._tell(execution_id, live, batch.events, effects, len(granted))
         for each in inputs:
+            if each.answer is not None:
+                each.answer.ctx = live.state.ctx
             each.reply()
 
     async def _decide(
@@ -286,6 +317,7 @@ class Orchestrator:
                 else:
                     live.state = await fold(self.store, execution_id)
             else:
+                live.values.trim()
                 return batch
 
     def _tell(
@@ -308,7 +340,8 @@ class Orchestrator:
         self.families.note(execution_id, live, effects)
         if live.state.finished:
             self.changed.set()
-        if len(effects.ready) > granted or effects.parked or not live.state.runs:
+        idle = not live.state.runs
+        if len(effects.ready) > granted or effects.parked or effects.freed or idle:
             self.bell.set()
 
     async def _store_blobs(self, recorder: Recorder) -> None:

@@ -31,8 +31,8 @@ def follow(
     def read(run: Evaluation) -> JSON:
         value = start(run)
         for position, key in enumerate(keys):
-            if run.load is not None:
-                value = run.load(value)
+            if run.stored is not None:
+                value = run.stored.load(value)
             if isinstance(value, dict):
                 try:
                     value = value[key]
@@ -40,7 +40,7 @@ def follow(
                 except KeyError:
                     pass
             value = look_up(run, value, key, paths[position + 1], paths[position])
-        return run.load(value) if load and run.load is not None else value
+        return run.stored.whole(value) if load and run.stored is not None else value
 
     return read
 
@@ -48,7 +48,7 @@ def follow(
 def _loaded(read: Closure) -> Closure:
     def touch(run: Evaluation) -> JSON:
         value = read(run)
-        return value if run.load is None else run.load(value)
+        return value if run.stored is None else run.stored.whole(value)
 
     return touch
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from noetl.errors import TemplateError
 from noetl.templates import faults, limits
 from noetl.templates.undefined import StrictUndefined, Undefined
 from noetl.types import JSON
+
+
+class Stored(Protocol):
+    """Values that are stored elsewhere, where a scope has such (S-48)."""
+
+    def load(self, value: JSON) -> JSON:
+        """The value for a reference to it."""
+        ...
+
+    def whole(self, value: JSON) -> JSON:
+        """The value without any reference in it."""
+        ...
 
 
 class Budget:
@@ -27,12 +40,12 @@ class Evaluation:
     """What the closures of a template share while they run."""
 
     __slots__ = (
-        "load",
         "locals",
         "output",
         "parts",
         "scope",
         "steps",
+        "stored",
         "strict",
         "undefined",
     )
@@ -41,8 +54,7 @@ class Evaluation:
         self, scope: Mapping[str, JSON], steps: int, output: int, strict: bool
     ) -> None:
         self.scope = scope
-        # Where values may be stored elsewhere, this gives the value for a reference.
-        self.load: Callable[[JSON], JSON] | None = getattr(scope, "load", None)
+        self.stored: Stored | None = getattr(scope, "stored", None)
         self.locals: dict[str, JSON] = {}  # names that set and for have bound
         self.steps = steps
         self.output = output

@@ -122,7 +122,7 @@ def test_large_values_read_as_themselves_everywhere(run: Run) -> None:
 def test_a_value_that_is_not_there_is_asked_for() -> None:
     values = Values()
     scope = Scope(ctx={"big": {"store": "noetl", "key": "k", "size": 9}})
-    scope.load = values.load
+    scope.stored = values
     template = compile_template("{{ ctx.big.a }}")
 
     with pytest.raises(Unloaded) as asked:
@@ -140,7 +140,7 @@ def test_a_list_of_references_is_a_list_of_values() -> None:
     values.put("k", {"a": 1}, 9)
     reference = {"store": "noetl", "key": "k", "size": 9}
     scope = Scope(args={"all": [reference, {"a": 2}]})
-    scope.load = values.load
+    scope.stored = values
 
     summed = compile_template("{{ args.all | map(attribute='a') | sum }}")
     assert summed.render(scope) == 3
@@ -165,10 +165,63 @@ def test_old_values_make_room_for_new_ones() -> None:
     values = Values(limit=100)
     for key in ("a", "b", "c"):
         values.put(key, key, 90)
+    values.trim()
 
     assert values.load({"store": "noetl", "key": "c", "size": 90}) == "c"
+    values.begin()
     with pytest.raises(Unloaded):
         values.load({"store": "noetl", "key": "a", "size": 90})
+
+
+@pytest.mark.spec("S-48")
+def test_one_evaluation_reads_so_much_and_no_more() -> None:
+    values = Values(limit=100)
+    for key in ("a", "b"):
+        values.put(key, key, 60)
+    values.load({"store": "noetl", "key": "a", "size": 60})
+
+    with pytest.raises(TemplateError) as caught:
+        values.load({"store": "noetl", "key": "b", "size": 60})
+    assert caught.value.kind == "template.budget"
+    values.begin()
+    assert values.load({"store": "noetl", "key": "b", "size": 60}) == "b"
+
+
+BIG_A = """
+- step: start
+  tool:
+    - a: {kind: noop, spec: {policy: {rules: [{else: {then:
+        {do: continue, set_ctx: {a: "{{ outcome.result }}"}}}}]}}}
+    - b: {kind: noop, spec: {policy: {rules: [{else: {then:
+        {do: continue, set_ctx: {a.b: 42, a.c.d: 7}}}}]}}}
+  next: {arcs: [{step: end, args: {all: "{{ ctx }}", b: "{{ ctx.a.b }}"}}]}
+- step: end
+  tool:
+    - c: {kind: noop, v: "{{ [ctx.a.b, ctx.a.c.d, ctx.a.big | length, args.b] }}"}
+    - d: {kind: noop, v: "{{ (ctx.values() | first).big | length }}"}
+    - e: {kind: noop, v: "{{ args.all.a.big == ctx.a.big }}"}
+"""
+
+
+@pytest.mark.spec("S-19", "S-48")
+def test_a_dotted_patch_reaches_into_a_large_value(run: Run) -> None:
+    execution = run(BIG_A, script={"a": [{"b": 0, "big": BIG}]})
+
+    assert execution.state.status == "completed", execution.state.error
+    assert execution.seen[2:] == [[42, 7, 100_000, 42], 100_000, True]
+
+
+@pytest.mark.spec("S-21", "S-48")
+def test_equal_large_values_are_no_conflict(run: Run) -> None:
+    flow = """
+    - step: start
+      loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+      tool: [{a: {kind: noop, spec: {policy: {rules: [{else: {then:
+        {do: continue, set_ctx: {big: "{{ outcome.result }}"}}}}]}}}}]
+    """
+    execution = run(flow, script={"a": [BIG]})
+
+    assert execution.state.status == "completed", execution.state.error
 
 
 @pytest.mark.spec("S-48", "REP-04")

@@ -43,6 +43,9 @@ class DirectQueue:
         self._jobs.append(job)
 
     async def close(self) -> None:
+        self.close_now()
+
+    def close_now(self) -> None:
         self._flush()
         self._writer.close()
 

@@ -72,6 +72,10 @@ def _page(
     return [decode_summary(text) for (text,) in rows]
 
 
+def has_open(db: sqlite3.Connection) -> bool:
+    return db.execute(SQL["has_open"]).fetchone() is not None
+
+
 def summary(db: sqlite3.Connection, execution_id: str) -> Summary:
     head = _head(db, execution_id)
     if head is None:

@@ -104,6 +104,21 @@ class SqliteStore:
         if self._lock is not None:
             self._lock.announce(where)
 
+    def has_open(self) -> bool:
+        """Whether some execution in it is not over."""
+        assert self._readers is not None
+        return self._readers.run_now(reading.has_open)
+
+    def close_now(self) -> None:
+        """Give back a store in which nothing was written."""
+        if self._readers is not None:
+            self._readers.close_now()
+        if isinstance(self._queue, DirectQueue):
+            self._queue.close_now()
+        if self._lock is not None:
+            self._lock.release()
+        self._readers = self._queue = None
+
     async def close(self) -> None:
         """Store what is queued, give the file back; a second time does nothing."""
         readers, self._readers = self._readers, None

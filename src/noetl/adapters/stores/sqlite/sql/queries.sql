@@ -109,6 +109,10 @@ ORDER BY execution_id LIMIT ?
 -- name: newest_below
 SELECT number FROM execution WHERE execution_id < ? ORDER BY execution_id DESC LIMIT 1
 
+-- name: has_open
+SELECT 1 FROM execution
+WHERE status IN ('running', 'waiting', 'paused', 'quarantined') LIMIT 1
+
 -- name: find
 SELECT summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
 
