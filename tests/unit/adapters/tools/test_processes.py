@@ -165,7 +165,8 @@ def test_many_small_calls_share_few_processes(call: Call, using: Any) -> None:
         await asyncio.gather(*(repeat() for _ in range(64)))
         return pids
 
-    assert len(using(PythonTool(64), work)) < 16
+    # How many are started depends on the machine; that it is no process per call not.
+    assert len(using(PythonTool(64), work)) < 32
 
 
 def test_executions_take_turns_when_slots_are_few(call: Call, using: Any) -> None:
