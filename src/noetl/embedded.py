@@ -68,7 +68,7 @@ class Embedded:
         folders = playbooks or ([folder] if folder is not None else [])
         catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
         clock = SystemClock()
-        self._tools = make_tools(slots)
+        self._tools = make_tools(slots, home=str(home.folder), blobs=self._blobs)
         self.orchestrator = Orchestrator(
             store, self._blobs, catalog, clock, pool=self.execution_id
         )

@@ -9,10 +9,11 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 
 from noetl.adapters.blobs.keys import check_bytes, check_key, key_of
-from noetl.errors import BlobGone, StoreError
+from noetl.errors import BlobCorrupt, BlobGone, StoreError
 
 # Links are not followed, and a pipe put there by somebody is not waited for.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -35,6 +36,19 @@ class FileBlobs:
     async def get(self, key: str) -> bytes:
         return await asyncio.to_thread(self._load, check_key(key))
 
+    def locate(self, key: str) -> str:
+        """The file of a blob, verified, for who reads files. Blocks; raises as ``get``.
+
+        It is not to be changed: it is the blob itself.
+        """
+        with self._found(check_key(key)) as file:
+            digest = sha256()
+            while part := os.read(file, 1 << 20):
+                digest.update(part)
+        if digest.hexdigest() != key:
+            raise BlobCorrupt(f"blob {key} holds something else")
+        return str(self._folder / key[:2] / key[2:])
+
     def _store(self, key: str, data: bytes) -> None:
         try:
             self._make_folders(key[:2])
@@ -49,20 +63,24 @@ class FileBlobs:
             raise StoreError(f"blob {key} cannot be stored: {error}", kind) from error
 
     def _load(self, key: str) -> bytes:
+        with self._found(key) as file:
+            data = _read(file)
+        return check_bytes(key, data)
+
+    @contextmanager
+    def _found(self, key: str) -> Iterator[int]:
         try:
             with (
                 _opened(self._folder / key[:2], _FOLDER) as folder,
                 _opened(key[2:], _READ, folder) as file,
             ):
-                is_file = stat.S_ISREG(os.fstat(file).st_mode)
-                data = _read(file) if is_file else None
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise BlobGone(f"blob {key} is not a file")
+                yield file
         except OSError as error:
             if error.errno in _NOT_OURS:
                 raise BlobGone(f"blob {key} is not there") from None
             raise StoreError(f"blob {key}: {error}", "store.io") from error
-        if data is None:
-            raise BlobGone(f"blob {key} is not a file")
-        return check_bytes(key, data)
 
     def _is_intact(self, key: str) -> bool:
         """A damaged one is written again."""

@@ -2,33 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from noetl.adapters.tools.duck.effects import is_read_only
+from noetl.adapters.tools.duck.notes import NOTES
 from noetl.dsl.grammar.shape import LIST, MAPPING, TEXT, Field, Shape, integer
 from noetl.dsl.kinds import Input, Kind
+from noetl.engine.outcome import Outcome
+
+if TYPE_CHECKING:
+    from noetl.adapters.tools.duck.client import Client
+    from noetl.adapters.tools.duck.tables import BlobFiles
+    from noetl.ports import ToolCall
 
 _PARAMS = Shape(("list", "mapping"), words="a list (?) or a mapping ($name)")
-_MEMORY = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
-_ATTACH = Shape(("mapping", "list"))
-_EXPORT = Shape(("text", "mapping"))
+_SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
+_ATTACH = Shape(("mapping", "list"), words="a mapping of aliases to files, or a list")
+_EXPORT = Shape(("text", "mapping"), words="a path, or {path, format}")
 
 DUCKDB = Kind(
     name="duckdb",
-    doc="Runs SQL in DuckDB.",
+    doc="Runs one or several SQL statements in DuckDB.",
     inputs={
         "command": Input(TEXT, "The SQL.", query="sql"),
         "query": Input(TEXT, "Another name of `command`.", query="sql"),
         "params": Input(_PARAMS, "Bound values: `?` or `$name`."),
-        "database": Input(TEXT, "A database file (in memory)."),
-        "attach": Input(_ATTACH, "Other databases."),
-        "extensions": Input(LIST, "Bundled extensions to load."),
-        "export": Input(_EXPORT, "Where the result goes."),
+        "database": Input(TEXT, "A database file; without it one in memory."),
+        "attach": Input(_ATTACH, "Other database files."),
+        "extensions": Input(LIST, "Extensions to load, none of them downloaded."),
+        "export": Input(_EXPORT, "A file for the rows, instead of the result."),
         "tables": Input(MAPPING, "Earlier results, as tables by name."),
     },
     row="PIPE-14",
-    result="`{rows, columns, rowcount}`, rows as mappings.",
+    result="`{rows, columns, rowcount}`, rows as mappings; of several statements the "
+    "last one's. With `export`, `{path, format, rows, size}`.",
     knobs={
-        "memory": Field(_MEMORY, "PIPE-10", "DuckDB's memory limit."),
-        "threads": Field(integer(1, 256), "PIPE-10", "DuckDB's threads."),
+        "memory": Field(_SIZE, "PIPE-10", "DuckDB's memory limit (1GiB)."),
+        "threads": Field(
+            integer(1, 256), "PIPE-10", "DuckDB's threads (the processors, up to 4)."
+        ),
+        "max_rows": Field(integer(1, 2**53), "PIPE-10", "Most rows of a result."),
+        "max_bytes": Field(_SIZE, "PIPE-10", "Most bytes of it, as JSON (64MiB)."),
     },
     defaults={"timeout": 3600},
     one_of=(("command", "query"),),
+    notes=NOTES,
 )
+
+
+class DuckdbTool:
+    """Runs each call in a process of its execution, at most ``slots`` at a time.
+
+    ``roots`` are the folders whose files it may touch, besides the playbook's own; by
+    default the current one and ``home``. ``blobs`` is where references are files.
+    """
+
+    instant = False
+
+    def __init__(
+        self,
+        slots: int = 8,
+        *,
+        home: str | None = None,
+        roots: Sequence[str] | None = None,
+        blobs: BlobFiles | None = None,
+    ) -> None:
+        self._slots = slots
+        self._home = home
+        self._roots = roots
+        self._blobs = blobs
+        self._client: Client | None = None
+
+    def has_effect(self, call: ToolCall) -> bool:
+        sql = call.inputs.get("command") or call.inputs.get("query")
+        return call.inputs.get("export") is not None or not is_read_only(str(sql))
+
+    async def run(self, call: ToolCall) -> Outcome:
+        if self._client is None:
+            from noetl.adapters.tools.duck.client import Client
+
+            self._client = Client(self._slots, self._home, self._blobs, self._roots)
+        return await self._client.call(call)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None

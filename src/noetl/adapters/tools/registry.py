@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
+from noetl.adapters.tools.duckdb import DuckdbTool
 from noetl.adapters.tools.http import HttpTool
 from noetl.adapters.tools.noop import NoopTool
 from noetl.adapters.tools.postgres import PostgresTool
@@ -11,20 +13,36 @@ from noetl.adapters.tools.python import PythonTool
 from noetl.adapters.tools.script import ScriptTool
 from noetl.ports import Tool
 
+if TYPE_CHECKING:
+    from noetl.adapters.blobs.files import FileBlobs
+
+
+class Place(NamedTuple):
+    """Where tools work: how many calls at once, whose files, which large values."""
+
+    slots: int
+    home: str | None = None
+    blobs: FileBlobs | None = None
+
+
 # Making one costs nothing: a tool imports its driver when it first runs.
-BUILTIN_TOOLS: Mapping[str, Callable[[int], Tool]] = {
-    "http": lambda slots: HttpTool(),
-    "noop": lambda slots: NoopTool(),
-    "postgres": lambda slots: PostgresTool(),
-    "python": lambda slots: PythonTool(slots),
-    "script": lambda slots: ScriptTool(),
-    "shell": lambda slots: ScriptTool(),
+BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
+    "duckdb": lambda at: DuckdbTool(at.slots, home=at.home, blobs=at.blobs),
+    "http": lambda at: HttpTool(),
+    "noop": lambda at: NoopTool(),
+    "postgres": lambda at: PostgresTool(),
+    "python": lambda at: PythonTool(at.slots),
+    "script": lambda at: ScriptTool(),
+    "shell": lambda at: ScriptTool(),
 }
 
 
-def make_tools(slots: int) -> dict[str, Tool]:
+def make_tools(
+    slots: int, *, home: str | None = None, blobs: FileBlobs | None = None
+) -> dict[str, Tool]:
     """A tool for each kind that is built in, for a worker with so many slots.
 
     Whoever makes them closes them, each once.
     """
-    return {kind: make(slots) for kind, make in BUILTIN_TOOLS.items()}
+    place = Place(slots, home, blobs)
+    return {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}

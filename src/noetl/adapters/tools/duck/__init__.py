@@ -1,0 +1,1 @@
+"""Parts of a DuckDB call: its files, its turn, and the process that runs it."""

@@ -1,0 +1,181 @@
+"""One call of DuckDB: its files, its turn at them, its process, its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.key import Key
+from noetl.adapters.processes.limits import read_timeout
+from noetl.adapters.processes.pool import Pool
+from noetl.adapters.processes.runner import Fault as Ending
+from noetl.adapters.tools.duck.faults import Fault, explain
+from noetl.adapters.tools.duck.gates import Gates
+from noetl.adapters.tools.duck.request import Request, read_request
+from noetl.adapters.tools.duck.roots import Roots
+from noetl.adapters.tools.duck.scratch import Scratch
+from noetl.adapters.tools.duck.tables import BlobFiles, Tables
+from noetl.engine.outcome import Outcome
+from noetl.errors import ToolError
+from noetl.ports import ToolCall
+from noetl.types import JSON
+
+# The folder is the playbook's, whose modules must not take the place of others.
+_PROGRAM = """
+import sys
+sys.path[:] = [*sys.path[1:], *folders]
+from noetl_child.values import Encoded
+from noetl_duck.desk import answer
+result = Encoded(answer(request))
+"""
+_MEBIBYTE = 1024**2
+_BESIDES = 1024 * _MEBIBYTE  # of addresses: the interpreter, the driver, a result
+_THREAD = 128 * _MEBIBYTE
+
+
+class Refused(msgspec.Struct):
+    kind: str
+    message: str
+    details: dict[str, JSON] = {}
+
+
+class Answer(msgspec.Struct):
+    """One of the three."""
+
+    result: JSON = None
+    refusal: Refused | None = None
+    fault: Fault | None = None
+
+
+class Client:
+    """``others`` are the allowed folders besides the playbook's own."""
+
+    def __init__(
+        self,
+        slots: int,
+        home: str | None,
+        blobs: BlobFiles | None,
+        others: Sequence[str] | None,
+    ) -> None:
+        self._home = home
+        self._blobs = blobs
+        self._others = others
+        self._pool = Pool(slots, clean_environment())
+        self._gates = Gates()
+        self._folders = import_folders()
+
+    async def call(self, call: ToolCall) -> Outcome:
+        seconds = read_timeout(call.spec)
+        scratch = Scratch(self._home)
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                request = await asyncio.to_thread(self._prepare, call, scratch)
+                async with self._gates.entered(request.files()):
+                    return await self._run(call, request)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = f"not done after {seconds:g} s: DuckDB was stopped"
+            raise ToolError("timeout", message, retryable=True) from None
+        finally:
+            await asyncio.to_thread(scratch.remove)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def _prepare(self, call: ToolCall, scratch: Scratch) -> Request:
+        others = self._others
+        if others is None:
+            others = [os.getcwd(), *([self._home] if self._home else [])]
+        roots = Roots(call.folder, others)
+        request = read_request(call, roots)
+        scratch.prepare()
+        tables = Tables(roots, scratch, self._blobs).read(call.inputs.get("tables"))
+        return msgspec.structs.replace(
+            request, scratch=scratch.path, tables=list(tables)
+        )
+
+    async def _run(self, call: ToolCall, request: Request) -> Outcome:
+        memory = request.memory * 5 // 4 + request.threads * _THREAD + _BESIDES
+        asked: dict[str, JSON] = {
+            "code": _PROGRAM,
+            "args": {
+                "request": msgspec.to_builtins(request),
+                "folders": self._folders,
+            },
+            "environment": {},
+        }
+        runner = await self._pool.acquire(
+            Key(call.execution_id, request.roots[0], memory)
+        )
+        try:
+            reply = await runner.call(asked, None)
+            printed = runner.output()
+        except ToolError as error:
+            raise crash(error, request) from None
+        finally:
+            self._pool.release(runner)
+            if request.export is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(request.export.part)  # it is in its place, or of no use
+        if reply.fault is not None:
+            raise defect(reply.fault, printed, request)
+        return outcome_of(msgspec.convert(reply.result, Answer), request)
+
+
+def outcome_of(answer: Answer, request: Request) -> Outcome:
+    if answer.refusal is not None:
+        refusal = answer.refusal
+        raise ToolError(refusal.kind, refusal.message, details=refusal.details)
+    if answer.fault is not None:
+        raise explain(answer.fault, memory_of(request))
+    return Outcome.ok(answer.result)
+
+
+def defect(ending: Ending, printed: tuple[str, str], request: Request) -> ToolError:
+    """The process could not even say what is wrong."""
+    if ending.kind == "tool.memory":
+        return out_of_memory(request)
+    details: dict[str, JSON] = {"traceback": ending.traceback, "stderr": printed[1]}
+    return ToolError("duckdb.internal", ending.message, details=details)
+
+
+def crash(error: ToolError, request: Request) -> ToolError:
+    if error.kind == "tool.memory":
+        return out_of_memory(request)
+    if error.details.get("signal"):
+        message = f"DuckDB's process crashed: {error.message}"
+        return ToolError("duckdb.internal", message, details=error.details)
+    return error
+
+
+def out_of_memory(request: Request) -> ToolError:
+    return explain(Fault("OutOfMemory", ""), memory_of(request))
+
+
+def memory_of(request: Request) -> str:
+    return f"{request.memory / _MEBIBYTE:,.0f} MiB"
+
+
+def import_folders() -> list[str]:
+    """Where the process finds what it imports, also where the user's site is off."""
+    folders = [os.path.dirname(os.path.abspath(__file__))]
+    for package in ("duckdb", "_duckdb", "msgspec"):
+        found = importlib.util.find_spec(package)
+        if found is None or found.origin is None:
+            message = "kind duckdb needs the package duckdb; run: pip install "
+            message += "'.[duckdb]' in a checkout of NoETL"
+            raise ToolError("duckdb.driver", message)
+        origin = os.path.dirname(found.origin)
+        folders.append(
+            origin
+            if found.submodule_search_locations is None
+            else os.path.dirname(origin)
+        )
+    return list(dict.fromkeys(folders))

@@ -1,0 +1,115 @@
+"""What DuckDB said, as playbooks know it: a stable kind, and no value of the data."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from noetl.adapters.tools.duck.roots import OUTSIDE
+from noetl.errors import ToolError
+from noetl.types import JSON
+
+KINDS = {
+    "Parser": "duckdb.syntax",
+    "Syntax": "duckdb.syntax",
+    "Binder": "duckdb.binder",
+    "Catalog": "duckdb.catalog",
+    "Constraint": "duckdb.constraint",
+    "Conversion": "duckdb.data",
+    "OutOfRange": "duckdb.data",
+    "InvalidInput": "duckdb.data",
+    "InvalidType": "duckdb.data",
+    "TypeMismatch": "duckdb.data",
+    "Sequence": "duckdb.data",
+    "IO": "duckdb.io",
+    "HTTP": "duckdb.io",
+    "Permission": "duckdb.forbidden",
+    "OutOfMemory": "duckdb.out_of_memory",
+    "Transaction": "duckdb.transaction",
+    "NotImplemented": "duckdb.unsupported",
+    "Dependency": "duckdb.catalog",
+    "Internal": "duckdb.internal",
+    "Fatal": "duckdb.internal",
+}
+_UNDEFINED = frozenset({"MISSING_ENTRY", "COLUMN_NOT_FOUND"})
+_LONGEST = 1000
+_PATH = re.compile(r'Cannot access (?:file|directory) "(.*)" - ', re.DOTALL)
+_OPTION = re.compile(r'configuration option "*([^"]+)"')
+_TEXTS = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
+_KEY = re.compile(r'\bkey "([^":]+: )?[^"]*"')
+_NUMBERS = re.compile(r"\(-?\d[^()]*\)|(?<=\bvalue )-?\d\S*")
+_NEAR_TEXT = re.compile(r"near \"'.*\"", re.DOTALL)
+
+
+class Fault(msgspec.Struct):
+    """As DuckDB's process reports it."""
+
+    type: str
+    said: str
+    subtype: str | None = None
+    label: str = ""
+    verb: str = ""
+    details: dict[str, JSON] = {}
+
+
+def explain(fault: Fault, memory: str) -> ToolError:
+    """``memory`` is the limit that held, in words."""
+    said = fault.said
+    match fault.type:
+        case "Permission" if fault.verb == "LOAD" or said.startswith("Loading"):
+            what = "extensions are loaded by the input extensions, and never installed"
+            return _error("duckdb.forbidden", what, fault)
+        case "Permission" if found := _PATH.search(said):
+            what = f"'{found[1]}' {OUTSIDE}"
+            return _error("duckdb.external_access", what, fault)
+        case "InvalidInput" if "has been locked" in said:
+            option = _OPTION.search(said)
+            what = f"settings are locked ({option[1] if option else ''})"
+            return _error("duckdb.forbidden", what, fault)
+        case "OutOfMemory":
+            what = f"more than {memory}: select less, or raise spec.memory"
+            return _error("duckdb.out_of_memory", f"DuckDB needs {what}", fault)
+        case "IO" if "Could not set lock" in said:
+            what = "another process has the database open: try again"
+            return _error("duckdb.locked", what, fault, retryable=True)
+        case "Transaction" if "conflict" in said.lower():
+            return _error("duckdb.conflict", said, fault, retryable=True)
+        case "Catalog" | "Binder" if fault.subtype in _UNDEFINED:
+            return _error("duckdb.undefined", said, fault)
+        case "Catalog" if fault.subtype == "ENTRY_ALREADY_EXISTS":
+            return _error("duckdb.duplicate", said, fault)
+        case "Parser" | "Syntax":
+            return _error("duckdb.syntax", _NEAR_TEXT.sub("near a text", said), fault)
+        case "Constraint":
+            return _error("duckdb.constraint", _KEY.sub(r'key "\1…"', said), fault)
+        case _:
+            kind = KINDS.get(fault.type, "duckdb.error")
+            return _error(kind, veiled(said) if kind == "duckdb.data" else said, fault)
+
+
+def veiled(said: str) -> str:
+    """Its first line, without what may be data: that may be secret."""
+    line = said.strip().partition("\n")[0]
+    return _NUMBERS.sub("…", _TEXTS.sub("'…'", line))
+
+
+def _error(
+    kind: str, message: str, fault: Fault, *, retryable: bool = False
+) -> ToolError:
+    label = f"{fault.label}: " if fault.label else ""
+    return ToolError(
+        kind,
+        label + message.strip()[:_LONGEST] + where(fault.details),
+        retryable=retryable,
+        details=fault.details,
+    )
+
+
+def where(details: dict[str, JSON]) -> str:
+    """`` (statement 2, line 3, position 8)``."""
+    found = [f"{n} {details[n]}" for n in details if n in _PLACE]
+    return f" ({', '.join(found)})" if found else ""
+
+
+_PLACE = ("statement", "line", "position")

@@ -1,0 +1,79 @@
+"""The rows of a result, as JSON: read in batches, up to a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import msgspec
+
+from .refusals import Refusal
+from .shapes import Shape
+
+_BATCH = 1024
+_encode = msgspec.json.Encoder().encode
+
+
+class Limits(msgspec.Struct, frozen=True):
+    max_rows: int | None
+    max_bytes: int
+
+
+class Rows:
+    """Bytes at once, for Python's own objects would take ten times the memory."""
+
+    def __init__(self, names: list[str], shapes: list[Shape], limits: Limits) -> None:
+        self._columns = unique(names)
+        self._reads = [(at, s.read) for at, s in enumerate(shapes) if s.read]
+        self._limits = limits
+        self._rows: list[bytes] = []
+        self._size = 0
+
+    def read(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        while batch := cursor.fetchmany(_BATCH):
+            for values in batch:
+                self._take(list(values))
+
+    def as_json(self) -> bytes:
+        head = f'"columns":{_encode(self._columns).decode()},"rowcount":'
+        rows = b",".join(self._rows)
+        return b'{"rows":[%b],%b%d}' % (rows, head.encode(), len(self._rows))
+
+    def _take(self, values: list[Any]) -> None:
+        for at, read in self._reads:
+            if values[at] is not None:
+                values[at] = read(values[at])
+        row = _encode(dict(zip(self._columns, values, strict=True)))
+        self._rows.append(row)
+        self._size += len(row) + 1
+        if self._size > self._limits.max_bytes:
+            raise too_large(f"{self._limits.max_bytes} bytes", "max_bytes")
+        most = self._limits.max_rows
+        if most is not None and len(self._rows) > most:
+            raise too_large(f"{most} rows", "max_rows")
+
+
+def count_only(count: int) -> bytes:
+    """The result of a statement that returns no rows."""
+    return b'{"rows":[],"columns":[],"rowcount":%d}' % count
+
+
+def too_large(limit: str, knob: str) -> Refusal:
+    return Refusal(
+        "duckdb.too_large",
+        f"the result has more than {limit} (spec.{knob}): select fewer rows or "
+        "columns, aggregate in SQL, keep it in a table, or write a file with export",
+    )
+
+
+def unique(names: list[str]) -> list[str]:
+    """Column names as keys: the second ``id`` is ``id_2``, unless that is taken."""
+    taken = set(names)
+    found: dict[str, None] = {}
+    for each in names:
+        key, number = each, 2
+        while key in found or (key != each and key in taken):
+            key = f"{each}_{number}"
+            number += 1
+        found[key] = None
+    return list(found)

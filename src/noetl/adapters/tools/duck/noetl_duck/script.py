@@ -1,0 +1,178 @@
+"""The author's SQL: several statements are all done or none; the last one's result."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import duckdb
+from duckdb import StatementType
+
+from .exports import Export
+from .faults import Place
+from .params import Params
+from .quoting import name
+from .refusals import Refusal
+from .rows import Limits, Rows, count_only
+from .shapes import Shape, shape_of
+
+Connection = duckdb.DuckDBPyConnection
+Statement = duckdb.Statement
+
+_QUERIES = frozenset({StatementType.SELECT, StatementType.MULTI})  # MULTI is a PIVOT
+_CHANGES = frozenset(
+    {
+        StatementType.INSERT,
+        StatementType.UPDATE,
+        StatementType.DELETE,
+        StatementType.MERGE_INTO,
+    }
+)
+_ANSWERS = frozenset(
+    {
+        *_QUERIES,
+        *_CHANGES,  # with RETURNING
+        StatementType.CALL,
+        StatementType.EXECUTE,
+        StatementType.EXPLAIN,
+        StatementType.PRAGMA,
+    }
+)
+# To ask for the types of such a query would be to run a part of it.
+_CHANGING = re.compile(rb"\b(?:insert|update|delete|merge|nextval)\b", re.IGNORECASE)
+
+
+class Script:
+    """``place`` follows what runs, for the errors."""
+
+    def __init__(
+        self, connection: Connection, request: dict[str, Any], place: Place
+    ) -> None:
+        self._connection = connection
+        self._sql: str = request["command"]
+        self._params = Params(request["params"])
+        self._limits = Limits(request["max_rows"], request["max_bytes"])
+        self._export = Export.of(request["export"])
+        self._place = place
+
+    def run(self) -> bytes:
+        """The result as JSON. An error leaves the database as it was."""
+        statements = self._split()
+        bound = [self._params.take(statement) for statement in statements]
+        self._params.check_all_used()
+        kinds = [statement.type for statement in statements]
+        is_framed = StatementType.TRANSACTION in kinds  # by the author
+        begins = not is_framed and (len(kinds) > 1 or kinds[0] in _CHANGES)
+        if begins:
+            self._connection.execute("BEGIN")
+        result = b""
+        for number, statement in enumerate(statements, 1):
+            self._place.enter(number, len(statements), kinds[number - 1].name)
+            if number < len(statements):
+                self._connection.execute(statement, bound[number - 1])
+            else:
+                result = self._finish(statement, bound[number - 1])
+        if begins:
+            self._connection.execute("COMMIT")
+        elif is_framed:
+            self._refuse_open_transaction()
+        return result if self._export is None else self._export.publish()
+
+    def _split(self) -> list[Statement]:
+        try:
+            statements = list(self._connection.extract_statements(self._sql))
+            kinds = [statement.type for statement in statements]
+        except ValueError:  # a type that the driver has no name for
+            message = "a statement such as UPDATE EXTENSIONS is not allowed"
+            raise Refusal("duckdb.forbidden", message) from None
+        if not kinds:
+            raise Refusal("tool.contract", "command has no statement in it")
+        return statements
+
+    def _finish(self, statement: Statement, params: Any) -> bytes:
+        """The last statement, and what it returns."""
+        text = text_of(statement)
+        is_query = statement.type in _QUERIES and not _CHANGING.search(text)
+        if self._export is not None:
+            if not is_query:
+                message = "export needs a query as the last statement"
+                raise Refusal("tool.contract", message)
+            self._bind(statement, params)
+            self._place.is_exact = False
+            self._export.write(self._connection, text.decode(), params)
+            return b""
+        if is_query:
+            return self._query(statement, text.decode(), params)
+        return self._execute(statement, params)
+
+    def _query(self, statement: Statement, text: str, params: Any) -> bytes:
+        relation = self._bind(statement, params)
+        shapes = [shape_of(kind) for kind in relation.types]
+        if any(shape.cast for shape in shapes):
+            self._place.is_exact = False
+            casting = casting_query(text, shapes)
+            cursor = self._connection.execute(casting, params)
+        else:
+            cursor = self._connection.execute(statement, params)
+        rows = Rows(relation.columns, shapes, self._limits)
+        rows.read(cursor)
+        return rows.as_json()
+
+    def _bind(self, statement: Statement, params: Any) -> duckdb.DuckDBPyRelation:
+        """Not run yet; what is wrong with it is found here."""
+        try:
+            return self._connection.sql(statement, params=params)
+        except duckdb.Error:
+            self._connection.execute(statement, params)  # says the position, too
+            raise
+
+    def _execute(self, statement: Statement, params: Any) -> bytes:
+        cursor = self._connection.execute(statement, params)
+        if cursor.rowcount >= 0 or statement.type not in _ANSWERS:
+            return count_only(max(cursor.rowcount, 0))
+        names = [column[0] for column in cursor.description]
+        if names == ["Success"]:
+            return count_only(0)
+        shapes = [shape_of(column[1]) for column in cursor.description]
+        for column, shape in zip(cursor.description, shapes, strict=True):
+            if shape.is_lost:
+                raise Refusal(
+                    "duckdb.unsupported",
+                    f"column '{column[0]}' of type {column[1]} cannot be returned by "
+                    f"{statement.type.name}: cast it, {name(column[0])}::VARCHAR",
+                )
+        rows = Rows(names, shapes, self._limits)
+        rows.read(cursor)
+        return rows.as_json()
+
+    def _refuse_open_transaction(self) -> None:
+        try:
+            self._connection.execute("ROLLBACK")
+        except duckdb.TransactionException:
+            return  # none is open
+        message = "a transaction was begun and not committed: it was rolled back"
+        raise Refusal("duckdb.transaction", message)
+
+
+def text_of(statement: Statement) -> bytes:
+    """Without the semicolon and the comments after it."""
+    text = statement.query.encode()
+    end = len(text)
+    for start, kind in reversed(duckdb.tokenize(statement.query)):
+        if kind != duckdb.token_type.comment and text[start : start + 1] != b";":
+            break
+        end = start
+    return text[:end]
+
+
+def casting_query(text: str, shapes: list[Shape]) -> str:
+    """The query, with what the driver cannot read cast to what it can.
+
+    Columns go by position: two may have the same name.
+    """
+    aliases = [f"c{at}" for at in range(len(shapes))]
+    columns = ", ".join(
+        f"CAST({alias} AS {shape.cast})" if shape.cast else alias
+        for alias, shape in zip(aliases, shapes, strict=True)
+    )
+    return f"SELECT {columns} FROM (\n{text}\n) AS result({', '.join(aliases)})"

@@ -1,0 +1,82 @@
+"""A connection that can do nothing but what the call needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+
+from .faults import Place
+from .quoting import literal, name, texts
+from .refusals import Refusal
+from .tables import add_table
+
+Connection = duckdb.DuckDBPyConnection
+
+_BUNDLED = frozenset({"core_functions", "icu", "json", "parquet"})
+_MILD = "SYNTACTIC_ERRORS_DO_NOT_INVALIDATE"
+_SPILLED = 8  # of the memory limit: what may go to the disk instead
+
+
+def open_session(request: dict[str, Any], place: Place) -> Connection:
+    """Open, attach, fill; then shut the doors: from here on the SQL is the author's."""
+    place.label = "database"
+    connection = connect(request)
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        for extension in request["extensions"]:
+            load_extension(connection, extension)
+        for alias, file in request["attach"].items():
+            place.label = f"attach.{alias}"
+            options = " (READ_ONLY)" if file["read_only"] else ""
+            target = f"{literal(file['path'])} AS {name(alias)}{options}"
+            connection.execute(f"ATTACH {target}")
+        for table in request["tables"]:
+            place.label = f"tables.{table['name']}"
+            add_table(connection, table)
+        place.label = ""
+        folders = texts(f"{root}/" for root in request["roots"])
+        connection.execute(f"SET allowed_directories = {folders}")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(request: dict[str, Any]) -> Connection:
+    memory = request["memory"] // 1024
+    return duckdb.connect(
+        request["database"] or ":memory:",
+        read_only=request["read_only"],
+        config={
+            "errors_as_json": "true",  # with the position as a number
+            # We ask for types first, and again if that fails.
+            "default_transaction_invalidation_policy": _MILD,
+            "memory_limit": f"{memory}KiB",
+            "threads": str(request["threads"]),
+            "temp_directory": request["scratch"],
+            "max_temp_directory_size": f"{memory * _SPILLED}KiB",
+            "allow_community_extensions": "false",
+            "allow_persistent_secrets": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        },
+    )
+
+
+def load_extension(connection: Connection, extension: str) -> None:
+    """Never downloads: it is bundled, or somebody has installed it on this machine."""
+    if extension in _BUNDLED:
+        return
+    try:
+        connection.execute(f"LOAD {name(extension)}")
+    except duckdb.Error:
+        bundled = ", ".join(sorted(_BUNDLED))
+        raise Refusal(
+            "duckdb.extension",
+            f"extensions: '{extension}' is not installed, and nothing is downloaded "
+            f"(bundled: {bundled}); install it on this machine with DuckDB's INSTALL",
+        ) from None

@@ -1,0 +1,88 @@
+"""What the reference says about the kind, beyond its declaration."""
+
+NOTES = """
+### Databases
+
+Without `database`, or with `:memory:`, every call has a database of its own, which is
+gone after it: two tasks share data by a file, by a result, or not at all. A file is
+made if it is missing, opened for the call and closed after it. Calls that only read
+open it read-only and run side by side; a call that writes has the file for itself, and
+others of the same worker wait for it. Another process that has the file open is
+`duckdb.locked`.
+
+`attach` is `{alias: path}` or `{alias: {path, read_only}}`; a list of paths takes the
+names of the files. All statements of a call are one transaction, unless the SQL has
+`BEGIN` itself; DuckDB lets one transaction write to one database file only.
+
+### Files
+
+SQL reads and writes files below the playbook's folder, the current folder and
+`NOETL_HOME`, and nothing else: links are followed before it is checked. A relative
+path, in the SQL as in an input, begins in the playbook's folder: `FROM
+'data/*.parquet'`. There is no network. Settings are locked (`SET VARIABLE` and `USE`
+work), and the time zone is UTC. The extensions `core_functions`, `icu`, `json` and
+`parquet` are always there; `extensions` names others, which must be installed on the
+machine.
+
+`export: out/report.parquet` writes the rows of the last statement, which must be a
+query, as `parquet`, `csv`, `json` (a list) or `ndjson`, by the file's ending or by
+`format`. The file appears when it is whole.
+
+### Tables
+
+`tables: {orders: "{{ ctx.orders }}"}` makes a table of a list, without any SQL text:
+
+| value | table |
+|---|---|
+| a list of mappings | a column for each key, of any row |
+| a list of other values | one column, `value` |
+| `{rows, columns}`, as an earlier result | `columns` are names, or `{name: TYPE}` |
+| a reference: `"{{ ctx.orders \\| ref }}"` | the same, read from the store as a file |
+| `{path, format}`, such as an earlier `export` | a view of the file |
+
+Types are those of all rows: `BIGINT`, `DOUBLE`, `BOOLEAN`, `VARCHAR`, lists and structs
+of them; `JSON` where types are mixed. A text stays `VARCHAR`, also if it looks like a
+date. Of an empty list the columns must be given.
+
+### Parameters
+
+`?` takes the next value of a list, from one statement to the next, and `$1` the first;
+`$name` takes from a mapping, in all statements. Mappings become `STRUCT`, lists `LIST`,
+texts `VARCHAR`: cast them where DuckDB does not, `$day::DATE`.
+
+### Results
+
+| DuckDB | JSON |
+|---|---|
+| integers, `FLOAT`, `DOUBLE` | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` |
+| integers beyond 64 bits | a text |
+| `DECIMAL` | a number if it is the same one, else a text with all digits |
+| `BOOLEAN`, `VARCHAR`, `ENUM`, `UUID`, `BIT` | themselves, or their text |
+| `DATE`, `TIME`, `TIMESTAMP` | ISO 8601; `infinity`, `0044-03-15 (BC)` |
+| `TIMESTAMPTZ` | the same, in UTC |
+| `INTERVAL` | DuckDB's text: `1 month 2 days 03:00:00` |
+| `BLOB` | base64 |
+| `JSON`, `VARIANT` | the value |
+| `LIST`, `ARRAY`, unnamed structs | a list |
+| `STRUCT` | a mapping |
+| `MAP` | a mapping; with keys that are no scalars, a list of `{key, value}` |
+| `UNION` | the member's value |
+
+The second column `id` of a result is called `id_2`. `rowcount` counts rows returned or
+changed. A result above `spec.max_bytes` or `spec.max_rows` is `duckdb.too_large`,
+whatever its size: rows are read in batches.
+
+### Limits
+
+DuckDB runs in a process of its own. `spec.memory` is DuckDB's limit; what does not fit
+goes to the disk under `NOETL_HOME`, up to eight times as much. The process has a limit,
+too, for what DuckDB does not count. After `spec.timeout`, or when the execution is
+cancelled, the process is killed at once: an open transaction is lost, and the file
+stays as it was before.
+
+### Errors
+
+Kinds are in [the list](errors.md#databases). `error.details` has `line` and `position`
+of the SQL, and of several statements the number of the `statement`. Messages about data
+leave the values out.
+"""

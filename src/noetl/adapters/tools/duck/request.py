@@ -1,0 +1,187 @@
+"""What DuckDB's process is asked to do, read from the inputs and knobs of a call."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from noetl.adapters.processes.channel import LARGEST
+from noetl.adapters.processes.limits import read_memory, read_size
+from noetl.adapters.tools.duck.effects import is_read_only
+from noetl.adapters.tools.duck.roots import Roots
+from noetl.errors import ToolError
+from noetl.ports import ToolCall
+from noetl.types import JSON
+
+MEMORY = 1024**3
+THREADS = 4
+FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "ndjson",
+    ".ndjson": "ndjson",
+    ".parquet": "parquet",
+}
+_NAME = re.compile(r"[A-Za-z0-9_]+\Z")
+
+
+class Attached(msgspec.Struct, frozen=True):
+    path: str
+    read_only: bool
+
+
+class Export(msgspec.Struct, frozen=True):
+    """``part`` is the name until the file is whole."""
+
+    path: str
+    format: str
+    part: str
+
+
+class Table(msgspec.Struct, frozen=True):
+    """Rows in a JSON file; with a ``format``, a file to be read where it is."""
+
+    name: str
+    file: str
+    columns: dict[str, str] | list[str] | None = None
+    format: str | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The other side takes it as plain JSON."""
+
+    command: str
+    params: JSON
+    database: str | None
+    read_only: bool
+    attach: dict[str, Attached]
+    extensions: list[str]
+    export: Export | None
+    roots: list[str]
+    memory: int
+    threads: int
+    max_rows: int | None
+    max_bytes: int
+    scratch: str = ""
+    tables: list[Table] = []
+
+    def files(self) -> dict[str, bool]:
+        """The databases that it opens, and whether to write them."""
+        found = {file.path: not file.read_only for file in self.attach.values()}
+        if self.database is not None:
+            found[self.database] = not self.read_only
+        return found
+
+
+def read_command(inputs: Mapping[str, JSON]) -> str:
+    given = [inputs[name] for name in ("command", "query") if name in inputs]
+    if len(given) != 1 or not isinstance(given[0], str):
+        raise ToolError("tool.contract", "give the SQL as one text: command or query")
+    return given[0]
+
+
+def read_request(call: ToolCall, roots: Roots) -> Request:
+    """Raises ``ToolError`` for inputs of no use, and files that are out of bounds."""
+    inputs, spec = call.inputs, call.spec
+    command = read_command(inputs)
+    reads = is_read_only(command)
+    database = read_database(inputs.get("database"), roots)
+    params = inputs.get("params")
+    if params is not None and not isinstance(params, list | dict):
+        raise ToolError("tool.contract", "params must be a list (?) or mapping ($name)")
+    return Request(
+        command=command,
+        params=params,
+        database=database,
+        read_only=reads and database is not None,
+        attach=dict(read_attached(inputs.get("attach"), roots, reads)),
+        extensions=read_extensions(inputs.get("extensions")),
+        export=read_export(inputs.get("export"), roots),
+        roots=roots.folders,
+        memory=read_memory(spec) or MEMORY,
+        threads=read_number(spec, "threads") or min(os.cpu_count() or 1, THREADS),
+        max_rows=read_number(spec, "max_rows"),
+        max_bytes=min(read_size(spec, "max_bytes") or LARGEST, LARGEST),
+    )
+
+
+def read_database(given: JSON, roots: Roots) -> str | None:
+    """The file, or None for a database in memory."""
+    if given in (None, "", ":memory:"):
+        return None
+    if not isinstance(given, str):
+        raise ToolError("tool.contract", "database must be the path of a file")
+    return roots.resolve(given, "database")
+
+
+def read_attached(
+    given: JSON, roots: Roots, reads: bool
+) -> Iterator[tuple[str, Attached]]:
+    """Alias → file; in a list, the alias is the file's name without its ending."""
+    if given is None:
+        return
+    if isinstance(given, list):
+        given = {alias_of(item): item for item in given}
+    if not isinstance(given, dict):
+        raise ToolError("tool.contract", "attach must be a mapping or a list of files")
+    for alias, item in given.items():
+        where = f"attach.{alias}"
+        if isinstance(item, str):
+            item = {"path": item}
+        if not isinstance(item, dict) or not isinstance(item.get("path"), str):
+            message = f"{where} must be a path, or {{path, read_only}}"
+            raise ToolError("tool.contract", message)
+        path = roots.resolve(item["path"], where)
+        yield alias, Attached(path, bool(item.get("read_only", reads)))
+
+
+def alias_of(item: JSON) -> str:
+    path = item.get("path") if isinstance(item, dict) else item
+    return os.path.basename(str(path)).partition(".")[0]
+
+
+def read_extensions(given: JSON) -> list[str]:
+    if given is None:
+        return []
+    if not isinstance(given, list) or not all(
+        isinstance(each, str) and _NAME.match(each) for each in given
+    ):
+        raise ToolError("tool.contract", "extensions must be a list of names")
+    return given
+
+
+def read_export(given: JSON, roots: Roots) -> Export | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = {"path": given}
+    if not isinstance(given, dict) or not isinstance(given.get("path"), str):
+        raise ToolError("tool.contract", "export must be a path, or {path, format}")
+    path = roots.resolve(given["path"], "export")
+    folder, name = os.path.split(path)
+    part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+    return Export(path, read_format(given, "export"), part)
+
+
+def read_format(given: Mapping[str, JSON], where: str) -> str:
+    """The one that is given, else that of the file's ending."""
+    ending = os.path.splitext(str(given["path"]))[1].lower()
+    found = given.get("format", FORMATS.get(ending))
+    if found in FORMATS.values():
+        return str(found)
+    known = ", ".join(sorted(set(FORMATS.values())))
+    raise ToolError("tool.contract", f"{where}.format must be one of {known}")
+
+
+def read_number(spec: Mapping[str, JSON], name: str) -> int | None:
+    value = spec.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        message = f"spec.{name}: {value!r:.40} is no whole number from 1 on"
+        raise ToolError("tool.contract", message)
+    return value

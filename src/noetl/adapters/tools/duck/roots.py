@@ -1,0 +1,35 @@
+"""Which files a call may touch: those below the allowed folders, links resolved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from noetl.errors import ToolError
+
+OUTSIDE = (
+    "is outside of the allowed folders: the playbook's, the current one and NOETL_HOME"
+)
+
+
+class Roots:
+    """``folder`` is the playbook's own: relative paths begin there."""
+
+    def __init__(self, folder: str | None, others: Sequence[str]) -> None:
+        self.folder = os.path.realpath(folder or os.getcwd())
+        found = [self.folder, *map(os.path.realpath, others)]
+        self.folders = list(dict.fromkeys(found))
+
+    def resolve(self, path: str, where: str) -> str:
+        """The real path. Raises ``ToolError`` if it is not below a root."""
+        if not path or "\0" in path:
+            raise ToolError("tool.contract", f"{where} is no path of a file")
+        file = os.path.realpath(os.path.join(self.folder, path))
+        if any(is_below(file, root) for root in self.folders):
+            return file
+        message = f"{where}: '{path}' {OUTSIDE}"
+        raise ToolError("duckdb.external_access", message)
+
+
+def is_below(file: str, root: str) -> bool:
+    return file != root and os.path.commonpath((root, file)) == root
