@@ -118,6 +118,21 @@ async def test_a_removed_file_is_gone(folder):
         await blobs.get(key)
 
 
+def test_a_file_is_found_by_its_key_and_verified(folder):
+    blobs = FileBlobs(folder)
+    key = asyncio.run(blobs.put(b"genuine" * 1_000_000))
+
+    assert Path(blobs.locate(key)).read_bytes() == b"genuine" * 1_000_000
+    file_of(folder, key).write_bytes(b"forged")
+    with pytest.raises(BlobCorrupt):
+        blobs.locate(key)
+    file_of(folder, key).unlink()
+    with pytest.raises(BlobGone):
+        blobs.locate(key)
+    with pytest.raises(BlobGone):
+        blobs.locate("../../etc/passwd")
+
+
 @pytest.mark.parametrize("whole_folder", [False, True])
 async def test_links_are_not_followed(folder, tmp_path, whole_folder):
     blobs = FileBlobs(folder)

@@ -100,10 +100,10 @@ def test_an_invalid_request_is_on_record_with_its_diagnostics(folder: Path) -> N
 
 
 def test_a_kind_that_cannot_run_yet_is_said_before_anything_runs(folder: Path) -> None:
-    text = HELLO.replace("kind: noop", "kind: duckdb, query: SELECT 1")
+    text = HELLO.replace("kind: noop", "kind: quantum, operation: run, circuit: x")
     done = noetl("run", write(folder, text.replace(', result: "{{ args.got }}"', "")))
     assert done.returncode == 2
-    assert "duckdb" in done.stderr
+    assert "kind quantum cannot run" in done.stderr
 
 
 @pytest.mark.spec("EVT-01", "EVT-02", "EVT-08", "S-44")

@@ -116,7 +116,7 @@ class Client:
         )
         try:
             reply = await runner.call(asked, None)
-            printed = runner.output()
+            runner.output()  # DuckDB prints nothing; what others print is not kept
         except ToolError as error:
             raise crash(error, request) from None
         finally:
@@ -125,7 +125,7 @@ class Client:
                 with contextlib.suppress(OSError):
                     os.unlink(request.export.part)  # it is in its place, or of no use
         if reply.fault is not None:
-            raise defect(reply.fault, printed, request)
+            raise defect(reply.fault, request)
         return outcome_of(msgspec.convert(reply.result, Answer), request)
 
 
@@ -138,12 +138,12 @@ def outcome_of(answer: Answer, request: Request) -> Outcome:
     return Outcome.ok(answer.result)
 
 
-def defect(ending: Ending, printed: tuple[str, str], request: Request) -> ToolError:
-    """The process could not even say what is wrong."""
+def defect(ending: Ending, request: Request) -> ToolError:
+    """The process did not expect it; what it says may hold data, so it is not told."""
     if ending.kind == "tool.memory":
         return out_of_memory(request)
-    details: dict[str, JSON] = {"traceback": ending.traceback, "stderr": printed[1]}
-    return ToolError("duckdb.internal", ending.message, details=details)
+    message = f"DuckDB's process failed with {ending.type}"
+    return ToolError("duckdb.internal", message)
 
 
 def crash(error: ToolError, request: Request) -> ToolError:

@@ -36,8 +36,9 @@ _UNDEFINED = frozenset({"MISSING_ENTRY", "COLUMN_NOT_FOUND"})
 _LONGEST = 1000
 _PATH = re.compile(r'Cannot access (?:file|directory) "(.*)" - ', re.DOTALL)
 _OPTION = re.compile(r'configuration option "*([^"]+)"')
-_TEXTS = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
-_KEY = re.compile(r'\bkey "([^":]+: )?[^"]*"')
+# To the last quote: a text may have quotes in it.
+_TEXTS = re.compile(r"""['"](?:.*['"]|.*)""")
+_KEY = re.compile(r'\bkey "([^":]+: )?.*"', re.DOTALL)
 _NUMBERS = re.compile(r"\(-?\d[^()]*\)|(?<=\bvalue )-?\d\S*")
 _NEAR_TEXT = re.compile(r"near \"'.*\"", re.DOTALL)
 
@@ -59,33 +60,37 @@ def explain(fault: Fault, memory: str) -> ToolError:
     match fault.type:
         case "Permission" if fault.verb == "LOAD" or said.startswith("Loading"):
             what = "extensions are loaded by the input extensions, and never installed"
-            return _error("duckdb.forbidden", what, fault)
+            return named_error("duckdb.forbidden", what, fault)
         case "Permission" if found := _PATH.search(said):
             what = f"'{found[1]}' {OUTSIDE}"
-            return _error("duckdb.external_access", what, fault)
+            return named_error("duckdb.external_access", what, fault)
         case "InvalidInput" if "has been locked" in said:
             option = _OPTION.search(said)
             what = f"settings are locked ({option[1] if option else ''})"
-            return _error("duckdb.forbidden", what, fault)
+            return named_error("duckdb.forbidden", what, fault)
         case "OutOfMemory":
             what = f"more than {memory}: select less, or raise spec.memory"
-            return _error("duckdb.out_of_memory", f"DuckDB needs {what}", fault)
+            return named_error("duckdb.out_of_memory", f"DuckDB needs {what}", fault)
         case "IO" if "Could not set lock" in said:
             what = "another process has the database open: try again"
-            return _error("duckdb.locked", what, fault, retryable=True)
+            return named_error("duckdb.locked", what, fault, retryable=True)
         case "Transaction" if "conflict" in said.lower():
-            return _error("duckdb.conflict", said, fault, retryable=True)
+            return named_error("duckdb.conflict", said, fault, retryable=True)
         case "Catalog" | "Binder" if fault.subtype in _UNDEFINED:
-            return _error("duckdb.undefined", said, fault)
+            return named_error("duckdb.undefined", said, fault)
         case "Catalog" if fault.subtype == "ENTRY_ALREADY_EXISTS":
-            return _error("duckdb.duplicate", said, fault)
+            return named_error("duckdb.duplicate", said, fault)
         case "Parser" | "Syntax":
-            return _error("duckdb.syntax", _NEAR_TEXT.sub("near a text", said), fault)
+            return named_error(
+                "duckdb.syntax", _NEAR_TEXT.sub("near a text", said), fault
+            )
         case "Constraint":
-            return _error("duckdb.constraint", _KEY.sub(r'key "\1…"', said), fault)
+            return named_error("duckdb.constraint", _KEY.sub(r'key "\1…"', said), fault)
         case _:
             kind = KINDS.get(fault.type, "duckdb.error")
-            return _error(kind, veiled(said) if kind == "duckdb.data" else said, fault)
+            return named_error(
+                kind, veiled(said) if kind == "duckdb.data" else said, fault
+            )
 
 
 def veiled(said: str) -> str:
@@ -94,7 +99,7 @@ def veiled(said: str) -> str:
     return _NUMBERS.sub("…", _TEXTS.sub("'…'", line))
 
 
-def _error(
+def named_error(
     kind: str, message: str, fault: Fault, *, retryable: bool = False
 ) -> ToolError:
     label = f"{fault.label}: " if fault.label else ""

@@ -115,7 +115,7 @@ def read_database(given: JSON, roots: Roots) -> str | None:
         return None
     if not isinstance(given, str):
         raise ToolError("tool.contract", "database must be the path of a file")
-    return roots.resolve(given, "database")
+    return roots.resolve_database(given, "database")
 
 
 def read_attached(
@@ -135,7 +135,7 @@ def read_attached(
         if not isinstance(item, dict) or not isinstance(item.get("path"), str):
             message = f"{where} must be a path, or {{path, read_only}}"
             raise ToolError("tool.contract", message)
-        path = roots.resolve(item["path"], where)
+        path = roots.resolve_database(item["path"], where)
         yield alias, Attached(path, bool(item.get("read_only", reads)))
 
 

@@ -20,6 +20,14 @@ class Roots:
         found = [self.folder, *map(os.path.realpath, others)]
         self.folders = list(dict.fromkeys(found))
 
+    def resolve_database(self, path: str, where: str) -> str:
+        """The same for a database, whose log is a second file beside it."""
+        file = self.resolve(path, where)
+        if os.path.islink(f"{file}.wal"):
+            message = f"{where}: '{path}.wal' is a link; a database's log must be none"
+            raise ToolError("duckdb.external_access", message)
+        return file
+
     def resolve(self, path: str, where: str) -> str:
         """The real path. Raises ``ToolError`` if it is not below a root."""
         if not path or "\0" in path:

@@ -24,5 +24,8 @@ def answer(request: dict[str, Any]) -> bytes:
             connection.close()
     except Refusal as refusal:
         return msgspec.json.encode({"refusal": refusal.fault})
+    except OSError as error:  # of the file that is put in its place
+        failed = Refusal("duckdb.io", f"export: {error.strerror}")
+        return msgspec.json.encode({"refusal": failed.fault})
     except duckdb.Error as error:
         return msgspec.json.encode({"fault": describe(error, place)})

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 from duckdb import StatementType
 
+from .attachments import check_attachment
 from .exports import Export
 from .faults import Place
 from .params import Params
@@ -50,6 +51,7 @@ class Script:
     ) -> None:
         self._connection = connection
         self._sql: str = request["command"]
+        self._roots: list[str] = request["roots"]
         self._params = Params(request["params"])
         self._limits = Limits(request["max_rows"], request["max_bytes"])
         self._export = Export.of(request["export"])
@@ -68,6 +70,8 @@ class Script:
         result = b""
         for number, statement in enumerate(statements, 1):
             self._place.enter(number, len(statements), kinds[number - 1].name)
+            if kinds[number - 1] is StatementType.ATTACH:
+                check_attachment(statement.query, self._roots)
             if number < len(statements):
                 self._connection.execute(statement, bound[number - 1])
             else:
@@ -108,7 +112,7 @@ class Script:
     def _query(self, statement: Statement, text: str, params: Any) -> bytes:
         relation = self._bind(statement, params)
         shapes = [shape_of(kind) for kind in relation.types]
-        if any(shape.cast for shape in shapes):
+        if any(shape.is_cast for shape in shapes):
             self._place.is_exact = False
             casting = casting_query(text, shapes)
             cursor = self._connection.execute(casting, params)
@@ -172,7 +176,7 @@ def casting_query(text: str, shapes: list[Shape]) -> str:
     """
     aliases = [f"c{at}" for at in range(len(shapes))]
     columns = ", ".join(
-        f"CAST({alias} AS {shape.cast})" if shape.cast else alias
+        f"CAST({alias} AS {shape.type})" if shape.is_cast else alias
         for alias, shape in zip(aliases, shapes, strict=True)
     )
     return f"SELECT {columns} FROM (\n{text}\n) AS result({', '.join(aliases)})"

@@ -6,6 +6,7 @@ infinity, nanoseconds. Such a column is cast by DuckDB itself, to its text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from duckdb.sqltypes import DuckDBPyType
@@ -20,10 +21,10 @@ _TIMES = frozenset(
         *("timestamp with time zone", "timestamptz_ns"),
     }
 )
-_LOST = frozenset({"timestamp with time zone", "timestamptz_ns", "interval", "variant"})
+_LOST = frozenset({"timestamp with time zone", "timestamptz_ns", "interval"})
 _PLAIN = frozenset(
     {
-        *("boolean", "varchar", "enum", "bit", "null"),
+        *("boolean", "varchar", "enum", "bit"),
         *("tinyint", "smallint", "integer", "bigint"),
         *("utinyint", "usmallint", "uinteger"),
     }
@@ -32,13 +33,14 @@ _NESTED = frozenset({"list", "array", "struct", "tuple", "map"})
 
 
 class Shape(NamedTuple):
-    """``cast`` is the type to cast to first, if any; without it something ``is_lost``.
+    """``type`` is what the driver gets to see, after a cast if it ``is_cast``.
 
-    No ``read`` means: as it is.
+    Without the cast something ``is_lost``. No ``read`` means: as it is.
     """
 
-    cast: str | None = None
+    type: str
     read: Read | None = None
+    is_cast: bool = False
     is_lost: bool = False
 
 
@@ -54,55 +56,57 @@ def shape_of(kind: DuckDBPyType) -> Shape:
             return map_shape(kind)
         case "union":
             members = [shape_of(member) for _, member in parts_of(kind)[1:]]
-            cast = "VARCHAR" if any(member.cast for member in members) else None
-            return Shape(cast, to_json, any(member.is_lost for member in members))
+            joined = _joined("VARCHAR", members, to_json)
+            return joined if joined.is_cast else joined._replace(type=str(kind))
         case "varchar" if str(kind) == "JSON":
-            return Shape(None, parse_json)
+            return Shape("JSON", parse_json)
         case "variant":
-            return Shape("JSON", parse_json, True)
+            return Shape("JSON", parse_json, is_cast=True, is_lost=True)
         case "float":
-            return Shape(None, shortest)
-        case "interval" | "geometry":
-            return Shape("VARCHAR", to_json, kind.id in _LOST)
+            return Shape("FLOAT", shortest)
+        case "null":
+            return Shape("VARCHAR")
+        case "interval" | "geometry" as text:
+            return Shape("VARCHAR", to_json, is_cast=True, is_lost=text in _LOST)
         case time if time in _TIMES:
-            return Shape("VARCHAR", moment, time in _LOST)
+            return Shape("VARCHAR", moment, is_cast=True, is_lost=time in _LOST)
         case plain if plain in _PLAIN:
-            return Shape()
+            return Shape(str(kind))
         case _:
-            return Shape(None, to_json)
+            return Shape(str(kind), to_json)
 
 
 def list_shape(kind: DuckDBPyType) -> Shape:
     children = dict(parts_of(kind))
     inner = shape_of(children["child"])
-    cast = f"{cast_of(children['child'])}[{children.get('size', '')}]"
     read = inner.read
 
     def read_list(value: Any) -> Any:
         return list(value) if read is None else [_read(read, each) for each in value]
 
-    return Shape(cast if inner.cast else None, read_list, inner.is_lost)
+    return _joined(f"{inner.type}[{children.get('size', '')}]", [inner], read_list)
 
 
 def struct_shape(kind: DuckDBPyType) -> Shape:
     shapes = {member: shape_of(part) for member, part in parts_of(kind)}
-    parts = (f"{name(member)} {cast_of(part)}" for member, part in parts_of(kind))
+    members = (f"{name(member)} {shape.type}" for member, shape in shapes.items())
 
     def read_struct(value: Any) -> Any:
         return {key: _read(shapes[key].read, each) for key, each in value.items()}
 
-    return _joined(f"STRUCT({', '.join(parts)})", list(shapes.values()), read_struct)
+    parts = list(shapes.values())
+    return _joined(f"STRUCT({', '.join(members)})", parts, read_struct)
 
 
 def tuple_shape(kind: DuckDBPyType) -> Shape:
     shapes = [shape_of(part) for _, part in parts_of(kind)]
-    parts = (cast_of(part) for _, part in parts_of(kind))
+    members = ", ".join(shape.type for shape in shapes)
 
     def read_tuple(value: Any) -> Any:
         pairs = zip(shapes, value, strict=True)
         return [_read(shape.read, each) for shape, each in pairs]
 
-    return _joined(f"TUPLE({', '.join(parts)})", shapes, read_tuple)
+    return _joined(f"TUPLE({members})", shapes, read_tuple)
 
 
 def map_shape(kind: DuckDBPyType) -> Shape:
@@ -122,24 +126,16 @@ def map_shape(kind: DuckDBPyType) -> Shape:
             for key, each in zip(value["key"], value["value"], strict=True)
         ]
 
-    cast = f"MAP({cast_of(children['key'])}, {cast_of(children['value'])})"
-    return _joined(cast, [keys, members], read_map)
+    return _joined(f"MAP({keys.type}, {members.type})", [keys, members], read_map)
 
 
 def parts_of(kind: DuckDBPyType) -> list[tuple[str, Any]]:
     return kind.children  # members are types, but the size of an array is a number
 
 
-def cast_of(kind: DuckDBPyType) -> str:
-    """The type to cast a part to; its own if it needs none."""
-    if kind.id == "null":
-        return "VARCHAR"
-    return shape_of(kind).cast or str(kind)
-
-
-def _joined(cast: str, parts: list[Shape], read: Read) -> Shape:
-    is_lost = any(part.is_lost for part in parts)
-    return Shape(cast if any(part.cast for part in parts) else None, read, is_lost)
+def _joined(type_: str, parts: Sequence[Shape], read: Read) -> Shape:
+    is_cast = any(part.is_cast for part in parts)
+    return Shape(type_, read, is_cast, any(part.is_lost for part in parts))
 
 
 def _read(read: Read | None, value: Any) -> Any:

@@ -101,9 +101,9 @@ def parse_json(text: str) -> Any:
     except (msgspec.DecodeError, RecursionError):
         pass
     try:
-        return to_json(json.loads(text, parse_float=finite_or_text))
-    except (ValueError, RecursionError):
-        return text  # DuckDB has accepted it; whoever wants more can see it all
+        return json.loads(text, parse_float=finite_or_text)
+    except RecursionError:
+        return text  # whoever wants to look so deep still can
 
 
 def finite_or_text(text: str) -> float | str:
