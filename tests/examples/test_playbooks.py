@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +61,38 @@ def test_pagination_gives_up_when_the_attempts_are_used_up(
     assert (document["exit_code"], document["status"]) == (1, "failed")
     assert document["error"]["kind"] == "http.server"
     assert api.calls() == {"GET /orders": {"500": 4}}
+
+
+@pytest.mark.spec("PIPE-14", "LOOP-24", "POL-08", "DIR-06")
+def test_pages_to_duckdb_stores_every_order_once_however_often_it_runs(
+    noetl: Noetl, api: DemoApi, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"  # its files may be touched
+    files = {"database": home / "o.duckdb", "export": home / "o.parquet"}
+
+    for _ in range(2):
+        document = noetl.run(
+            "pages_to_duckdb.yaml", api=api.url, patience="5ms", **files
+        )
+
+        assert (document["exit_code"], document["error"]) == (0, None)
+        assert document["result"]["rows"] == [
+            {"customer": "grace", "orders": 1, "unpaid": 90},
+            {"customer": "edsger", "orders": 1, "unpaid": 60},
+            {"customer": "barbara", "orders": 1, "unpaid": 30},
+        ]
+    # Page 1 once too early, page 3 once broken, and each of the four pages twice.
+    assert api.calls() == {"GET /orders": {"429": 1, "500": 1, "200": 8}}
+    saved = [
+        payload["outcome"]["result"]
+        for payload in (
+            event["payload"] for event in noetl.events(document["execution_id"])
+        )
+        if "format" in ((payload.get("outcome") or {}).get("result") or {})
+    ]
+    size = files["export"].stat().st_size
+    path = str(files["export"].resolve())
+    assert saved == [{"path": path, "format": "parquet", "rows": 10, "size": size}]
 
 
 @pytest.mark.spec("LOOP-21", "LOOP-25", "LOOP-26", "ACC-04", "S-12", "S-28", "PIPE-18")

@@ -43,7 +43,9 @@ DUCKDB = Kind(
             integer(1, 256), "PIPE-10", "DuckDB's threads (the processors, up to 4)."
         ),
         "max_rows": Field(integer(1, 2**53), "PIPE-10", "Most rows of a result."),
-        "max_bytes": Field(_SIZE, "PIPE-10", "Most bytes of it, as JSON (64MiB)."),
+        "max_bytes": Field(
+            _SIZE, "PIPE-10", "Most bytes of it, as JSON (64MiB, never more)."
+        ),
     },
     defaults={"timeout": 3600},
     one_of=(("command", "query"),),

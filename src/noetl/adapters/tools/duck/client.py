@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from noetl.adapters.tools.duck.faults import Fault, explain
 from noetl.adapters.tools.duck.gates import Gates
 from noetl.adapters.tools.duck.request import Request, read_request
 from noetl.adapters.tools.duck.roots import Roots
-from noetl.adapters.tools.duck.scratch import Scratch
+from noetl.adapters.tools.duck.scratch import Bench, Scratch
 from noetl.adapters.tools.duck.tables import BlobFiles, Tables
 from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
@@ -34,6 +35,7 @@ from noetl_child.values import Encoded
 from noetl_duck.desk import answer
 result = Encoded(answer(request))
 """
+_OLDEST = 2
 _MEBIBYTE = 1024**2
 _BESIDES = 1024 * _MEBIBYTE  # of addresses: the interpreter, the driver, a result
 _THREAD = 128 * _MEBIBYTE
@@ -68,26 +70,33 @@ class Client:
         self._others = others
         self._pool = Pool(slots, clean_environment())
         self._gates = Gates()
+        self._bench = Bench(home)
         self._folders = import_folders()
 
     async def call(self, call: ToolCall) -> Outcome:
         seconds = read_timeout(call.spec)
-        scratch = Scratch(self._home)
         try:
             async with asyncio.timeout(seconds) as limit:
-                request = await asyncio.to_thread(self._prepare, call, scratch)
-                async with self._gates.entered(request.files()):
-                    return await self._run(call, request)
+                return await self._perform(call)
         except TimeoutError:
             if not limit.expired():
                 raise
             message = f"not done after {seconds:g} s: DuckDB was stopped"
             raise ToolError("timeout", message, retryable=True) from None
-        finally:
-            await asyncio.to_thread(scratch.remove)
 
     async def close(self) -> None:
         await self._pool.close()
+        self._bench.close()
+
+    async def _perform(self, call: ToolCall) -> Outcome:
+        scratch = self._bench.scratch()
+        try:
+            # Rows are written and large values verified here: that takes a while.
+            request = await asyncio.to_thread(self._prepare, call, scratch)
+            async with self._gates.entered(request.files()):
+                return await self._run(call, request)
+        finally:
+            await asyncio.to_thread(scratch.remove)
 
     def _prepare(self, call: ToolCall, scratch: Scratch) -> Request:
         others = self._others
@@ -95,7 +104,6 @@ class Client:
             others = [os.getcwd(), *([self._home] if self._home else [])]
         roots = Roots(call.folder, others)
         request = read_request(call, roots)
-        scratch.prepare()
         tables = Tables(roots, scratch, self._blobs).read(call.inputs.get("tables"))
         return msgspec.structs.replace(
             request, scratch=scratch.path, tables=list(tables)
@@ -169,13 +177,17 @@ def import_folders() -> list[str]:
     for package in ("duckdb", "_duckdb", "msgspec"):
         found = importlib.util.find_spec(package)
         if found is None or found.origin is None:
-            message = "kind duckdb needs the package duckdb; run: pip install "
-            message += "'.[duckdb]' in a checkout of NoETL"
-            raise ToolError("duckdb.driver", message)
-        origin = os.path.dirname(found.origin)
-        folders.append(
-            origin
-            if found.submodule_search_locations is None
-            else os.path.dirname(origin)
-        )
+            raise no_driver("which is not installed")
+        folder = os.path.dirname(found.origin)
+        is_package = found.submodule_search_locations is not None
+        folders.append(os.path.dirname(folder) if is_package else folder)
+    version = importlib.metadata.version("duckdb")
+    if int(version.partition(".")[0]) < _OLDEST:
+        raise no_driver(f"and not {version}")
     return list(dict.fromkeys(folders))
+
+
+def no_driver(why: str) -> ToolError:
+    install = "run: pip install '.[duckdb]' in a checkout of NoETL"
+    message = f"kind duckdb needs the package duckdb, version {_OLDEST} or newer, {why}"
+    return ToolError("duckdb.driver", f"{message}; {install}")

@@ -27,7 +27,7 @@ class Rows:
         self._reads = [(at, s.read) for at, s in enumerate(shapes) if s.read]
         self._limits = limits
         self._rows: list[bytes] = []
-        self._size = 0
+        self._size = len(_encode(self._columns))
 
     def read(self, cursor: duckdb.DuckDBPyConnection) -> None:
         while batch := cursor.fetchmany(_BATCH):

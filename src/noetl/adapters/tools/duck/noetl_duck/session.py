@@ -35,7 +35,7 @@ def open_session(request: dict[str, Any], place: Place) -> Connection:
             place.label = f"tables.{table['name']}"
             add_table(connection, table)
         place.label = ""
-        folders = texts(f"{root}/" for root in request["roots"])
+        folders = texts(f"{root.rstrip('/')}/" for root in request["roots"])
         connection.execute(f"SET allowed_directories = {folders}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
