@@ -10,12 +10,10 @@ from noetl.adapters.tools.duck.roots import OUTSIDE
 from noetl.errors import ToolError
 from noetl.types import JSON
 
+# Of those that need no closer look.
 KINDS = {
-    "Parser": "duckdb.syntax",
-    "Syntax": "duckdb.syntax",
     "Binder": "duckdb.binder",
     "Catalog": "duckdb.catalog",
-    "Constraint": "duckdb.constraint",
     "Conversion": "duckdb.data",
     "OutOfRange": "duckdb.data",
     "InvalidInput": "duckdb.data",
@@ -25,7 +23,6 @@ KINDS = {
     "IO": "duckdb.io",
     "HTTP": "duckdb.io",
     "Permission": "duckdb.forbidden",
-    "OutOfMemory": "duckdb.out_of_memory",
     "Transaction": "duckdb.transaction",
     "NotImplemented": "duckdb.unsupported",
     "Dependency": "duckdb.catalog",
@@ -33,6 +30,7 @@ KINDS = {
     "Fatal": "duckdb.internal",
 }
 _UNDEFINED = frozenset({"MISSING_ENTRY", "COLUMN_NOT_FOUND"})
+_PLACE = ("statement", "line", "position")
 _LONGEST = 1000
 _PATH = re.compile(r'Cannot access (?:file|directory) "(.*)" - ', re.DOTALL)
 _OPTION = re.compile(r'configuration option "*([^"]+)"')
@@ -115,6 +113,3 @@ def where(details: dict[str, JSON]) -> str:
     """`` (statement 2, line 3, position 8)``."""
     found = [f"{n} {details[n]}" for n in details if n in _PLACE]
     return f" ({', '.join(found)})" if found else ""
-
-
-_PLACE = ("statement", "line", "position")

@@ -51,6 +51,22 @@ def test_tables_can_be_joined_and_changed(duck: Duck) -> None:
     assert rows == [[2, 2]]
 
 
+def test_a_file_that_is_only_read_meets_a_list(duck: Duck) -> None:
+    file = {"database": "a.duckdb"}
+    duck.run("CREATE TABLE t AS SELECT 1 AS id, 'x' AS name", **file)
+    tables = {"given": [{"id": 1, "k": "a"}, {"id": 2, "k": "b"}]}
+
+    rows = duck.rows(
+        "SELECT name, k FROM t JOIN given USING (id)", tables=tables, **file
+    )
+    wide = duck.rows(
+        "PIVOT given ON k USING count(*) GROUP BY id", tables=tables, **file
+    )
+
+    assert rows == [["x", "a"]]
+    assert sorted(wide) == [[1, 1, 0], [2, 0, 1]]
+
+
 @pytest.mark.parametrize(
     ("values", "types"),
     [
