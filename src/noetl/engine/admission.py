@@ -73,7 +73,8 @@ def _gate(
             elif rule.when.holds(scope):
                 return rule.allow, {"allow": rule.allow, "rule": number}
     except TemplateError as error:
-        problem = msgspec.to_builtins(Failure(error.kind, f"admit: {error.message}"))
+        message = f"admit: {scope.told(error)}"
+        problem = msgspec.to_builtins(Failure(error.kind, message))
         return False, {"allow": False, "rule": None, "error": problem}
     if fallback is not None:
         number, allow = fallback

@@ -9,6 +9,7 @@ from noetl.engine.events import NAMES, Event, Source, Status
 from noetl.engine.evolve import evolve
 from noetl.engine.references import PAYLOAD_LIMIT, Values, fit
 from noetl.engine.scope import Scope
+from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.engine.times import rfc3339
 from noetl.net.net import Net
@@ -102,8 +103,10 @@ class Batch(Recorder):
         state: State,
         clock: float = 0.0,
         values: Values | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         super().__init__(state, clock, values)
+        self.secrets = secrets or Secrets()
         self.playbook = playbook
         self.net = net
 
@@ -121,6 +124,5 @@ class Batch(Recorder):
         )
         if event is not None:
             scope["event"] = event
-        if state.spilled:
-            scope.stored = self.values.begin()
+        scope.hold(self.secrets, self.values.begin() if state.spilled else None)
         return scope

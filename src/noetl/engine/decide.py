@@ -47,13 +47,22 @@ def accept(batch: Batch, request: Request) -> None:
     assert entry is not None, "a valid playbook has a step"
     who = _ask(batch, request)
     about = {"playbook": request.playbook}
+    # A short secret is left alone here: it would change inputs that happen to equal it.
+    workload, ctx, args = (
+        batch.secrets.redact(given, short=False)
+        for given in (request.workload, request.ctx, request.args)
+    )
     extensions = sorted(batch.playbook.extensions)
     batch.emit("playbook.request.evaluated", who, {**about, "extensions": extensions})
-    token = {"token_id": ids.token_id(who, 1), "step": entry.name, "args": request.args}
+    token = {
+        "token_id": ids.token_id(who, 1),
+        "step": entry.name,
+        "args": args,
+    }
     limit = deadline_of(batch.playbook, request.timeout)
     started = {
-        "workload": request.workload,
-        "ctx": request.ctx,
+        "workload": workload,
+        "ctx": ctx,
         "token": token,
         "deadline": rfc3339(batch.clock + limit) if limit is not None else None,
     }

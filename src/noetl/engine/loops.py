@@ -99,7 +99,7 @@ def _halted(batch: Batch, step: Step, loop: LoopState) -> bool:
 def _open(batch: Batch, run: Run, path: list[int]) -> None:
     """Fix the collection of the loop at this path. Raises ``LoopFailed``."""
     level = _level(batch.playbook.steps[run.step], len(path))
-    scope = batch.scope(run.args)
+    scope = batch.scope(run.args).recorded()
     if path:
         scope["iter"] = find_loop(run, path[:-1]).open[path[-1]].scope
     items = collection(level, scope)

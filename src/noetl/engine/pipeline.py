@@ -23,6 +23,7 @@ from noetl.engine.policy import Verdict, judge, skip_before
 from noetl.engine.progress import Progress, note_done, note_started
 from noetl.engine.references import WORKER_LIMIT, Values, claims_reference
 from noetl.engine.scope import Scope
+from noetl.engine.secrets import Secrets
 from noetl.engine.suspensions import SUSPENDING, answer_of, child_of, wait_of
 from noetl.errors import TemplateError
 from noetl.types import JSON
@@ -85,7 +86,9 @@ class Pipeline:
         frame: Frame,
         progress: Progress,
         values: Values | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
+        self._secrets = secrets or Secrets()
         self._tasks = {task.label: task for task in tasks}
         self._labels = [task.label for task in tasks]
         self._frame = frame
@@ -122,7 +125,7 @@ class Pipeline:
             if self._refused is not None:
                 outcome = Outcome("error", None, self._refused)
             elif self._skip is None:
-                inputs = _render(task, scope)
+                inputs = _render(task, scope, self._secrets)
                 spec = task.knobs.render(scope)
         except TemplateError as error:
             outcome = Outcome.failed(error.kind, error.message)
@@ -169,11 +172,13 @@ class Pipeline:
     def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
         """Judge the outcome; the payload of ``task.done``, already applied.
 
-        Raises ``Unloaded`` before anything has changed.
+        First of all it is redacted: nobody else sees it otherwise (S-41). Raises
+        ``Unloaded`` before anything has changed.
         """
         label = self.progress.label
         assert label is not None
         task = self._tasks[label]
+        outcome = self._secrets.redact_outcome(outcome)
         # What was waited for is the server's own word, and may be a reference.
         given = outcome if self.progress.waiting is not None else _checked(outcome)
         body = envelope(given, task.kind, meta)
@@ -201,7 +206,7 @@ class Pipeline:
         try:
             verdict = self._skip or judge(task.rules, scope, attempt)
         except TemplateError as error:  # S-32: fail closed, and say why
-            failure = Failure(error.kind, error.message)
+            failure = Failure(error.kind, scope.told(error))
             return _failed(outcome, task.label, msgspec.to_builtins(failure))
         if verdict.do == "retry" and attempt >= (verdict.attempts or 1):
             return _exhausted(outcome, task.label, verdict, attempt)
@@ -242,13 +247,26 @@ class Pipeline:
         )
         if progress.iter is not None:
             scope["iter"] = progress.iter
-        if frame.spilled:
-            scope.stored = self._values.begin()
+        scope.hold(self._secrets, self._values.begin() if frame.spilled else None)
         return scope
 
 
-def _render(task: Task, scope: Scope) -> dict[str, JSON]:
-    """The inputs; an error says which of them it is in (S-31)."""
+def _render(task: Task, scope: Scope, secrets: Secrets) -> dict[str, JSON]:
+    """The inputs; an error says which of them it is in (S-31).
+
+    A tool gets secrets, and the credential that ``auth`` names (KEY-07); what the
+    server does itself is recorded with its inputs.
+    """
+    if task.kind in SUSPENDING:
+        return _render_each(task, scope.recorded())
+    inputs = _render_each(task, scope)
+    auth = inputs.get("auth")
+    if isinstance(auth, str) and auth in secrets.keychain:
+        inputs["auth"] = secrets.keychain[auth]
+    return inputs
+
+
+def _render_each(task: Task, scope: Scope) -> dict[str, JSON]:
     inputs: dict[str, JSON] = {}
     for name, value in task.inputs.items():
         try:

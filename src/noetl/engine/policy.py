@@ -94,7 +94,7 @@ def _render(then: Directive, number: int, scope: Scope, attempt: int) -> Verdict
 
 
 def _patch(value: Value | None, scope: Scope) -> dict[str, JSON] | None:
-    rendered: JSON = None if value is None else value.render(scope)
+    rendered: JSON = None if value is None else value.render(scope.recorded())
     return dict(rendered) if isinstance(rendered, Mapping) else None
 
 

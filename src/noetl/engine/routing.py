@@ -69,9 +69,9 @@ def _judge(arc: Arc, scope: Scope) -> tuple[dict[str, JSON], dict[str, JSON] | N
     try:
         if arc.when is not None and not arc.when.holds(scope):
             return {**answer, "why": "its guard is false"}, None
-        args = arc.args.render(scope) if arc.args is not None else {}
+        args = arc.args.render(scope.recorded()) if arc.args is not None else {}
     except TemplateError as error:
-        message = f"the arc to '{arc.step}': {error.message}"
+        message = f"the arc to '{arc.step}': {scope.told(error)}"
         problem = msgspec.to_builtins(Failure(error.kind, message))
         return {**answer, "why": "its template failed", "error": problem}, None
     return {**answer, "fired": True}, args

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl.engine.references import Values
+from noetl.engine.secrets import Secrets
+from noetl.errors import TemplateError
+from noetl.templates.evaluation import Stored
 from noetl.types import JSON
 
 
@@ -15,7 +17,32 @@ class Scope(dict[str, JSON]):
     ``stored`` has what is stored elsewhere, where something is (S-48).
     """
 
-    stored: Values | None = None
+    stored: Stored | None = None
+    _secrets: Secrets | None = None
+
+    def hold(self, secrets: Secrets, stored: Stored | None) -> None:
+        """Let templates read ``keychain`` and what handles stand for."""
+        self["keychain"] = secrets.keychain
+        self.stored = stored
+        if secrets.keychain or secrets.handles:
+            self._secrets, self._values = secrets, stored
+        if secrets.handles:
+            self.stored = secrets.opening(stored)
+
+    def recorded(self) -> Scope:
+        """The same names for what will be in the log: no secret can be read (S-67)."""
+        if self._secrets is None:
+            return self
+        scope = Scope(self)
+        scope["keychain"] = {}
+        scope.stored = self._secrets.sealing(self._values)
+        return scope
+
+    def told(self, error: TemplateError) -> str:
+        """What a template said when it failed, without the secrets it may quote."""
+        if self._secrets is None:
+            return error.message
+        return self._secrets.redact_text(error.message)
 
     def __missing__(self, name: str) -> JSON:
         for namespace in ("args", "ctx", "iter", "workload"):

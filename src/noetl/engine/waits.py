@@ -44,6 +44,7 @@ def receive(batch: Batch, name: str, data: JSON) -> None:
     state = batch.state
     if state.finished or state.cancelling is not None:
         return
+    data = batch.secrets.redact(data)
     batch.emit("message.received", state.execution_id, {"name": name, "data": data})
     for command_id, on in state.suspended.items():
         run, path = state.runs[command_id.split("/")[0]], path_of(command_id)
@@ -60,6 +61,7 @@ def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> Non
     run, path = batch.state.runs[command_id.split("/")[0]], path_of(command_id)
     waiting = find_progress(run, path).waiting
     if waiting is not None and (waiting.child or {}).get("execution_id") == child:
+        answer = {**answer, "result": batch.secrets.redact(answer["result"])}
         emit_resumed(batch, run, path, {"answer": answer})
 
 

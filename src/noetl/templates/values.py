@@ -27,6 +27,13 @@ class Table(dict[JSON, JSON]):
     __slots__ = ()
 
 
+class Sealed(dict[str, JSON]):
+    """The handle of a secret where what is rendered will be recorded: passed on as it
+    is, but it has no text."""
+
+    __slots__ = ()
+
+
 def is_true(value: JSON) -> bool:
     """S-29: Python's truth, except that a text saying no is false."""
     if isinstance(value, str):
@@ -96,6 +103,8 @@ def text_of(run: Evaluation, value: JSON) -> str:
         return str(value)
     if isinstance(value, float):
         return str(number(value))
+    if isinstance(value, Sealed):
+        return "***"
     if isinstance(value, list | dict):
         return dump(run, value)
     if isinstance(value, Undefined):
@@ -175,7 +184,7 @@ def weigh(run: Evaluation, value: JSON) -> Weight:
             elif kind is list or kind is dict or isinstance(item, list | dict):
                 if len(inner) + len(item) + nodes > run.steps:
                     raise run.exhausted()
-                plain = plain and kind is not Group and kind is not Table
+                plain = plain and (kind is list or kind is dict)
                 if isinstance(item, list):
                     inner.extend(item)
                 else:

@@ -1,0 +1,180 @@
+"""Secrets of one execution: an argument of evaluations, never part of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from noetl.engine.outcome import Failure, Outcome
+from noetl.engine.redaction import LONG, Redactor
+from noetl.templates.evaluation import Stored
+from noetl.templates.values import Sealed
+from noetl.types import JSON
+
+PUBLIC = frozenset(
+    {
+        *("type", "token_type", "scope", "audience", "expires_in", "expires_at"),
+        *("host", "hostaddr", "port", "database", "dbname", "schema", "sslmode"),
+        *("user", "username", "client_id", "url", "token_url", "region"),
+    }
+)
+"""Fields of a credential that say who and where: they are not masked, for a result that
+has the name of a host or a user in it would be spoilt without protecting anything."""
+
+
+def handle(name: str) -> dict[str, JSON]:
+    """What log, ``_prev`` and ``ctx`` hold instead of a secret (S-41)."""
+    return {"secret": name}
+
+
+class Secrets:
+    """``keychain`` are the resolved entries by name; ``sealed`` the secrets that tasks
+    have fetched, by the name in their handle."""
+
+    def __init__(
+        self,
+        keychain: Mapping[str, JSON] | None = None,
+        sealed: Mapping[str, JSON] | None = None,
+    ) -> None:
+        self.keychain: dict[str, JSON] = dict(keychain or {})
+        self._sealed: dict[str, JSON] = {}
+        self._redactor = Redactor(_texts(list(self.keychain.values())))
+        for name, value in (sealed or {}).items():
+            self.put(name, value)
+
+    def put(self, name: str, value: JSON) -> None:
+        """Keep what a task has fetched, under the name in its handle."""
+        self._sealed[name] = value
+        self.learn(value)
+
+    def learn(self, value: JSON) -> None:
+        """Mask it from now on, though no template can read it."""
+        self._redactor.learn(_texts(value))
+
+    @property
+    def handles(self) -> bool:
+        return bool(self._sealed)
+
+    # -- reading -----------------------------------------------------------------
+
+    def opening(self, stored: Stored | None) -> Stored:
+        """A way to read values that opens handles, however deep."""
+        return _Opening(self, stored)
+
+    def sealing(self, stored: Stored | None) -> Stored:
+        """A way to read values that leaves handles as they are, and without text."""
+        return _Sealing(self, stored)
+
+    def open(self, value: JSON) -> JSON:
+        """The secret for its handle; any other value is given as it is."""
+        if isinstance(value, dict) and len(value) == 1 and "secret" in value:
+            name = value["secret"]
+            return self._sealed.get(name, value) if isinstance(name, str) else value
+        return value
+
+    def held_in(self, value: JSON) -> Iterator[tuple[str, JSON]]:
+        """The secrets whose handles are somewhere in the value."""
+        opened = self.open(value)
+        if opened is not value:
+            yield value["secret"], opened
+        elif isinstance(value, dict | list):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from self.held_in(item)
+
+    # -- masking -----------------------------------------------------------------
+
+    def redact(self, value: JSON, *, short: bool = True) -> JSON:
+        return self._redactor.data(value, short=short)
+
+    def redact_text(self, text: str) -> str:
+        return str(self._redactor.report(text))
+
+    def redact_outcome(self, outcome: Outcome) -> Outcome:
+        """The outcome as everybody else sees it: policy, ``_prev``, patches, log."""
+        if not self._redactor:
+            return outcome
+        redactor, error = self._redactor, outcome.error
+        try:
+            if error is not None:
+                error = Failure(
+                    error.kind,
+                    redactor.report(error.message),
+                    error.retryable,
+                    redactor.report(error.details),
+                )
+            return msgspec.structs.replace(
+                outcome,
+                result=redactor.data(outcome.result),
+                error=error,
+                helper=_redact_helper(redactor, outcome.helper),
+            )
+        except RecursionError:
+            return Outcome.failed("tool.contract", "the result nests too deep")
+
+
+class _Opening:
+    def __init__(self, secrets: Secrets, stored: Stored | None) -> None:
+        self._open = secrets.open
+        self._stored = stored
+
+    def load(self, value: JSON) -> JSON:
+        return self._open(value if self._stored is None else self._stored.load(value))
+
+    def whole(self, value: JSON) -> JSON:
+        return self._each(value if self._stored is None else self._stored.whole(value))
+
+    def _each(self, value: JSON) -> JSON:
+        opened = self._open(value)
+        if opened is not value:
+            return opened
+        if isinstance(value, dict):
+            items = {key: self._each(item) for key, item in value.items()}
+            return value if all(items[key] is value[key] for key in items) else items
+        if isinstance(value, list):
+            parts = [self._each(item) for item in value]
+            same = all(new is old for new, old in zip(parts, value, strict=True))
+            return value if same else parts
+        return value
+
+
+class _Sealing:
+    def __init__(self, secrets: Secrets, stored: Stored | None) -> None:
+        self._open = secrets.open
+        self._stored = stored
+
+    def load(self, value: JSON) -> JSON:
+        return value if self._stored is None else self._stored.load(value)
+
+    def whole(self, value: JSON) -> JSON:
+        value = value if self._stored is None else self._stored.whole(value)
+        return value if self._open(value) is value else Sealed(value)
+
+
+def _redact_helper(redactor: Redactor, helper: dict[str, JSON]) -> dict[str, JSON]:
+    """The names of its members are the tool's."""
+    return {name: redactor.report(value) for name, value in helper.items()}
+
+
+def _texts(value: JSON) -> Iterator[str]:
+    """The secret texts of a value: all of them, but for a credential's public fields.
+
+    A credential that has user and password is sent as one text by many protocols.
+    """
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int | float):
+        yield str(value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in PUBLIC:
+                yield from _texts(item)
+        user = value.get("username", value.get("user"))
+        together = f"{user}:{value.get('password')}"
+        if user and value.get("password") and len(together) >= LONG:
+            yield together
