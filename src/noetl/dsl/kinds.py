@@ -24,7 +24,8 @@ class Kind(msgspec.Struct, frozen=True):
     """A tool kind: its inputs, its knobs and the defaults of its knobs.
 
     ``one_of`` lists groups of which exactly one member must be given,
-    ``at_most_one`` groups of which two together contradict each other.
+    ``at_most_one`` groups of which two together contradict each other. The inputs of
+    one that is ``recorded`` are in the log, where no secret may go.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Kind(msgspec.Struct, frozen=True):
     one_of: tuple[tuple[str, ...], ...] = ()
     at_most_one: tuple[tuple[str, ...], ...] = ()
     any_input: bool = False
+    recorded: bool = False
     notes: str = ""  # Markdown for the reference, after the tables
 
 

@@ -136,9 +136,12 @@ class Step(Located, frozen=True):
 
 
 class KeychainEntry(Located, frozen=True):
+    """``fields`` is the entry, compiled: it may read the entries before it."""
+
     name: str
     kind: str
     body: Mapping[str, JSON]
+    fields: Value
 
 
 class Playbook(Located, frozen=True, dict=True):

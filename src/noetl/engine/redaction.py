@@ -16,6 +16,7 @@ _TORN = 4  # of a secret's end, where a text was cut: fewer tell nothing
 _SHOWN = 12  # of a secret's beginning, quoted in a message and cut
 _CUT = re.compile(r"\s*\[?…(?: \d+ bytes cut …\])?\s*|\ufffd+")
 _NOTE = "bytes cut …]"
+_BEGINNING = 64
 _BITS = 4096
 
 
@@ -145,15 +146,21 @@ class Redactor:
 
 
 class Matcher:
-    """One pattern for many secrets, branching by their first two characters."""
+    """One pattern for many secrets, branching by their first two characters.
+
+    It knows how each of them begins: a secret may be a megabyte.
+    """
 
     def __init__(self, secrets: list[str]) -> None:
         self.secrets = secrets
-        tree: dict[str, dict[str, list[str]]] = {}
+        self._forms: dict[str, list[str]] = {}
+        tree: dict[str, dict[str, dict[str, None]]] = {}
         forms = {form for secret in secrets for form in disguises(secret)}
-        for form in sorted(forms, key=len, reverse=True):
+        for form in sorted(forms, key=lambda each: (-len(each), each)):
             if len(form) >= LONG:
-                tree.setdefault(form[0], {}).setdefault(form[1], []).append(form[2:])
+                self._forms.setdefault(form[:2], []).append(form)
+                seconds = tree.setdefault(form[0], {})
+                seconds.setdefault(form[1], {})[form[2:_BEGINNING]] = None
         pattern = _choice(
             re.escape(first)
             + _choice(
@@ -162,7 +169,7 @@ class Matcher:
             )
             for first, seconds in tree.items()
         )
-        self._search = re.compile(pattern).search
+        self._pattern = re.compile(pattern)
 
     def mask(self, text: str) -> str:
         """Without any of them; each pass makes the text shorter, so this ends."""
@@ -179,7 +186,7 @@ class Matcher:
         """Where secrets are, as they are or escaped; those that touch are one."""
         found = list(self._spans(text))
         plain = undo(text)
-        if plain != text and self._search(plain) is not None:
+        if plain != text and next(self._spans(plain), None) is not None:
             undone = Undone(text)
             found += [undone.place(*span) for span in self._spans(undone.text)]
         if not found:
@@ -196,10 +203,14 @@ class Matcher:
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Also those that overlap."""
-        found = self._search(text)
+        found = self._pattern.search(text)
         while found is not None:
-            yield found.span()
-            found = self._search(text, found.start() + 1)
+            start = found.start()
+            for form in self._forms[text[start : start + 2]]:
+                if text.startswith(form, start):
+                    yield start, start + len(form)
+                    break
+            found = self._pattern.search(text, start + 1)
 
 
 def _choice(options: Iterable[str]) -> str:

@@ -15,4 +15,5 @@ PLAYBOOK = Kind(
     },
     row="PIPE-17",
     result="The child's result. `outcome.playbook` has `execution_id` and `status`.",
+    recorded=True,
 )

@@ -17,4 +17,5 @@ WAIT = Kind(
     },
     result="The signal's data, else null.",
     one_of=(("for", "until", "signal"),),
+    recorded=True,
 )

@@ -55,18 +55,6 @@ KEYCHAIN_ENTRY = Record(
     },
     unknown="allow",
 )
-KEYCHAIN_KINDS = (
-    "env",
-    "file",
-    "secret_manager",
-    "postgres_credential",
-    "http_credential",
-    "oauth2",
-    "vault",
-    "aws",
-    "gcp",
-    "azure",
-)
 
 EXECUTOR = Record(
     "executor",

@@ -24,7 +24,7 @@ from noetl.templates import (
 )
 from noetl.types import JSON
 
-Site = Literal["input", "policy", "arc", "admit", "loop"]
+Site = Literal["input", "policy", "arc", "admit", "loop", "keychain"]
 
 
 class TemplateUse(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class Context(msgspec.Struct):
         """Compile one text; None (and reported) if it is not a valid template."""
         try:
             template = compile_template(at.node.value)
-            if template.statements and (spot.recorded or not spot.statements):
+            if template.statements and not spot.statements:
                 message = "statements ({% … %}) are not available here"
                 hint = "use an expression: {{ a if b else c }}, or a python task"
                 raise TemplateError("template.forbidden", message, hint=hint)

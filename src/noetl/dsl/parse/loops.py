@@ -27,7 +27,8 @@ def parse_loop(
         names = " and ".join(f"'{key}'" for key in missing)
         hint = 'a loop has in: "{{ … }}" and iterator: name'
         context.report.error("VAL-03", "loop", at, f"the loop lacks {names}", hint)
-    items = _items(context, fields.get("in"), Spot(step, "loop", depth, recorded=True))
+    spot = Spot(step, "loop", depth, recorded=True, statements=False)
+    items = _items(context, fields.get("in"), spot)
     spec: dict[str, Place] = {}
     policy: dict[str, Place] = {}
     if "spec" in fields:

@@ -108,7 +108,7 @@ def _one_fallback(context: Context, rules: Place | None) -> None:
 
 def _directive(context: Context, at: Place, spot: Spot) -> Directive | None:
     parts = context.reader.read(at, THEN)
-    recorded = Spot(spot.step, spot.site, spot.depth, recorded=True)
+    recorded = Spot(spot.step, spot.site, spot.depth, recorded=True, statements=False)
     settings: dict[str, JSON] = {
         key: parts[key].node.value
         for key in ("do", "attempts", "backoff", "to")

@@ -115,7 +115,10 @@ def _keychain(context: Context, at: Place | None) -> tuple[KeychainEntry, ...]:
         fields = context.reader.read(entry, KEYCHAIN_ENTRY)
         if "name" in fields and "kind" in fields:
             name, kind = fields["name"].node.value, fields["kind"].node.value
-            entries.append(KeychainEntry(name, kind, entry.node.plain(), at=entry))
+            value = context.value(entry, Spot("", "keychain", statements=False))
+            entries.append(
+                KeychainEntry(name, kind, entry.node.plain(), value, at=entry)
+            )
     return tuple(entries)
 
 

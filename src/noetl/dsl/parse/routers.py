@@ -49,7 +49,7 @@ def _other_shape(context: Context, at: Place, step: str) -> Router | None:
 
 def _arcs(context: Context, targets: Place, step: str) -> tuple[Arc, ...]:
     spot = Spot(step, "arc")
-    recorded = Spot(step, "arc", recorded=True)
+    recorded = Spot(step, "arc", recorded=True, statements=False)
     arcs: list[Arc] = []
     for at in targets.children():
         if not at.node.is_mapping:

@@ -64,10 +64,10 @@ def _task(
     layers = [body]
     if kind is not None and kind.name == "workbook":
         kind, layers = _template(context, body, kind)
-    spot = Spot(step, "input", depth)
     if kind is None:  # its inputs mean nothing, but its policy can still be read
         _rules(context, layers, Spot(step, "policy", depth), None)
         return None
+    spot = Spot(step, "input", depth, recorded=kind.recorded)
     found = _inputs(context, layers, entry, kind)
     literal = {key for key in found if _is_literal(kind, key)}
     rules = _rules(context, layers, Spot(step, "policy", depth), kind)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
-from noetl.dsl.grammar.document import KEYCHAIN_KINDS
+from noetl.dsl.grammar.keychain import KEYCHAIN
 from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import Draft
@@ -58,10 +58,23 @@ def keychain_names_are_unique(draft: Draft) -> Iterator[Found]:
 def keychain_kinds_are_known(draft: Draft) -> Iterator[Found]:
     """A keychain kind that is not built in needs a provider plug-in."""
     for entry in draft.playbook.keychain:
-        if entry.kind not in KEYCHAIN_KINDS:
-            hint = did_you_mean(entry.kind, KEYCHAIN_KINDS)
+        if entry.kind not in KEYCHAIN:
+            hint = did_you_mean(entry.kind, KEYCHAIN)
             message = f"keychain kind '{entry.kind}' is not built in"
             yield entry.at["kind"], message, hint
+
+
+@rule("keychain-field", "KEY-01", "warning")
+def keychain_fields_are_known(draft: Draft) -> Iterator[Found]:
+    """A field of a keychain entry is one that its kind reads."""
+    for entry in draft.playbook.keychain:
+        kind = KEYCHAIN.get(entry.kind)
+        if kind is None or kind.open:
+            continue
+        for key in entry.at.child_keys():
+            if key not in ("name", "kind", *kind.fields):
+                message = f"keychain kind {entry.kind} does not read '{shorten(key)}'"
+                yield entry.at.key(key), message, did_you_mean(key, kind.fields)
 
 
 @rule("executor-profile", "EXE-02", "warning")
@@ -136,7 +149,7 @@ def _walk(root: Place, way: tuple[JSON, ...]) -> Place:
 def _is_free_text(at: Place) -> bool:
     """Only data is searched by key name: `auth: pg_main` names a credential."""
     path = at.path
-    return path[0] == "workload" or "headers" in path or "env" in path
+    return path[0] in ("workload", "keychain") or "headers" in path or "env" in path
 
 
 def _leaves(at: Place | None) -> Iterator[Place]:

@@ -44,6 +44,7 @@ def _where(use: TemplateUse) -> str:
         "arc": "in an arc",
         "admit": "in admission",
         "loop": "in 'loop.in'",
+        "keychain": "in a keychain entry",
     }
     return places[use.site]
 
@@ -126,7 +127,7 @@ def _nearest_entry(name: str, names: Collection[str]) -> str:
 @rule("recorded-secret", "S-67")
 def secrets_are_not_recorded(draft: Draft) -> Iterator[Found]:
     """`keychain` is not read where the value would be written into the log:
-    `set_ctx`, `set_iter`, arc `args`, `loop.in`."""
+    `set_ctx`, `set_iter`, arc `args`, `loop.in`, inputs of `playbook` and `wait`."""
     for use in draft.uses:
         if use.recorded and any(
             r.path[0] == "keychain" for r in use.template.references
