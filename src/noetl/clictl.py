@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "Check this machine and this home; say what to mend.",
     "events": "Print the log of an execution.",
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
+    "keychain": "Store secrets for playbooks, sealed.",
     "list": "List executions, the newest first.",
     "pause": "Pause an execution: nothing new starts.",
     "replay": "Rebuild the state of an execution from its log.",

@@ -12,6 +12,10 @@ from pathlib import Path
 
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
+from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.registry import Providers
+from noetl.adapters.secrets.sealed import SealedFiles
+from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
 from noetl.config import SLOTS
@@ -26,6 +30,7 @@ from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
+from noetl.runtime.keychain import Keyring
 from noetl.runtime.orchestrator import Orchestrator, Watcher
 from noetl.types import JSON
 
@@ -68,9 +73,10 @@ class Embedded:
         folders = playbooks or ([folder] if folder is not None else [])
         catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
         clock = SystemClock()
-        self._tools = make_tools(slots, home=str(home.folder), blobs=self._blobs)
+        keys = make_keyring(home)
+        self._tools = make_tools(slots, keys, home=str(home.folder), blobs=self._blobs)
         self.orchestrator = Orchestrator(
-            store, self._blobs, catalog, clock, pool=self.execution_id
+            store, self._blobs, catalog, clock, keys, pool=self.execution_id
         )
         self.orchestrator.kept.add(self.execution_id)
         owner = f"embedded-{os.getpid()}"
@@ -89,16 +95,20 @@ class Embedded:
         source: bytes,
         workload: dict[str, JSON],
         limit: float | None = None,
-    ) -> None:
+    ) -> bool:
         """Accept the execution; it is in the log when this returns.
 
-        ``limit`` is how many seconds it may take.
+        ``limit`` is how many seconds it may take. Whether it was accepted: a keychain
+        that cannot be resolved is on record, and nothing else will be.
         """
         assert loaded.playbook is not None
         about = await pin(loaded, source, self._folder, self._blobs)
         merged = deep_merge(loaded.playbook.workload, workload)
         request = Request(self.execution_id, about, merged, timeout=limit)
-        await self.orchestrator.start(loaded.playbook, request)
+        refusal = await self.orchestrator.start(loaded.playbook, request)
+        if refusal is not None:
+            self._document.take(await self._store.read(self.execution_id))
+        return refusal is None
 
     async def refuse(self, loaded: Loaded, source: bytes, name: str) -> None:
         """Put on record that the playbook is not valid, and why (S-42)."""
@@ -222,6 +232,12 @@ class Embedded:
         for tool in self._tools.values():
             await tool.close()
         await self._store.close()
+
+
+def make_keyring(home: Home) -> Keyring:
+    cipher = Cipher(home.key)
+    stored = StoredKeychain(home.keychain, cipher)
+    return Keyring(Providers(stored), SealedFiles(home.sealed, cipher))
 
 
 def open_free_log(home: Home) -> SqliteStore:

@@ -8,6 +8,8 @@ NoetlError
 │   ├── BlobGone          a referenced value is not there any more
 │   └── BlobCorrupt       a referenced value is not what was stored
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
+│   └── SecretError       a secret cannot be had, by a task or for the keychain
+├── KeychainError         entries of a keychain cannot be resolved: nothing is started
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
 
 Unloaded                  no error: a value is needed that is stored elsewhere
@@ -74,6 +76,19 @@ class ToolError(NoetlError):
         self.retryable = retryable
         self.details = details or {}
         self.helper = helper
+
+
+class SecretError(ToolError):
+    """A secret cannot be had. ``kind`` is ``secret.missing``, ``secret.denied``,
+    ``secret.unreachable``, ``secret.wrong``, ``secret.extra`` or ``secret.sealed``."""
+
+
+class KeychainError(NoetlError):
+    """Entries of a keychain cannot be resolved; ``error`` is what the log will say."""
+
+    def __init__(self, error: dict[str, JSON]) -> None:
+        super().__init__(error["message"])
+        self.error = error
 
 
 class TemplateError(NoetlError):

@@ -26,6 +26,19 @@ class Home:
     def blobs(self) -> Path:
         return self.folder / "results"
 
+    @property
+    def key(self) -> Path:
+        """What seals the keychain and the secrets of executions."""
+        return self.folder / "key"
+
+    @property
+    def keychain(self) -> Path:
+        return self.folder / "keychain.json"
+
+    @property
+    def sealed(self) -> Path:
+        return self.folder / "sealed"
+
     def log(self, number: int) -> Path:
         """The log; a run that finds it taken uses the next one (``log-2.db``, …)."""
         return self.folder / ("log.db" if number == 1 else f"log-{number}.db")

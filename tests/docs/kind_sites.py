@@ -10,7 +10,13 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-ROOTS = {"Failure": 0, "ToolError": 0, "TemplateError": 0, "StoreError": 1}
+ROOTS = {
+    "Failure": 0,
+    "ToolError": 0,
+    "SecretError": 0,
+    "TemplateError": 0,
+    "StoreError": 1,
+}
 """Constructors, with the position of the kind."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

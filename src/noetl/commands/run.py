@@ -16,7 +16,7 @@ import click
 import yaml
 
 from noetl.adapters.tools import BUILTIN
-from noetl.adapters.tools.registry import BUILTIN_TOOLS
+from noetl.adapters.tools.registry import BUILTIN_TOOLS, KEYED_TOOLS
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, read_file
@@ -31,6 +31,7 @@ from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.types import JSON
 
+REFUSALS = ("playbook.invalid", "keychain.unresolved")
 EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
 RESULT_LINES = 20
 
@@ -114,7 +115,8 @@ async def _execute(
     try:
         runtime.watch(progress.take)
         with progress, interruptible(runtime):
-            await runtime.start(loaded, source, inputs, deadline)
+            if not await runtime.start(loaded, source, inputs, deadline):
+                return runtime.document()
             return await drive(runtime)
     finally:
         await runtime.close()
@@ -148,7 +150,7 @@ def interruptible(runtime: Embedded) -> Iterator[None]:
 
 def check_runnable(playbook: Playbook) -> None:
     """Some kinds are declared but not built yet: say so before anything runs."""
-    runnable = BUILTIN_TOOLS.keys() | SUSPENDING
+    runnable = BUILTIN_TOOLS.keys() | KEYED_TOOLS.keys() | SUSPENDING
     for step in playbook.workflow:
         for task in step.tasks:
             if task.kind not in runnable:
@@ -232,7 +234,13 @@ def finish(document: dict[str, JSON], *, as_json: bool) -> NoReturn:
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         print_end(document)
-    sys.exit(EXIT_CODES.get(status, 130))
+    sys.exit(2 if _is_refused(document) else EXIT_CODES.get(status, 130))
+
+
+def _is_refused(document: dict[str, JSON]) -> bool:
+    """Whether nothing was started: the call is to blame, not the execution."""
+    kind = (document["error"] or {}).get("kind")
+    return not document["steps"] and kind in REFUSALS
 
 
 def print_end(document: dict[str, JSON]) -> None:

@@ -281,15 +281,41 @@ _DATABASES = {
 }
 _SECRETS = {
     "keychain.unresolved": ErrorKind(
-        "A keychain entry could not be resolved; nothing was started.",
+        "A keychain entry could not be resolved; nothing was started. `error.entries` "
+        "says for each where it was looked for.",
         "Store it with `noetl keychain set`, or correct provider and path.",
-        reserved="the keychain",
+    ),
+    "secret.missing": ErrorKind(
+        "Nobody keeps a secret of this name, or it is empty.",
+        "Check name, provider and path; the message says where it was looked for.",
+    ),
+    "secret.denied": ErrorKind(
+        "Who keeps the secret does not give it to us.",
+        "Check the rights of the worker, and its own credential.",
+    ),
+    "secret.unreachable": ErrorKind(
+        "Who keeps the secret does not answer, or not well.",
+        "Retry with a delay; check the address.",
+        None,
+    ),
+    "secret.wrong": ErrorKind(
+        "The entry lacks a field or contradicts itself, or what it leads to is no "
+        "secret.",
+        "Compare its fields with the reference of its kind.",
+    ),
+    "secret.extra": ErrorKind(
+        "The kind needs a library that is not installed.",
+        "Install what the message names.",
     ),
     "secret.*": ErrorKind(
-        "A secret could not be read.",
-        "Check name, provider and the rights of the worker.",
+        "A secret could not be had for another reason.",
+        "Ask the package that brings the kind.",
         None,
-        reserved="kind `secrets`",
+        reserved="providers of other packages",
+    ),
+    "secret.sealed": ErrorKind(
+        "A sealed secret cannot be opened or stored.",
+        "Restore the home's `key`; check its rights and the free space.",
     ),
 }
 _REFERENCES = {

@@ -262,7 +262,8 @@ def _render(task: Task, scope: Scope, secrets: Secrets) -> dict[str, JSON]:
     inputs = _render_each(task, scope)
     auth = inputs.get("auth")
     if isinstance(auth, str) and auth in secrets.keychain:
-        inputs["auth"] = secrets.keychain[auth]
+        secret = secrets.keychain[auth]
+        inputs["auth"] = secret if isinstance(secret, dict) else {"value": secret}
     return inputs
 
 

@@ -127,7 +127,7 @@ class Executor:
         """One pipeline, as far as it goes now; the work that its last report gave."""
         tasks = work.playbook.steps[work.frame.step].tasks
         values = Values(WORKER_LIMIT)
-        pipeline = Pipeline(tasks, work.frame, work.progress, values)
+        pipeline = Pipeline(tasks, work.frame, work.progress, values, work.secrets)
         facts: list[Fact] = []
         progress = pipeline.progress
         fresh = not progress.tasks and not progress.started and not work.begun
@@ -192,7 +192,9 @@ class Executor:
         began = self._clock.now()
         if outcome is None:
             invocation = Invocation(
-                self._tools[call.task.kind], tool_call(work.frame, call, work.folder)
+                self._tools[call.task.kind],
+                tool_call(work.frame, call, work.folder),
+                self._orchestrator.keys,
             )
             if invocation.has_effect:  # record before effect (I-17)
                 answer = await self._flush(work, facts)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
 
 from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Frame
@@ -12,6 +14,7 @@ from noetl.engine.times import rfc3339
 from noetl.engine.tracing import span_id_of
 from noetl.errors import LeaseLost, ToolError
 from noetl.ports import Tool, ToolCall
+from noetl.runtime.keychain import Keyring
 
 VISIBLE_AFTER = 0.25
 """Seconds after which a call without effects is put on record as begun, too."""
@@ -45,9 +48,10 @@ def meta_of(frame: Frame, call: Call, began: float, ended: float) -> Meta:
 class Invocation:
     """Whatever a tool does, its end is an outcome; only our own stop is not."""
 
-    def __init__(self, tool: Tool, call: ToolCall) -> None:
+    def __init__(self, tool: Tool, call: ToolCall, keys: Keyring) -> None:
         self.tool = tool
         self._call = call
+        self._keys = keys
 
     @property
     def has_effect(self) -> bool:
@@ -58,7 +62,7 @@ class Invocation:
 
     async def run(self) -> Outcome:
         try:
-            return await self.tool.run(self._call)
+            return await self.tool.run(await self._authorized())
         except ToolError as error:
             return Outcome.failed(
                 error.kind,
@@ -71,6 +75,15 @@ class Invocation:
             # A tool must raise ToolError; anything else is its defect, not a crash.
             message = f"{type(error).__name__}: {error}"
             return Outcome.failed("tool.contract", message)
+
+    async def _authorized(self) -> ToolCall:
+        """The call; where it asks for a token, with one. A retry gets a new one."""
+        call, auth = self._call, self._call.inputs.get("auth")
+        if not isinstance(auth, Mapping) or auth.get("type") != "oauth2":
+            return call
+        fresh = call.attempt > 1
+        token = await self._keys.authorize(call.execution_id, auth, fresh=fresh)
+        return msgspec.structs.replace(call, inputs={**call.inputs, "auth": token})
 
     async def watch(
         self, running: asyncio.Task[Outcome], flush: Callable[[], Awaitable[object]]

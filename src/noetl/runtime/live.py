@@ -13,6 +13,7 @@ from noetl.engine.evolve import replay
 from noetl.engine.pipeline import Frame
 from noetl.engine.progress import Progress
 from noetl.engine.references import Values
+from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.net.net import Net, build_net
 from noetl.ports import Lease, Store
@@ -36,6 +37,7 @@ class Work(msgspec.Struct, frozen=True):
     playbook: Playbook
     frame: Frame
     progress: Progress
+    secrets: Secrets
     folder: str | None = None
     begun: bool = False
 
@@ -79,14 +81,18 @@ class Live(msgspec.Struct):
     state: State
     about: dict[str, JSON]
     values: Values
+    secrets: Secrets
     saved: int = 0
     busy: bool = False
     inbox: list[Input] = msgspec.field(default_factory=list)
     children: dict[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def of(cls, playbook: Playbook, state: State, about: dict[str, JSON]) -> Live:
-        return cls(playbook, build_net(playbook), state, about, Values(), state.seq)
+    def of(
+        cls, playbook: Playbook, state: State, about: dict[str, JSON], secrets: Secrets
+    ) -> Live:
+        net, values = build_net(playbook), Values()
+        return cls(playbook, net, state, about, values, secrets, state.seq)
 
 
 def freeze(state: State) -> bytes:

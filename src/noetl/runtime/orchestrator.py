@@ -16,12 +16,14 @@ from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.runs import is_pending
+from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.engine.waits import moments_in, receive
-from noetl.errors import NoetlError, Unloaded
+from noetl.errors import KeychainError, NoetlError, Unloaded
 from noetl.ports import Blobs, Catalog, Clock, Grant, Lease, Store
 from noetl.runtime.alarm import Alarm
 from noetl.runtime.families import Families
+from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Decision, Input, Live, Work, fold, freeze, thaw
 from noetl.runtime.loading import Loader
 from noetl.runtime.transitions import moments_of, rejection_of, transition_of
@@ -55,12 +57,14 @@ class Orchestrator:
         blobs: Blobs,
         catalog: Catalog,
         clock: Clock,
+        keys: Keyring,
         *,
         pool: str = "default",
     ) -> None:
         self.store = store
         self.blobs = blobs
         self.clock = clock
+        self.keys = keys
         self.pool = pool
         self.kept: set[str] = set()
         self.alarm = Alarm(clock)
@@ -124,9 +128,23 @@ class Orchestrator:
         if execution_id not in self.kept:
             self._live.pop(execution_id, None)
 
-    async def start(self, playbook: Playbook, request: Request) -> None:
-        self._live[request.execution_id] = Live.of(playbook, State(), request.playbook)
-        await self._put(request.execution_id, lambda batch: accept(batch, request))
+    async def start(
+        self, playbook: Playbook, request: Request
+    ) -> dict[str, JSON] | None:
+        """Accept the request; or why it was refused: its keychain (KEY-03)."""
+        execution_id, folder = request.execution_id, request.playbook.get("folder")
+        try:
+            secrets = await self.keys.resolve(execution_id, playbook.keychain, folder)
+        except KeychainError as error:
+            await self.reject(request, error.error)
+            return error.error
+        if request.parent is not None:
+            caller = request.parent["execution_id"]
+            await self.keys.share(caller, execution_id, request.workload)
+        live = Live.of(playbook, State(), request.playbook, secrets)
+        self._live[execution_id] = live
+        await self._put(execution_id, lambda batch: accept(batch, request))
+        return None
 
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]:
         """Put a request that cannot be granted on record (S-42)."""
@@ -151,7 +169,12 @@ class Orchestrator:
         about = first.payload["playbook"]
         playbook = await self._catalog.pinned(about)
         state = await fold(self.store, execution_id)
-        live = self._live[execution_id] = Live.of(playbook, state, about)
+        secrets = Secrets()
+        if not state.finished:
+            folder = about.get("folder")
+            secrets = await self.keys.open(execution_id, playbook.keychain, folder)
+        live = Live.of(playbook, state, about, secrets)
+        self._live[execution_id] = live
         for moment in moments_in(state):
             self.alarm.set(moment)
         self.families.take_up(execution_id, live)
@@ -290,7 +313,12 @@ class Orchestrator:
                 Grant(granted, self.clock.now() + TTL) if granted else None,
             )
             await self._store_blobs(batch)
+            if live.state.finished and live.state.parent is not None:
+                caller = live.state.parent["execution_id"]
+                await self.keys.share(execution_id, caller, live.state.result)
             await self.store.commit([transition])
+            if live.state.finished:
+                await self.keys.drop(execution_id)
             if batch.events:
                 self._tell(execution_id, live, batch.events, effects, len(granted))
         for each in inputs:
@@ -306,7 +334,9 @@ class Orchestrator:
         before = freeze(live.state) if live.state.spilled else b""
         while True:
             now = self.clock.now()
-            batch = Batch(live.playbook, live.net, live.state, now, live.values)
+            batch = Batch(
+                live.playbook, live.net, live.state, now, live.values, live.secrets
+            )
             try:
                 for each in inputs:
                     _decide(batch, each)

@@ -35,7 +35,7 @@ def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
     if begun:
         progress.started = False  # nobody else has begun it: it is not in doubt
     folder = live.about.get("folder")
-    return Work(lease, live.playbook, frame, progress, folder, begun)
+    return Work(lease, live.playbook, frame, progress, live.secrets, folder, begun)
 
 
 def grant(

@@ -11,7 +11,8 @@ from noetl.adapters.tools.noop import NoopTool
 from noetl.adapters.tools.postgres import PostgresTool
 from noetl.adapters.tools.python import PythonTool
 from noetl.adapters.tools.script import ScriptTool
-from noetl.ports import Tool
+from noetl.adapters.tools.secrets import SecretsTool
+from noetl.ports import Keys, Tool
 
 if TYPE_CHECKING:
     from noetl.adapters.blobs.files import FileBlobs
@@ -37,12 +38,23 @@ BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
 }
 
 
+# Those that ask for secrets get somebody to ask.
+KEYED_TOOLS: Mapping[str, Callable[[Keys], Tool]] = {"secrets": SecretsTool}
+
+
 def make_tools(
-    slots: int, *, home: str | None = None, blobs: FileBlobs | None = None
+    slots: int,
+    keys: Keys | None = None,
+    *,
+    home: str | None = None,
+    blobs: FileBlobs | None = None,
 ) -> dict[str, Tool]:
     """A tool for each kind that is built in, for a worker with so many slots.
 
     Whoever makes them closes them, each once.
     """
     place = Place(slots, home, blobs)
-    return {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
+    tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
+    if keys is not None:
+        tools |= {kind: make(keys) for kind, make in KEYED_TOOLS.items()}
+    return tools

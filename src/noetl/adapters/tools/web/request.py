@@ -25,6 +25,7 @@ BODIES = ("json", "data", "body", "files")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FORM = "application/x-www-form-urlencoded"
+_TOKENS = ("token", "access_token", "value")
 # Set by the client from the body itself; a second opinion splits a message in two.
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
@@ -140,32 +141,52 @@ def checked(name: str, value: str) -> str:
 
 
 def read_auth(auth: JSON) -> tuple[str, str] | None:
-    """A header by ``{type: bearer|basic|header, …}``; names need a keychain."""
+    """A header by a credential: ``{type: bearer|basic|header, …}``.
+
+    A credential of the keychain need not say its type; its fields do.
+    """
     if auth is None:
         return None
     if not isinstance(auth, Mapping):
-        raise ToolError("auth", "auth names a credential, and there is no keychain yet")
-    match auth.get("type"):
+        message = (
+            "auth is text, and names no entry of keychain; write {type: bearer, …}"
+        )
+        raise ToolError("auth", message)
+    match auth.get("type") or type_of(auth):
         case "bearer":
-            return "Authorization", f"Bearer {member(auth, 'token')}"
+            return "Authorization", f"Bearer {member(auth, *_TOKENS)}"
         case "basic":
-            return "Authorization", basic(
-                member(auth, "username"), member(auth, "password")
-            )
+            user = member(auth, "username", "user")
+            return "Authorization", basic(user, member(auth, "password"))
         case "header":
             name = member(auth, "name")
             if not _TOKEN.match(name):
                 raise ToolError("http.header", f"{name!r:.80} is no name of a header")
             return name, member(auth, "value")
+        case None:
+            names = ", ".join(map(str, auth))
+            message = f"no credential for http has just the fields {names}"
+            raise ToolError("auth", message)
         case other:
-            message = f"auth.type is {other!r:.40}, not bearer, basic or header"
+            message = f"auth.type is {other!r:.40}, not bearer, basic, header or oauth2"
             raise ToolError("auth", message)
 
 
-def member(auth: Mapping[str, JSON], name: str) -> str:
-    if auth.get(name) is None:
-        raise ToolError("auth", f"auth of type {auth['type']} needs '{name}'")
-    return as_text(auth[name])
+def type_of(auth: Mapping[str, JSON]) -> str | None:
+    """A stored value is a token, unless a header's name stands beside it."""
+    if auth.get("password") is not None:
+        return "basic"
+    if auth.get("name") is not None:
+        return "header"
+    return "bearer" if any(auth.get(name) is not None for name in _TOKENS) else None
+
+
+def member(auth: Mapping[str, JSON], *names: str) -> str:
+    """The first of these fields that there is."""
+    for name in names:
+        if auth.get(name) is not None:
+            return as_text(auth[name])
+    raise ToolError("auth", f"auth of type {auth.get('type')} needs '{names[0]}'")
 
 
 def basic(user: str, password: str) -> str:

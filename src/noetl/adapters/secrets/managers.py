@@ -1,0 +1,68 @@
+"""Secrets by provider and path, and credentials of several fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from noetl.adapters.secrets.fields import chosen
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.errors import SecretError
+from noetl.ports import SecretProvider, Wanted
+from noetl.types import JSON
+
+DEFAULT = "stored"
+_ABOUT = frozenset({"name", "kind", "provider", "path"})
+
+
+class SecretManager:
+    """Asks the provider that an entry names, by default the stored keychain."""
+
+    def __init__(self, providers: Mapping[str, SecretProvider]) -> None:
+        self._providers = providers
+
+    async def get(self, wanted: Wanted) -> JSON:
+        value = await self.ask(wanted)
+        return chosen(wanted, value, f"'{wanted.name}'")
+
+    async def ask(self, wanted: Wanted) -> JSON:
+        name = wanted.fields.get("provider") or DEFAULT
+        provider = self._providers.get(name) if isinstance(name, str) else None
+        if provider is None or provider is self:
+            hint = did_you_mean(str(name), self._providers) or ""
+            message = f"there is no provider '{name!s:.40}'; {hint}"
+            raise SecretError("secret.wrong", message)
+        path = wanted.fields.get("path") or wanted.name
+        fields = {**wanted.fields, "path": path}
+        # Whom to ask and what to take of the answer is not the provider's business.
+        for key in ("provider", "format", "field"):
+            fields.pop(key, None)
+        return await provider.get(
+            msgspec.structs.replace(wanted, kind=name, fields=fields)
+        )
+
+
+class CredentialProvider:
+    """A stored mapping, under the fields that are written in the entry itself."""
+
+    def __init__(self, manager: SecretManager) -> None:
+        self._manager = manager
+
+    async def get(self, wanted: Wanted) -> JSON:
+        own = {k: v for k, v in wanted.fields.items() if k not in _ABOUT}
+        try:
+            stored = await self._manager.ask(wanted)
+        except SecretError as error:
+            named = {"provider", "path"} & wanted.fields.keys()
+            if error.kind == "secret.missing" and own and not named:
+                return own
+            raise
+        if not isinstance(stored, Mapping):
+            message = (
+                f"'{wanted.name}' is a single value, and a {wanted.kind} has fields; "
+                f"store it with: noetl keychain set {wanted.name} "
+                f"--kind {wanted.kind} --field user=… --field password"
+            )
+            raise SecretError("secret.wrong", message)
+        return {**stored, **own}

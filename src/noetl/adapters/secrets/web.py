@@ -1,0 +1,73 @@
+"""One call to a server that gives out secrets: its answer never reaches a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from noetl.errors import SecretError
+from noetl.types import JSON
+
+SECONDS = 30.0
+_LARGEST = 4 * 1024 * 1024
+_RETRYABLE = frozenset({408, 425, 429})
+
+
+def shown(url: str) -> str:
+    """An address for people: without what may be secret in it."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
+
+
+async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
+    """The JSON mapping that the server answers with. Raises ``SecretError``."""
+    import aiohttp
+
+    try:
+        who = f"{who} {shown(url)}"
+    except ValueError:
+        raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
+    try:
+        timeout = aiohttp.ClientTimeout(total=SECONDS)
+        async with (
+            aiohttp.ClientSession(
+                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+            ) as session,
+            session.request(method, url, allow_redirects=False, **options) as response,
+        ):
+            body = await response.content.read(_LARGEST)
+            status = response.status
+    except aiohttp.InvalidURL:
+        raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        message = f"{who} cannot be reached ({type(error).__name__})"
+        raise SecretError("secret.unreachable", message, retryable=True) from None
+    answer = _decode(body)
+    if status != 200:
+        raise _refused(who, status, answer)
+    if not isinstance(answer, Mapping):
+        raise SecretError("secret.wrong", f"{who} did not answer with a JSON mapping")
+    return answer
+
+
+def _decode(body: bytes) -> JSON:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
+def _refused(who: str, status: int, answer: JSON) -> SecretError:
+    code = answer.get("error") if isinstance(answer, Mapping) else None
+    said = f" ({code})" if isinstance(code, str) and code.isidentifier() else ""
+    kind = "secret.unreachable"
+    if status in (400, 401, 403):
+        kind = "secret.denied"
+    elif status == 404:
+        kind = "secret.missing"
+    retryable = status in _RETRYABLE or status >= 500
+    return SecretError(kind, f"{who} answered with {status}{said}", retryable=retryable)

@@ -1,0 +1,181 @@
+"""``noetl keychain``: secrets of this home, stored sealed and never shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import click
+
+from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.stored import Record, StoredKeychain
+from noetl.dsl.diagnostics import nearest
+from noetl.engine.times import rfc3339
+from noetl.errors import ConfigError
+from noetl.home import Home
+from noetl.types import JSON
+
+SINGLE = "secret_manager"
+KINDS = (SINGLE, "postgres_credential", "http_credential", "oauth2")
+LARGEST = 1024 * 1024
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@click.group("keychain")
+def command() -> None:
+    """Store secrets for playbooks: sealed at rest, never printed.
+
+    A playbook reads them by name: keychain: [{name: api_token, kind: secret_manager}].
+
+    \b
+    Example:
+      noetl keychain set api_token
+    """
+
+
+@command.command("set")
+@click.argument("name")
+@click.option(
+    "--kind", type=click.Choice(KINDS), default=SINGLE, help=f"What it is ({SINGLE})."
+)
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="K[=V]",
+    help="A field of a credential; without =V its value is asked for.",
+)
+@_json
+def set_(name: str, kind: str, fields: tuple[str, ...], as_json: bool) -> None:
+    """Store a secret, or replace it.
+
+    The value is read from standard input, or asked for without echo on a terminal:
+    never from the command line, where others can see it. A credential has fields.
+
+    \b
+    Examples:
+      noetl keychain set api_token < token.txt
+      noetl keychain set pg --kind postgres_credential \\
+        --field host=db --field user=me --field password
+    """
+    if not name or len(name) > 255 or not name.isprintable():
+        raise ConfigError("a name has 1 to 255 printable characters")
+    value = _read_fields(fields) if fields else _read_value(name, kind)
+    stored = _stored()
+    replaced = stored.set(name, value, kind, rfc3339(time.time()))
+    record = stored.list()[name]
+    if as_json:
+        click.echo(json.dumps({**_line(name, record), "replaced": replaced}))
+    else:
+        click.echo(f"{'replaced' if replaced else 'stored'}: {_words(name, record)}")
+
+
+@command.command("list")
+@_json
+def list_(as_json: bool) -> None:
+    """List what is stored: names, kinds and fields, no values.
+
+    \b
+    Example:
+      noetl keychain list
+    """
+    records = _stored().list()
+    if as_json:
+        lines = [_line(name, record) for name, record in records.items()]
+        click.echo(json.dumps({"keychain": lines}, ensure_ascii=False))
+        return
+    if not records:
+        click.echo("nothing is stored; begin with: noetl keychain set NAME")
+    for name, record in records.items():
+        click.echo(f"{record.updated_at}  {_words(name, record)}")
+
+
+@command.command("delete")
+@click.argument("name")
+@_json
+def delete(name: str, as_json: bool) -> None:
+    """Forget a secret. Executions that are under way keep theirs.
+
+    \b
+    Example:
+      noetl keychain delete api_token
+    """
+    stored = _stored()
+    if not stored.delete(name):
+        match = nearest(name, stored.list())
+        hint = f"did you mean '{match}'?" if match else "see noetl keychain list"
+        raise ConfigError(f"the keychain has no '{name}'; {hint}")
+    click.echo(json.dumps({"name": name}) if as_json else f"deleted: {name}")
+
+
+def _stored() -> StoredKeychain:
+    home = Home.of()
+    return StoredKeychain(home.keychain, Cipher(home.key))
+
+
+def _read_value(name: str, kind: str) -> JSON:
+    if kind == SINGLE:
+        return _checked(_asked(name) if sys.stdin.isatty() else _piped(), name)
+    if sys.stdin.isatty():
+        raise ConfigError(f"a {kind} has fields: --field user=me --field password …")
+    try:
+        value = json.loads(_piped())
+    except ValueError:
+        value = None
+    if not isinstance(value, Mapping) or not value:
+        message = f"a {kind} has fields: give --field K=V, or a JSON mapping on stdin"
+        raise ConfigError(message)
+    return value
+
+
+def _read_fields(settings: Sequence[str]) -> dict[str, JSON]:
+    found: dict[str, JSON] = {}
+    lines: Iterator[str] | None = None
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not name:
+            raise ConfigError("--field: write it as name=value, or as name")
+        if not equals and sys.stdin.isatty():
+            value = _asked(name)
+        elif not equals:
+            lines = lines if lines is not None else iter(_piped().splitlines())
+            value = next(lines, "")
+        found[name] = _checked(value, name)
+    return found
+
+
+def _asked(name: str) -> str:
+    answer: str = click.prompt(name, hide_input=True, err=True)
+    return answer
+
+
+def _piped() -> str:
+    data = sys.stdin.buffer.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ConfigError(f"standard input has more than {LARGEST:,} bytes")
+    try:
+        return data.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise ConfigError("standard input is not UTF-8 text") from None
+
+
+def _checked(value: str, name: str) -> str:
+    if not value.strip():
+        raise ConfigError(f"the value of '{name}' is empty: nothing was stored")
+    return value
+
+
+def _line(name: str, record: Record) -> dict[str, JSON]:
+    return {
+        "name": name,
+        "kind": record.kind,
+        "fields": record.fields,
+        "updated_at": record.updated_at,
+    }
+
+
+def _words(name: str, record: Record) -> str:
+    fields = f" ({', '.join(record.fields)})" if record.fields is not None else ""
+    return f"{name}: {record.kind}{fields}"

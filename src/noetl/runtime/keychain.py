@@ -1,0 +1,205 @@
+"""The keychain of executions: resolved before the start, sealed until the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from secrets import token_hex
+
+import msgspec
+
+from noetl.dsl.model import KeychainEntry
+from noetl.engine.secrets import Secrets, handle
+from noetl.errors import KeychainError, SecretError, TemplateError
+from noetl.ports import SealedStore, SecretProvider, Wanted
+from noetl.types import JSON
+
+LARGEST = 1024 * 1024
+KEYCHAIN = "keychain"
+"""The name under which all resolved entries are sealed; handles are random."""
+
+
+class Held(msgspec.Struct):
+    """What is open of an execution that is loaded."""
+
+    secrets: Secrets
+    entries: Mapping[str, KeychainEntry]
+    folder: str | None
+
+
+class Keyring:
+    """Secrets in this process; beside the log, only sealed ones are stored."""
+
+    def __init__(
+        self, providers: Mapping[str, SecretProvider], sealed: SealedStore
+    ) -> None:
+        self._providers = providers
+        self._sealed = sealed
+        self._held: dict[str, Held] = {}
+
+    async def resolve(
+        self,
+        execution_id: str,
+        entries: Sequence[KeychainEntry],
+        folder: str | None,
+    ) -> Secrets:
+        """Every entry, whether it is used or not (KEY-03), in the order of the text.
+
+        They are sealed when this returns. Raises ``KeychainError`` with all of those
+        that cannot be resolved.
+        """
+        found: dict[str, JSON] = {}
+        problems: list[dict[str, JSON]] = []
+        for entry in entries:
+            try:
+                wanted = _wanted(entry, found, folder)
+                found[entry.name] = await self._get(wanted)
+            except SecretError as error:
+                about = {"name": entry.name, "kind": entry.kind}
+                problems.append({**about, "message": error.message})
+        if problems:
+            message = "; ".join(map(_sentence, problems))
+            raise KeychainError(_refusal(message, problems))
+        if found:
+            try:
+                await self._sealed.save(execution_id, KEYCHAIN, found)
+            except SecretError as error:
+                raise KeychainError(_refusal(error.message, [])) from None
+        return self._hold(execution_id, Secrets(found), entries, folder)
+
+    async def open(
+        self,
+        execution_id: str,
+        entries: Sequence[KeychainEntry],
+        folder: str | None,
+    ) -> Secrets:
+        """As they were sealed: no provider is asked (S-67). Raises ``SecretError``."""
+        sealed = await self._sealed.load(execution_id)
+        keychain = sealed.pop(KEYCHAIN, {})
+        missing = [entry.name for entry in entries if entry.name not in keychain]
+        if missing:
+            message = f"the sealed secrets of {execution_id} are gone: "
+            raise SecretError("secret.sealed", message + ", ".join(missing))
+        return self._hold(execution_id, Secrets(keychain, sealed), entries, folder)
+
+    async def fetch(
+        self,
+        execution_id: str,
+        name: str | None,
+        provider: str | None,
+        path: str | None,
+    ) -> dict[str, JSON]:
+        """For a ``secrets`` task: look it up anew, seal it, and give its handle.
+
+        A name of the keychain is resolved again, which changes nothing there (KEY-06).
+        """
+        held = self._of(execution_id)
+        if name is not None and provider is None and name in held.entries:
+            entry = held.entries[name]
+            wanted = _wanted(entry, held.secrets.keychain, held.folder, fresh=True)
+        else:
+            where = path or name or ""
+            fields = {"path": where, "variable": where}
+            kind = provider or "secret_manager"
+            wanted = Wanted(name or where, kind, fields, held.folder, fresh=True)
+        value = await self._get(wanted)
+        await self._keep(execution_id, number := token_hex(16), value)
+        return handle(number)
+
+    async def authorize(
+        self, execution_id: str, auth: Mapping[str, JSON], *, fresh: bool
+    ) -> dict[str, JSON]:
+        """A token for ``auth: {type: oauth2, …}``; it is masked like the keychain."""
+        held = self._of(execution_id)
+        fields = {key: value for key, value in auth.items() if key != "type"}
+        held.secrets.learn(fields)
+        wanted = Wanted("auth", "oauth2", fields, held.folder, fresh)
+        token = await self._get(wanted)
+        held.secrets.learn(token)
+        return {"type": "bearer", "token": token["access_token"]}
+
+    async def share(self, giver: str, taker: str, value: JSON) -> None:
+        """Let another execution open the handles in a value that it is given."""
+        if giver in self._held and taker in self._held:
+            for name, secret in self._held[giver].secrets.held_in(value):
+                await self._keep(taker, name, secret)
+
+    async def drop(self, execution_id: str) -> None:
+        """The execution has ended: forget its secrets."""
+        self._held.pop(execution_id, None)
+        await self._sealed.drop(execution_id)
+
+    async def _keep(self, execution_id: str, name: str, value: JSON) -> None:
+        self._of(execution_id).secrets.put(name, value)
+        await self._sealed.save(execution_id, name, value)
+
+    def _of(self, execution_id: str) -> Held:
+        """Raises ``SecretError`` for one that has ended: it gets no more secrets."""
+        try:
+            return self._held[execution_id]
+        except KeyError:
+            message = f"{execution_id} has ended"
+            raise SecretError("secret.sealed", message) from None
+
+    def _hold(
+        self,
+        execution_id: str,
+        secrets: Secrets,
+        entries: Sequence[KeychainEntry],
+        folder: str | None,
+    ) -> Secrets:
+        named = {entry.name: entry for entry in entries}
+        self._held[execution_id] = Held(secrets, named, folder)
+        return secrets
+
+    async def _get(self, wanted: Wanted) -> JSON:
+        try:
+            provider = self._providers[wanted.kind]
+        except KeyError:
+            message = f"kind '{wanted.kind:.60}' is not built in, and no package of "
+            message += "this installation brings it"
+            raise SecretError("secret.wrong", message) from None
+        value = await provider.get(wanted)
+        for problem in _problems(value):
+            raise SecretError("secret.wrong", problem)
+        return value
+
+
+def _wanted(
+    entry: KeychainEntry,
+    resolved: Mapping[str, JSON],
+    folder: str | None,
+    *,
+    fresh: bool = False,
+) -> Wanted:
+    try:
+        fields = entry.fields.render({"keychain": resolved})
+    except TemplateError as error:  # entries see those before them, as far as resolved
+        raise SecretError("secret.wrong", error.message) from None
+    return Wanted(entry.name, entry.kind, fields, folder, fresh)
+
+
+def _problems(value: JSON) -> Iterator[str]:
+    """Why this cannot be a secret: nobody could use it, or nobody could mask it."""
+    if value is None or value == {} or (isinstance(value, str) and not value.strip()):
+        yield "the secret is empty"
+    try:
+        if len(msgspec.json.encode(value)) > LARGEST:
+            yield f"the secret is larger than {LARGEST:,} bytes"
+    except (TypeError, ValueError):
+        yield "the secret is not text, and no JSON"
+
+
+def _sentence(problem: Mapping[str, JSON]) -> str:
+    return f"keychain entry '{problem['name']}' ({problem['kind']}): " + str(
+        problem["message"]
+    )
+
+
+def _refusal(message: str, entries: list[dict[str, JSON]]) -> dict[str, JSON]:
+    return {
+        "kind": "keychain.unresolved",
+        "message": message,
+        "step": None,
+        "task": None,
+        "entries": entries,
+    }
