@@ -102,6 +102,7 @@ class Embedded:
         that cannot be resolved is on record, and nothing else will be.
         """
         assert loaded.playbook is not None
+        await self._tidy()
         about = await pin(loaded, source, self._folder, self._blobs)
         merged = deep_merge(loaded.playbook.workload, workload)
         request = Request(self.execution_id, about, merged, timeout=limit)
@@ -109,6 +110,15 @@ class Embedded:
         if refusal is not None:
             self._document.take(await self._store.read(self.execution_id))
         return refusal is None
+
+    async def _tidy(self) -> None:
+        """Who was killed in the last moment of an execution has left its secrets."""
+        keys = self.orchestrator.keys
+        for execution_id in await keys.kept():
+            if execution_id in await self._store.resolve(execution_id):
+                summary = await self._store.summary(execution_id)
+                if summary.finished_at is not None:
+                    await keys.drop(execution_id)
 
     async def refuse(self, loaded: Loaded, source: bytes, name: str) -> None:
         """Put on record that the playbook is not valid, and why (S-42)."""

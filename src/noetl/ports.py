@@ -236,6 +236,10 @@ class SealedStore(Protocol):
         """Forget them; nothing happens if there are none."""
         ...
 
+    async def kept(self) -> Sequence[str]:
+        """The executions that have some."""
+        ...
+
 
 class Keys(Protocol):
     """What a tool may ask about secrets."""

@@ -128,6 +128,10 @@ class Keyring:
         self._held.pop(execution_id, None)
         await self._sealed.drop(execution_id)
 
+    async def kept(self) -> Sequence[str]:
+        """Executions with secrets, also of those that this process has not loaded."""
+        return await self._sealed.kept()
+
     async def _keep(self, execution_id: str, name: str, value: JSON) -> None:
         self._of(execution_id).secrets.put(name, value)
         await self._sealed.save(execution_id, name, value)

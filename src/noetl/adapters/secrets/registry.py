@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
 
 from noetl.adapters.secrets.clouds import (
     CloudProvider,
@@ -46,6 +45,8 @@ class Providers(Mapping[str, SecretProvider]):
 
     def __getitem__(self, kind: str) -> SecretProvider:
         if kind not in self._built_in:
+            from importlib.metadata import entry_points  # slow, and seldom needed
+
             for found in entry_points(group=GROUP, name=kind):
                 self._built_in[kind] = found.load()()
         return self._built_in[kind]

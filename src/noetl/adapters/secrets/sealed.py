@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 
@@ -34,6 +35,11 @@ class SealedFiles:
         folder = self._folder / execution_id
         if folder.is_dir():
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def kept(self) -> list[str]:
+        if not self._folder.is_dir():
+            return []
+        return await asyncio.to_thread(os.listdir, self._folder)
 
     def _save(self, execution_id: str, name: str, value: JSON) -> None:
         folder = self._folder / execution_id
