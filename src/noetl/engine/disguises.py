@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 from bisect import bisect_right
 from collections.abc import Callable
 from html import escape, unescape
@@ -18,23 +19,25 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 _CODED = re.compile(
-    r"(?:%(?:25)*[0-9a-fA-F]{2})+"
+    r"(?:%(?:25){0,8}[0-9a-fA-F]{2})+"
     r"|&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos);"
 )
-_PERCENT = re.compile("%(?:25)*([0-9a-fA-F]{2})")
-# JSON inside JSON doubles its backslashes: a run of them is one.
+_PERCENT = re.compile("%(?:25){0,8}([0-9a-fA-F]{2})")
+# JSON inside JSON doubles its backslashes: of a run, the last one counts. Runs are
+# bounded, or a text of backslashes alone would be searched from each of them.
 _ESCAPED = re.compile(
-    r"'\\+''|'\\*\"'\\*\"'"
-    r"|(?:\\+u[0-9a-fA-F]{4})+"
-    r"|\\+U[0-9a-fA-F]{8}"
-    r"|(?:\\+x[0-9a-fA-F]{2})+"
-    r"|(?:\\+[0-3][0-7]{2})+"
-    r"|\\+[nrtfv]"
+    r"(?:\\{1,8}u[0-9a-fA-F]{4})+"
+    r"|\\U[0-9a-fA-F]{8}"
+    r"|(?:\\{1,8}x[0-9a-fA-F]{2})+"
+    r"|(?:\\{1,8}[0-3][0-7]{2})+"
+    r"|\\[nrtfvb]"
 )
-_DROPPED = dict.fromkeys(map(ord, "\\+ \t\n\r\f\v"))
+_DROPPED = dict.fromkeys([*range(0x21), *map(ord, "\\+'\"")])
 """White space is set anew by shells, headers and encoders that fold their lines, and
-``+`` stands for it in a form."""
-_GAPS = re.compile(r"[\\+ \t\n\r\f\v]+")
+``+`` stands for it in a form; quotes are put around quotes by shells."""
+_ENOUGH = 8
+"""Characters without which a text cannot be known by what is left of it."""
+_GAPS = re.compile(r"[\x00-\x20\\+'\"]+")
 
 
 def disguises(text: str) -> set[str]:
@@ -48,18 +51,21 @@ def disguises(text: str) -> set[str]:
     forms = {text, undo(text), data.hex(), data.hex().upper(), *cores}
     for core in cores:
         forms |= {core.replace("+", ""), core.replace("+", "-").replace("/", "_")}
-    return forms | _written(text) if len(undo(text)) < 8 else forms
+    if not text.isascii():
+        forms.add(ascii(text)[1:-1])  # \xc3\xa9 is one character, or it is two
+    if len(undo(text)) < _ENOUGH:
+        forms |= _written(text)
+    return forms
 
 
 def _written(text: str) -> set[str]:
-    """As the common encoders write it: without its white space it may be too little."""
-    plain = msgspec.json.encode(text).decode()[1:-1]
-    pure = json.dumps(text)[1:-1]
-    return {plain, pure, repr(text)[1:-1], escape(text), *_quoted(text)}
-
-
-def _quoted(text: str) -> list[str]:
-    return [quote(text, safe=""), quote(text), quote_plus(text)]
+    """As the common encoders write it, one by one."""
+    once = [msgspec.json.encode(text).decode()[1:-1], json.dumps(text)[1:-1]]
+    twice = [json.dumps(form)[1:-1] for form in once]
+    python = [repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1]]
+    coded = [quote(text, safe=""), quote(text), quote_plus(text)]
+    lower = [_PERCENT.sub(lambda found: found[0].lower(), form) for form in coded]
+    return {*once, *twice, *python, *coded, *lower, escape(text), shlex.quote(text)}
 
 
 def plain_forms(text: str) -> list[str]:
@@ -81,10 +87,10 @@ def _core(data: bytes, offset: int) -> str:
 
 
 def undo(text: str) -> str:
-    """The text without escapes and white space."""
+    """The text without escapes, white space and quotes."""
     if "%" in text or "&" in text:
         text = _CODED.sub(lambda found: _decode(found[0]), text)
-    if "\\" in text or "'" in text:
+    if "\\" in text:
         text = _ESCAPED.sub(lambda found: _unescape(found[0]), text)
     return text.translate(_DROPPED)
 
@@ -151,8 +157,6 @@ def _decode(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    if text.startswith("'"):
-        return "'"
     kind = text.lstrip("\\")[0]
     codes = [code for code in text.split("\\") if code]
     if kind == "u":

@@ -18,6 +18,7 @@ from noetl.engine.pipeline import Call, Ended, Frame, Pipeline, Wait
 from noetl.engine.references import Values
 from noetl.engine.reports import Fact
 from noetl.engine.runs import find_progress, pipelines
+from noetl.engine.secrets import Secrets
 from noetl.engine.state import Run, State
 from noetl.engine.times import NEVER
 from noetl.engine.waits import receive
@@ -40,6 +41,7 @@ class Simulation:
         choose: Choose = lambda count: 0,
         workload: dict[str, JSON] | None = None,
         execution_id: str = "sim",
+        secrets: Secrets | None = None,
     ) -> None:
         self.playbook = playbook
         self.net: Net = build_net(playbook)
@@ -53,6 +55,7 @@ class Simulation:
         self._timers: dict[str, float] = {}
         self._waited: dict[str, int] = {}
         self._values = Values()
+        self._secrets = secrets or Secrets()
         self._workload = deep_merge(dict(playbook.workload), workload or {})
 
     def run(self) -> State:
@@ -94,7 +97,14 @@ class Simulation:
                     yield run, path
 
     def _batch(self) -> Batch:
-        return Batch(self.playbook, self.net, self.state, self.clock, self._values)
+        return Batch(
+            self.playbook,
+            self.net,
+            self.state,
+            self.clock,
+            self._values,
+            self._secrets,
+        )
 
     def _settle(self, decide: Callable[[Batch], object]) -> None:
         batch = self._batch()
@@ -128,7 +138,7 @@ class Simulation:
         if self._waited.get(frame.command_id) == progress.tasks:
             mine.delay = 0.0  # this wait is over; the log knows nothing of clocks
         tasks = self.playbook.steps[run.step].tasks
-        pipeline = Pipeline(tasks, frame, mine, self._values)
+        pipeline = Pipeline(tasks, frame, mine, self._values, self._secrets)
         match pipeline.next():
             case Wait(seconds):
                 self._due[frame.command_id] = self.clock + seconds

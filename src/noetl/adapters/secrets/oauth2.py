@@ -12,7 +12,7 @@ from urllib.parse import quote_plus
 import msgspec
 
 from noetl.adapters.secrets.managers import SecretManager
-from noetl.adapters.secrets.web import ask
+from noetl.adapters.secrets.web import ask, shown
 from noetl.errors import SecretError
 from noetl.ports import Wanted
 from noetl.types import JSON
@@ -66,11 +66,9 @@ class OAuth2Provider:
         else:
             pair = ":".join(map(quote_plus, identity)).encode()
             headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
-        who = "the token endpoint"
-        answer = await ask(
-            "POST", settings["token_url"], who, data=form, headers=headers
-        )
-        return self._read(answer, who)
+        url, who = settings["token_url"], "the token endpoint"
+        answer = await ask("POST", url, who, data=form, headers=headers)
+        return self._read(answer, f"{who} {shown(url)}")
 
     def _read(self, answer: Mapping[str, JSON], who: str) -> tuple[float, JSON]:
         token = answer.get("access_token")

@@ -39,9 +39,9 @@ async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
         ):
             body = await response.content.read(_LARGEST)
             status = response.status
-    except aiohttp.InvalidURL:
+    except ValueError:  # its text may quote the address, which may be secret
         raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
         message = f"{who} cannot be reached ({type(error).__name__})"
         raise SecretError("secret.unreachable", message, retryable=True) from None
     answer = _decode(body)

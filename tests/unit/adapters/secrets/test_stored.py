@@ -1,0 +1,207 @@
+"""The stored keychain, credentials in it, and the key that seals it."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.sealed import SealedFiles
+from noetl.adapters.secrets.stored import StoredKeychain
+from noetl.errors import SecretError
+
+Ask = Callable[..., Any]
+
+SECRET = "s3cr3t-ünd-längér"
+
+
+@pytest.mark.spec("S-67")
+def test_what_is_stored_is_read_again_and_nothing_of_it_is_on_the_disk(
+    stored: StoredKeychain, tmp_path: Path
+) -> None:
+    assert stored.set("api", SECRET, "secret_manager", "T1") is False
+    assert stored.set("pg", {"user": "u", "password": SECRET}, "oauth2", "T2") is False
+    assert stored.set("api", SECRET + "2", "secret_manager", "T3") is True
+
+    assert stored.read("api") == SECRET + "2"
+    assert stored.read("pg") == {"user": "u", "password": SECRET}
+    assert {name: record.fields for name, record in stored.list().items()} == {
+        "api": None,
+        "pg": ["password", "user"],
+    }
+    for path in tmp_path.iterdir():
+        assert SECRET.encode() not in path.read_bytes()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_one_that_is_deleted_is_gone(stored: StoredKeychain) -> None:
+    stored.set("api", SECRET, "secret_manager", "T1")
+
+    assert stored.delete("api") is True
+    assert stored.delete("api") is False
+    with pytest.raises(SecretError, match="has no 'api'; store it with: noetl"):
+        stored.read("api")
+
+
+def test_a_name_that_is_nearly_there_is_offered(stored: StoredKeychain) -> None:
+    stored.set("api_token", SECRET, "secret_manager", "T1")
+
+    with pytest.raises(SecretError, match="did you mean 'api_token'") as e:
+        stored.read("api_tokn")
+    assert e.value.kind == "secret.missing"
+
+
+def test_a_value_under_another_name_does_not_open(
+    stored: StoredKeychain, tmp_path: Path
+) -> None:
+    stored.set("one", SECRET, "secret_manager", "T1")
+    path = tmp_path / "keychain.json"
+    path.write_text(path.read_text().replace('"one"', '"two"'))
+
+    with pytest.raises(SecretError, match=r"'two' in .* does not open") as e:
+        stored.read("two")
+    assert e.value.kind == "secret.sealed"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        pytest.param(lambda key: key.chmod(0o640), "chmod 600", id="others can read"),
+        pytest.param(lambda key: key.write_bytes(b"x"), "is not a key", id="short"),
+        pytest.param(
+            lambda key: key.write_bytes(b"x" * 32), "another key", id="another"
+        ),
+        pytest.param(
+            lambda key: (key.unlink(), key.mkdir()), "cannot be read", id="a folder"
+        ),
+    ],
+)
+def test_a_key_that_does_not_fit_is_explained(
+    stored: StoredKeychain, tmp_path: Path, spoil: Callable[[Path], Any], words: str
+) -> None:
+    stored.set("api", SECRET, "secret_manager", "T1")
+    spoil(tmp_path / "key")
+    again = StoredKeychain(tmp_path / "keychain.json", Cipher(tmp_path / "key"))
+
+    with pytest.raises(SecretError, match=words):
+        again.read("api")
+
+
+def test_a_file_that_is_no_keychain_is_not_overwritten(
+    stored: StoredKeychain, tmp_path: Path
+) -> None:
+    (tmp_path / "keychain.json").write_text("hello")
+
+    with pytest.raises(SecretError, match="is not a keychain"):
+        stored.set("api", SECRET, "secret_manager", "T1")
+    assert (tmp_path / "keychain.json").read_text() == "hello"
+
+
+def test_several_processes_store_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.stored import StoredKeychain
+home = Path(sys.argv[1])
+stored = StoredKeychain(home / "keychain.json", Cipher(home / "key"))
+for number in range(10):
+    stored.set(f"{sys.argv[2]}-{number}", "value", "secret_manager", "T")
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    programs = [subprocess.Popen([*command, name]) for name in "abc"]
+
+    assert [program.wait() for program in programs] == [0, 0, 0]
+    stored = StoredKeychain(tmp_path / "keychain.json", Cipher(tmp_path / "key"))
+    assert len(stored.list()) == 30
+    assert {stored.read(name) for name in stored.list()} == {"value"}
+
+
+@pytest.mark.spec("KEY-02", "S-67")
+def test_a_bare_entry_is_a_stored_secret_of_its_name(
+    ask: Ask, stored: StoredKeychain
+) -> None:
+    stored.set("openai_token", SECRET, "secret_manager", "T")
+    stored.set("team/app", {"a": "x", "b": "y"}, "secret_manager", "T")
+
+    assert ask("secret_manager", "openai_token") == SECRET
+    assert ask("secret_manager", "x", path="team/app", field="b") == "y"
+    assert ask("secret_manager", "x", provider="stored", path="team/app")["a"] == "x"
+
+
+@pytest.mark.spec("KEY-02", "S-67")
+@pytest.mark.parametrize("kind", ["postgres_credential", "http_credential"])
+def test_a_credential_is_stored_written_down_or_both(
+    ask: Ask, stored: StoredKeychain, environ: dict[str, str], kind: str
+) -> None:
+    stored.set("pg", {"user": "u", "password": SECRET}, kind, "T")
+    environ["PG"] = '{"user": "e"}'
+
+    assert ask(kind, "pg") == {"user": "u", "password": SECRET}
+    assert ask(kind, "pg", user="v", host="h") == {
+        "user": "v",
+        "password": SECRET,
+        "host": "h",
+    }
+    assert ask(kind, "other", user="only", password="here") == {
+        "user": "only",
+        "password": "here",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        pytest.param({}, "no 'it'; store it", id="nowhere"),
+        pytest.param({"path": "x", "user": "u"}, "no 'x'; store it", id="a path"),
+        pytest.param({"path": "single"}, "is a single value", id="no fields"),
+        pytest.param({"provider": "vualt"}, "did you mean 'vault'", id="nobody"),
+        pytest.param({"provider": "secret_manager"}, "no provider", id="itself"),
+    ],
+)
+def test_a_credential_that_is_none_is_explained(
+    ask: Ask, stored: StoredKeychain, fields: dict[str, str], words: str
+) -> None:
+    stored.set("single", SECRET, "secret_manager", "T")
+
+    with pytest.raises(SecretError, match=words) as e:
+        ask("postgres_credential", **fields)
+    assert SECRET not in e.value.message
+
+
+@pytest.mark.spec("S-41", "S-67")
+def test_secrets_of_an_execution_are_sealed_until_they_are_dropped(
+    tmp_path: Path,
+) -> None:
+    sealed = SealedFiles(tmp_path / "sealed", Cipher(tmp_path / "key"))
+
+    async def work() -> None:
+        assert await sealed.load("e1") == {}
+        await sealed.save("e1", "keychain", {"api": SECRET})
+        await sealed.save("e1", "h1", [SECRET])
+        await sealed.save("e2", "h1", "other")
+        again = SealedFiles(tmp_path / "sealed", Cipher(tmp_path / "key"))
+        assert await again.load("e1") == {"keychain": {"api": SECRET}, "h1": [SECRET]}
+        for path in (tmp_path / "sealed").rglob("*"):
+            assert stat.S_IMODE(path.stat().st_mode) == (
+                0o700 if path.is_dir() else 0o600
+            )
+            assert path.is_dir() or SECRET.encode() not in path.read_bytes()
+        (tmp_path / "sealed" / "e2" / "h2").write_bytes(
+            (tmp_path / "sealed" / "e1" / "h1").read_bytes()
+        )
+        with pytest.raises(SecretError, match="secrets of e2 cannot be opened"):
+            await again.load("e2")
+        await sealed.drop("e1")
+        await sealed.drop("e1")
+        assert await sealed.load("e1") == {}
+        assert await sealed.kept() == ["e2"]
+
+    asyncio.run(work())

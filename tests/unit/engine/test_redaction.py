@@ -1,0 +1,240 @@
+"""No secret is left in what was redacted, however it was written; the rest stays."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import shlex
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl.engine.redaction import LONG, MASK, Redactor
+
+pytestmark = pytest.mark.spec("S-41")
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "raw": str,
+    "JSON": lambda text: json.dumps(text)[1:-1],
+    "JSON in UTF-8": lambda text: msgspec.json.encode(text).decode()[1:-1],
+    "JSON in JSON": lambda text: json.dumps(json.dumps({"a": text})),
+    "a path": quote,
+    "a query": lambda text: quote(text, safe=""),
+    "a form": quote_plus,
+    "lower-case escapes": lambda text: _lower(quote(text, safe="")),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+    "base64 in lines": lambda text: base64.encodebytes(text.encode()).decode(),
+    "base64 of more": lambda text: base64.b64encode(f"me:{text}!".encode()).decode(),
+    "base64 of even more": lambda text: base64.b64encode(
+        f"you:{text}!!".encode()
+    ).decode(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "HEXADECIMAL": lambda text: text.encode().hex().upper(),
+    "Python": repr,
+    "Python in ASCII": ascii,
+    "Python bytes": lambda text: repr(text.encode()),
+    "a shell": shlex.quote,
+    "HTML": html.escape,
+}
+
+
+def _lower(text: str) -> str:
+    return re.sub("%..", lambda found: found[0].lower(), text)
+
+
+characters = st.characters(exclude_categories=["Cs"])
+secrets = st.one_of(
+    st.text("abcXYZ019+/=-_", min_size=LONG, max_size=60),
+    st.text("ab \t\n\r\"'\\%&<>$`;|*u0x", min_size=LONG, max_size=60),
+    st.text(characters, min_size=LONG, max_size=200),
+).filter(lambda text: len(text.strip()) >= LONG)
+around = st.text(characters, max_size=30)
+
+
+def written(secret: str) -> set[str]:
+    return {encode(secret) for encode in ENCODINGS.values()}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@given(secret=secrets, before=around, after=around)
+def test_a_secret_is_masked_however_it_is_written(
+    name: str, secret: str, before: str, after: str
+) -> None:
+    text = ENCODINGS[name](secret)
+
+    masked = Redactor([secret]).data(f"{before} {text} {after}")
+
+    assert MASK in masked
+    assert text not in masked
+    assert secret not in masked
+
+
+@given(
+    known=st.lists(secrets, min_size=1, max_size=5),
+    text=st.lists(st.one_of(around, secrets), max_size=8),
+    data=st.data(),
+)
+def test_nothing_of_any_form_is_left_in_a_text_of_many_secrets(
+    known: list[str], text: list[str], data: st.DataObject
+) -> None:
+    parts = list(text)
+    for secret in known:
+        form = data.draw(st.sampled_from(sorted(written(secret))))
+        parts.insert(data.draw(st.integers(0, len(parts))), form)
+
+    redactor = Redactor(known)
+    masked = redactor.data("".join(parts))
+
+    assert not [secret for secret in known if secret in masked]
+    assert redactor.data(masked) == masked
+
+
+@given(value=st.recursive(st.none() | st.integers() | around, st.lists, max_leaves=9))
+def test_what_has_no_secret_is_the_very_same_value(value: Any) -> None:
+    assert Redactor(["\U0001f512" * LONG]).data(value) is value
+    assert Redactor([]).data(value) is value
+
+
+@given(
+    secret=st.text("QRSTUVWXYZ", min_size=LONG, max_size=40),
+    text=st.text("abcdefgh 0123.,:{}[]\"'\\%&+", max_size=200),
+)
+def test_text_that_shares_nothing_with_a_secret_stays(secret: str, text: str) -> None:
+    redactor = Redactor([secret])
+    # Its encodings have other letters: they may be found here only if they are there.
+    if all(form not in text for form in written(secret)):
+        assert redactor.data({"k": [text]}) == {"k": [text]}
+
+
+@given(first=secrets, second=secrets, overlap=st.integers(1, 6))
+def test_secrets_that_overlap_are_both_gone(
+    first: str, second: str, overlap: int
+) -> None:
+    second = first[-overlap:] + second
+
+    masked = Redactor([first, second]).data(first + second[overlap:])
+
+    assert first not in masked
+    assert second not in masked
+    assert second[overlap:] not in masked
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("a", MASK, id="equal"),
+        pytest.param("banana", "banana", id="inside a word"),
+        pytest.param({"a": ["a", "b"]}, {MASK: [MASK, "b"]}, id="keys and items"),
+        pytest.param("true", MASK, id="a word that means something"),
+        pytest.param([True, None, 1], [True, None, 1], id="no text"),
+    ],
+)
+def test_a_short_secret_hides_what_is_equal_to_it(value: Any, expected: Any) -> None:
+    assert Redactor(["a", "true", "1"]).data(value) == expected
+
+
+def test_a_short_secret_may_be_left_alone() -> None:
+    assert Redactor(["eu"]).data({"region": "eu"}, short=False) == {"region": "eu"}
+
+
+def test_two_secrets_as_keys_stay_two_keys() -> None:
+    masked = Redactor(["secret-one", "secret-two"]).data(
+        {"secret-one": 1, "secret-two": 2}
+    )
+
+    assert sorted(masked.values()) == [1, 2]
+    assert all(MASK in key for key in masked)
+
+
+def test_a_number_that_is_a_secret_is_masked() -> None:
+    assert Redactor(["4111222233"]).data({"card": 4111222233, "n": 41}) == {
+        "card": MASK,
+        "n": 41,
+    }
+
+
+def test_white_space_around_a_secret_is_no_part_of_it() -> None:
+    assert Redactor(["  swordfish-9\n"]).data("got swordfish-9") == f"got {MASK}"
+
+
+def test_a_blank_secret_hides_nothing() -> None:
+    assert Redactor(["", "          "]).data("a          b") == "a          b"
+
+
+def test_the_mask_itself_may_be_a_secret() -> None:
+    redactor = Redactor(["***", "********", "x***y-z-1"])
+
+    assert redactor.data("***") == MASK
+    assert redactor.data("x********y-z-1") == MASK
+
+
+@pytest.mark.parametrize("cut", range(5, 20))
+@pytest.mark.parametrize("encoding", ["raw", "base64", "hexadecimal", "a query"])
+def test_the_torn_ends_of_a_secret_are_masked_in_an_error(
+    cut: int, encoding: str
+) -> None:
+    form = ENCODINGS[encoding]("k7#Xq2!vLp9@Zr4$Tw")
+    redactor = Redactor(["k7#Xq2!vLp9@Zr4$Tw"])
+
+    beginning = redactor.report(f"said: {form[:cut]}")
+    rest = redactor.report(f"{form[cut:]} was said")
+    middle = redactor.report(f"a {form[:cut]} … {form[cut:]} b")
+
+    assert beginning == f"said: {MASK}"
+    assert rest == f"{MASK} was said" or len(form) - cut < 4
+    assert form[:cut] not in middle
+
+
+def test_a_secret_that_a_message_quotes_and_cuts_is_masked() -> None:
+    secret = "correct-horse-battery-staple"
+
+    told = Redactor([secret]).report(f"'{secret[:20]} is no method")
+
+    assert told == f"'{MASK} is no method"
+
+
+def test_output_that_was_cut_is_masked_at_the_cut() -> None:
+    secret = "correct-horse-battery-staple"
+    text = f"x{secret[:12]}\n[… 99 bytes cut …]\n{secret[17:]}y"
+
+    masked = Redactor([secret]).data({"stdout": text})["stdout"]
+
+    assert masked == f"x{MASK}\n[… 99 bytes cut …]\n{MASK}y"
+    assert Redactor([secret]).data(f"ends with {secret[:12]}").endswith(secret[:12])
+
+
+def test_secrets_are_learned_one_by_one() -> None:
+    redactor = Redactor()
+    names = [f"secret number {number}" for number in range(300)]
+    for name in names:
+        redactor.learn([name])
+
+    masked = redactor.data(" and ".join(names))
+
+    assert not [name for name in names if name in masked]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\\" * 100_000, "%25" * 100_000, "'\"'\"" * 50_000, "aaaaaaa" * 50_000],
+    ids=["backslashes", "percents", "quotes", "a long beginning"],
+)
+def test_hostile_text_is_masked_in_time(text: str) -> None:
+    """It ends at all: nothing in it grows faster than the text."""
+    secrets = ["\\\\\\\\\\\\\\\\x", "%25%25%25%25x", "''''''''x", "aaaaaaaaaaab"]
+
+    assert MASK not in Redactor(secrets).data(text)
+
+
+def test_a_secret_of_a_megabyte_is_masked() -> None:
+    secret = "0123456789abcdef" * 65_536
+
+    assert Redactor([secret]).data(f"<{secret}>") == f"<{MASK}>"
