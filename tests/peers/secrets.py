@@ -1,4 +1,4 @@
-"""A token endpoint and a Vault for tests: a program that prints its port.
+"""A token endpoint, a Vault and an echo for tests: a program that prints its port.
 
 ``python tests/peers/secrets.py`` serves until its standard input ends.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import json
 import sys
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -67,8 +69,22 @@ async def vault(request: web.Request) -> web.Response:
     return web.json_response({"data": data})
 
 
+async def echo(request: web.Request) -> web.Response:
+    """``/echo/500?pad=10``: what was sent, after so much of nothing, by this status."""
+    sent = {
+        "query": dict(request.query),
+        "headers": dict(request.headers),
+        "body": (await request.read()).decode(),
+    }
+    text = "x" * int(request.query.get("pad", 0)) + json.dumps(sent)
+    headers = {"X-Echo": quote(sent["body"]), "Content-Type": "text/plain"}
+    status = int(request.match_info["status"])
+    return web.Response(text=text, status=status, headers=headers)
+
+
 async def serve() -> None:
     application = web.Application()
+    application.router.add_route("*", "/echo/{status}", echo)
     application.router.add_post("/token", token)
     application.router.add_route("*", "/strange/{what}", strange)
     application.router.add_get("/v1/{path:.*}", vault)

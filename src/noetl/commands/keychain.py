@@ -119,13 +119,13 @@ def _read_value(name: str, kind: str) -> JSON:
     if kind == SINGLE:
         return _checked(_asked(name) if sys.stdin.isatty() else _piped(), name)
     if sys.stdin.isatty():
-        raise ConfigError(f"a {kind} has fields: --field user=me --field password …")
+        raise ConfigError(f"{kind} has fields: --field user=me --field password …")
     try:
         value = json.loads(_piped())
     except ValueError:
         value = None
     if not isinstance(value, Mapping) or not value:
-        message = f"a {kind} has fields: give --field K=V, or a JSON mapping on stdin"
+        message = f"{kind} has fields: give --field K=V, or a JSON mapping on stdin"
         raise ConfigError(message)
     return value
 

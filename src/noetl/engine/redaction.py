@@ -13,10 +13,12 @@ LONG = 8
 """Characters from which a secret is looked for inside longer text."""
 
 _TORN = 4  # of a secret's end, where a text was cut: fewer tell nothing
+_CUT_FROM = 200  # characters: who cuts a text leaves so many of it, or says so
 _SHOWN = 12  # of a secret's beginning, quoted in a message and cut
 _CUT = re.compile(r"\s*\[?…(?: \d+ bytes cut …\])?\s*|\ufffd+")
 _NOTE = "bytes cut …]"
 _BEGINNING = 64
+_END = "\0"
 _BITS = 4096
 
 
@@ -27,6 +29,8 @@ class Redactor:
         self._known: set[str] = set()
         self._short: set[str] = set()
         self._forms: list[str] = []
+        self._joined = ""
+        self._beginnings: re.Pattern[str] | None = None
         self._matchers: list[Matcher] = []
         self.learn(secrets)
 
@@ -39,8 +43,10 @@ class Redactor:
         found = [text for text in sorted(new) if len(text) >= LONG]
         if not found:
             return
-        for text in found:
-            self._forms += plain_forms(text)
+        forms = [form for text in found for form in plain_forms(text)]
+        self._forms += forms
+        self._joined += _END.join([*forms, ""])
+        self._beginnings = None
         # Patterns of the same size become one of twice the size, so that learning a
         # thousand secrets one by one compiles each of them ten times, not a thousand.
         while self._matchers and len(self._matchers[-1].secrets) <= len(found):
@@ -66,7 +72,12 @@ class Redactor:
         return self._mend(masked, ends=False) if _NOTE in masked else masked
 
     def _message(self, text: str) -> str:
-        return self._mend(self._quoted(self._long(text)), ends=True)
+        text = self._long(text)
+        if not self._forms or len(text) < _TORN:
+            return text
+        text = self._quoted(text)
+        ends = len(text) >= _CUT_FROM
+        return self._mend(text, ends=ends) if ends or _CUT.search(text) else text
 
     def _walk(self, value: JSON, short: bool, mask: Callable[[str], str]) -> JSON:
         if isinstance(value, str):
@@ -106,12 +117,18 @@ class Redactor:
 
     def _quoted(self, text: str) -> str:
         """Beginnings of secrets, anywhere: a message quotes a value and cuts it."""
-        for form in self._forms:
-            start = text.find(form[:_SHOWN]) if len(form) > _SHOWN else -1
-            while start >= 0:
-                stop = start + _common(text[start:], form)
-                text = text[:start] + MASK + text[stop:]
-                start = text.find(form[:_SHOWN], start)
+        if self._beginnings is None:
+            long = (form for form in self._forms if len(form) > _SHOWN)
+            self._beginnings = _pattern({form[:_SHOWN] for form in long})
+        found = self._beginnings.search(text)
+        while found is not None:
+            start, begin = found.start(), found[0]
+            alike = [
+                _common(text[start:], self._joined[at : self._joined.find(_END, at)])
+                for at in _places(self._joined, begin)
+            ]
+            text = text[:start] + MASK + text[start + max(alike) :]
+            found = self._beginnings.search(text, start + len(MASK))
         return text
 
     def _mend(self, text: str, *, ends: bool) -> str:
@@ -127,49 +144,34 @@ class Redactor:
         return "".join(map("".join, zip(pieces, [*marks, ""], strict=True)))
 
     def _without_rest(self, piece: str) -> str:
-        head = piece[:_TORN]
-        best = 0
-        for form in self._forms if len(head) == _TORN else ():
-            for at in _places(form, head):
-                if at > 0 and piece.startswith(form[at:]):
-                    best = max(best, len(form) - at)
+        best, joined = 0, self._joined
+        for at in _places(joined, piece[:_TORN]) if len(piece) >= _TORN else ():
+            rest = joined[at : joined.find(_END, at)]
+            if len(rest) > best and piece.startswith(rest):
+                best = len(rest)
         return MASK + piece[best:] if best else piece
 
     def _without_beginning(self, piece: str) -> str:
-        tail = piece[-_TORN:]
-        best = 0
-        for form in self._forms if len(tail) == _TORN else ():
-            for at in _places(form, tail):
-                if piece.endswith(form[: at + _TORN]):
-                    best = max(best, at + _TORN)
+        best, joined = 0, self._joined
+        for at in _places(joined, piece[-_TORN:]) if len(piece) >= _TORN else ():
+            begin = joined[joined.rfind(_END, 0, at) + 1 : at + _TORN]
+            if len(begin) > best and piece.endswith(begin):
+                best = len(begin)
         return piece[:-best] + MASK if best else piece
 
 
 class Matcher:
-    """One pattern for many secrets, branching by their first two characters.
-
-    It knows how each of them begins: a secret may be a megabyte.
-    """
+    """One pattern for many secrets: how each begins, for a secret may be a megabyte."""
 
     def __init__(self, secrets: list[str]) -> None:
         self.secrets = secrets
         self._forms: dict[str, list[str]] = {}
-        tree: dict[str, dict[str, dict[str, None]]] = {}
         forms = {form for secret in secrets for form in disguises(secret)}
         for form in sorted(forms, key=lambda each: (-len(each), each)):
             if len(form) >= LONG:
                 self._forms.setdefault(form[:2], []).append(form)
-                seconds = tree.setdefault(form[0], {})
-                seconds.setdefault(form[1], {})[form[2:_BEGINNING]] = None
-        pattern = _choice(
-            re.escape(first)
-            + _choice(
-                re.escape(second) + _choice(map(re.escape, rests))
-                for second, rests in seconds.items()
-            )
-            for first, seconds in tree.items()
-        )
-        self._pattern = re.compile(pattern)
+        known = [form for forms in self._forms.values() for form in forms]
+        self._pattern = _pattern({form[:_BEGINNING] for form in known})
 
     def mask(self, text: str) -> str:
         """Without any of them; each pass makes the text shorter, so this ends."""
@@ -211,6 +213,23 @@ class Matcher:
                     yield start, start + len(form)
                     break
             found = self._pattern.search(text, start + 1)
+
+
+def _pattern(texts: Iterable[str]) -> re.Pattern[str]:
+    """One for all of them, branching by their first two characters."""
+    tree: dict[str, dict[str, list[str]]] = {}
+    for text in sorted(texts, key=lambda each: (-len(each), each)):
+        tree.setdefault(text[0], {}).setdefault(text[1], []).append(text[2:])
+    return re.compile(
+        _choice(
+            re.escape(first)
+            + _choice(
+                re.escape(second) + _choice(map(re.escape, rests))
+                for second, rests in seconds.items()
+            )
+            for first, seconds in tree.items()
+        )
+    )
 
 
 def _choice(options: Iterable[str]) -> str:

@@ -121,6 +121,27 @@ def test_the_request_arrives_as_written(
             "k",
             id="a header of any name",
         ),
+        pytest.param(
+            {"auth": {"value": "t1"}}, "authorization", "Bearer t1", id="one value"
+        ),
+        pytest.param(
+            {"auth": {"access_token": "t2", "token_type": "Bearer"}},
+            "authorization",
+            "Bearer t2",
+            id="a token of OAuth2",
+        ),
+        pytest.param(
+            {"auth": {"user": "u", "password": "p", "host": "h"}},
+            "authorization",
+            "Basic " + base64.b64encode(b"u:p").decode(),
+            id="user and password",
+        ),
+        pytest.param(
+            {"auth": {"name": "X-Key", "value": "k"}},
+            "x-key",
+            "k",
+            id="name and value",
+        ),
     ],
 )
 def test_headers_are_sent(
@@ -434,7 +455,8 @@ def test_network_errors_are_worth_a_retry(call: Call, once: Once) -> None:
         pytest.param({"url": "/relative"}, "http.scheme", id="no scheme"),
         pytest.param({"url": "http://"}, "http.url", id="no host"),
         pytest.param({"url": "http://h:99999/"}, "http.url", id="no such port"),
-        pytest.param({"auth": "name"}, "auth", id="a credential by name, so far"),
+        pytest.param({"auth": "name"}, "auth", id="a name that nobody declared"),
+        pytest.param({"auth": {"host": "h"}}, "auth", id="a credential of others"),
         pytest.param({"auth": {"type": "magic"}}, "auth", id="an unknown auth"),
         pytest.param({"auth": {"type": "bearer"}}, "auth", id="auth without a token"),
         pytest.param(
