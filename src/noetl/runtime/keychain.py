@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 
 import msgspec
@@ -163,8 +163,7 @@ class Keyring:
             message += "this installation brings it"
             raise SecretError("secret.wrong", message) from None
         value = await provider.get(wanted)
-        for problem in _problems(value):
-            raise SecretError("secret.wrong", problem)
+        _check(value)
         return value
 
 
@@ -182,15 +181,18 @@ def _wanted(
     return Wanted(entry.name, entry.kind, fields, folder, fresh)
 
 
-def _problems(value: JSON) -> Iterator[str]:
-    """Why this cannot be a secret: nobody could use it, or nobody could mask it."""
+def _check(value: JSON) -> None:
+    """Raise ``SecretError`` for what nobody could use, or nobody could mask."""
     if value is None or value == {} or (isinstance(value, str) and not value.strip()):
-        yield "the secret is empty"
+        raise SecretError("secret.missing", "the secret is empty")
     try:
-        if len(msgspec.json.encode(value)) > LARGEST:
-            yield f"the secret is larger than {LARGEST:,} bytes"
+        size = len(msgspec.json.encode(value))
     except (TypeError, ValueError):
-        yield "the secret is not text, and no JSON"
+        message = "the secret is not text, and no JSON"
+        raise SecretError("secret.wrong", message) from None
+    if size > LARGEST:
+        message = f"the secret is larger than {LARGEST:,} bytes"
+        raise SecretError("secret.wrong", message)
 
 
 def _sentence(problem: Mapping[str, JSON]) -> str:
