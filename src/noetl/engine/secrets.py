@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
 
 import msgspec
 
@@ -21,6 +23,9 @@ PUBLIC = frozenset(
 )
 """Fields of a credential that say who and where: they are not masked, for a result that
 has the name of a host or a user in it would be spoilt without protecting anything."""
+
+
+_IN_URL = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def handle(name: str) -> dict[str, JSON]:
@@ -159,10 +164,14 @@ def _redact_helper(redactor: Redactor, helper: dict[str, JSON]) -> dict[str, JSO
 def _texts(value: JSON) -> Iterator[str]:
     """The secret texts of a value: all of them, but for a credential's public fields.
 
-    A credential that has user and password is sent as one text by many protocols.
+    A credential that has user and password is sent as one text by many protocols, and
+    an address may have a password in it.
     """
     if isinstance(value, str):
         yield value
+        for found in _IN_URL.finditer(value):
+            yield found[1]
+            yield unquote(found[1])
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int | float):

@@ -119,9 +119,12 @@ class Keyring:
 
     async def share(self, giver: str, taker: str, value: JSON) -> None:
         """Let another execution open the handles in a value that it is given."""
-        if giver in self._held and taker in self._held:
-            for name, secret in self._held[giver].secrets.held_in(value):
-                await self._keep(taker, name, secret)
+        if giver not in self._held:
+            return
+        for name, secret in self._held[giver].secrets.held_in(value):
+            await self._sealed.save(taker, name, secret)
+            if taker in self._held:
+                self._held[taker].secrets.put(name, secret)
 
     async def drop(self, execution_id: str) -> None:
         """The execution has ended: forget its secrets."""

@@ -295,6 +295,15 @@ def test_user_and_password_together_are_a_secret_though_short() -> None:
     assert secrets.redact(["sesame", "opensesame"]) == ["***", "opensesame"]
 
 
+@pytest.mark.spec("S-41")
+def test_the_password_of_an_address_is_a_secret_of_its_own() -> None:
+    secrets = Secrets({"db": "postgresql://me:p%40ss-w0rd@db.internal/x"})
+
+    assert secrets.redact("no entry for p@ss-w0rd, p%40ss-w0rd") == (
+        "no entry for ***, ***"
+    )
+
+
 @pytest.mark.spec("S-41", "S-67")
 def test_a_template_that_fails_tells_no_secret(run: Run) -> None:
     secret = "% is a strange and long secret"

@@ -97,11 +97,13 @@ def read_address(inputs: Mapping[str, JSON]) -> Address:
     if dsn is not None and auth is not None:
         raise ToolError("tool.contract", "dsn and auth are two addresses: give one")
     if isinstance(auth, Mapping):
-        return build("auth", credential(auth))
+        url = auth.get("dsn") or auth.get("value")  # all of it as one secret
+        given = parse_url("auth", url) if isinstance(url, str) else {}
+        return build("auth", {**given, **credential(auth)})
     if isinstance(auth, str) and auth.partition("://")[0] in _SCHEMES:
         return build("auth", parse_url("auth", auth))
     if auth is not None:
-        raise ToolError("auth", "auth names a credential, and there is no keychain yet")
+        raise ToolError("auth", "auth is text, and names no entry of keychain")
     if dsn is None:
         raise ToolError("tool.contract", "no database: give dsn or auth")
     if not isinstance(dsn, str):

@@ -76,6 +76,15 @@ def changed(**members: Any) -> Address:
             id="a credential",
         ),
         pytest.param({"auth": "postgresql://u:p@h/d"}, FULL, id="a url as credential"),
+        pytest.param({"auth": {"dsn": "postgresql://u:p@h/d"}}, FULL, id="a dsn in it"),
+        pytest.param(
+            {"auth": {"value": "postgresql://u:p@h/d"}}, FULL, id="one secret value"
+        ),
+        pytest.param(
+            {"auth": {"dsn": "postgresql://u:x@h/e", "password": "p", "dbname": "d"}},
+            FULL,
+            id="fields over a dsn",
+        ),
     ],
 )
 def test_where_and_as_whom(inputs: dict[str, Any], expected: Address) -> None:
@@ -86,7 +95,7 @@ def test_where_and_as_whom(inputs: dict[str, Any], expected: Address) -> None:
     ("inputs", "kind", "message"),
     [
         pytest.param({}, "tool.contract", "give dsn or auth", id="none"),
-        pytest.param({"auth": "pg_main"}, "auth", "no keychain yet", id="a bare name"),
+        pytest.param({"auth": "pg_main"}, "auth", "names no entry", id="a bare name"),
         pytest.param({"dsn": 5}, "tool.contract", "no text", id="no text"),
         pytest.param(
             {"dsn": "mysql://root:hunter2@h/d"}, "tool.contract", "no such URL", id="my"
