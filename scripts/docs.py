@@ -15,6 +15,7 @@ import click
 from pages.directives import directives
 from pages.errors import errors
 from pages.events import events
+from pages.keychain import keychain
 from pages.markdown import table
 
 from noetl.dsl.grammar.shape import Retired, Shape
@@ -225,6 +226,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "directives.md": ("Task rules and directives", directives),
     "rules.md": ("Checks", rules),
     "tools.md": ("Tool kinds", tools),
+    "keychain.md": ("Keychain kinds", keychain),
     "templates.md": ("Templates", templates),
     "commands.md": ("Command line", commands),
     "settings.md": ("Settings", settings),

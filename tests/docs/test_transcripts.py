@@ -9,7 +9,7 @@ import pytest
 from demo_api import ROOT, DemoApi
 from transcripts import Reader, renew
 
-PAGES = ["README.md", "docs/tutorial/first-playbook.md"]
+PAGES = ["README.md", "docs/tutorial/first-playbook.md", "docs/how-to/secrets.md"]
 
 
 @pytest.fixture

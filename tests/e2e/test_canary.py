@@ -75,11 +75,12 @@ def forms(secret: str) -> set[bytes]:
 class Home:
     """A home, what was printed about it, and the environment that has the secrets."""
 
-    def __init__(self, folder: Path, secrets: list[str]) -> None:
+    def __init__(self, folder: Path, secrets: list[str], database: str) -> None:
         self.path = folder / "home"
         self.folder = folder
         self.printed: list[bytes] = []
         self._known = {f"SECRET_{n}": secret for n, secret in enumerate(secrets)}
+        self._known["database"] = database
 
     def run(
         self, *command: str, knows: bool = False, stdin: str = ""
@@ -122,6 +123,7 @@ def write_playbooks(folder: Path, peer: str) -> None:
         {"name": f"s{number}", "kind": "env", "variable": f"SECRET_{number}"}
         for number in range(COUNT)
     ]
+    entries.append({"name": "database", "kind": "env"})
     for name in ("canary.yaml", "child.yaml"):
         text = (HERE / "canary" / name).read_text()
         text = text.replace("PEER", peer).replace("ENTRIES", json.dumps(entries))
@@ -129,13 +131,15 @@ def write_playbooks(folder: Path, peer: str) -> None:
 
 
 @pytest.mark.spec("S-41", "S-67", "KEY-04", "PIPE-16", "OUT-06", "OUT-09")
-def test_no_byte_of_two_hundred_secrets_is_anywhere(tmp_path: Path, peer: str) -> None:
+def test_no_byte_of_two_hundred_secrets_is_anywhere(
+    tmp_path: Path, peer: str, postgres: str
+) -> None:
     secrets = make_secrets()
     write_playbooks(tmp_path, peer)
-    home = Home(tmp_path, secrets)
+    home = Home(tmp_path, secrets, postgres)
     home.noetl("keychain", "set", "kept", stdin=secrets[7])
 
-    points = [str(HERE / "kill_points.py"), "canary.yaml", "before the tool", "700"]
+    points = [str(HERE / "kill_points.py"), "canary.yaml", "before the tool", "900"]
     died, _ = home.run(*points, knows=True)
     assert died == -9, home.printed
     _, listing = home.noetl("list", "--json")
@@ -159,7 +163,7 @@ def test_no_byte_of_two_hundred_secrets_is_anywhere(tmp_path: Path, peer: str) -
     )
     found = [
         (number, form, name)
-        for number, secret in enumerate(secrets)
+        for number, secret in enumerate([*secrets, postgres])
         for form in forms(secret)
         for name, text in everything
         if form in text
@@ -180,7 +184,7 @@ def check_that_the_secrets_were_used(
         if event["task_label"] == "code" and event["status"] == "success"
     }
     assert digests == {sha256(secret.encode()).hexdigest() for secret in secrets}
-    for label in ("code", "shell", "script", "echo", "refused"):
+    for label in ("code", "shell", "script", "sql", "raised", "echo", "refused"):
         outcomes = [e["payload"]["outcome"] for e in done if e["task_label"] == label]
         assert len(outcomes) >= COUNT
         assert all("***" in json.dumps(each) for each in outcomes), label

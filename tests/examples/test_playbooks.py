@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,44 @@ def retries(noetl: Noetl, document: dict[str, Any]) -> list[dict[str, Any]]:
     events = noetl.events(document["execution_id"])
     done = [event["payload"] for event in events if event["name"] == "task.done"]
     return [payload for payload in done if payload["directive"]["do"] == "retry"]
+
+
+@pytest.mark.spec("KEY-04", "KEY-06", "KEY-07", "PIPE-16", "S-41", "S-67")
+def test_secrets_open_all_doors_and_a_token_is_refreshed(
+    noetl: Noetl, api: DemoApi
+) -> None:
+    noetl.environ["DEMO_TOKEN"] = "demo-token"
+    user = ["--kind", "http_credential", "--field", "username=demo"]
+    client = ["--kind", "oauth2", "--field", f"token_url={api.url}/oauth/token"]
+    client += ["--field", "client_id=demo-client", "--field", "client_secret"]
+    for name, fields, secret in (
+        ("demo_user", [*user, "--field", "password"], "demo-password"),
+        ("demo_client", client, "demo-client-secret"),
+    ):
+        stored = noetl("keychain", "set", name, *fields, stdin=f"{secret}\n")
+        assert stored.returncode == 0, stored.stderr
+
+    document = noetl.run("secrets.yaml", api=api.url)
+
+    assert (document["exit_code"], document["status"]) == (0, "completed")
+    assert api.calls() == {
+        "GET /private/basic": {"200": 1},
+        "GET /private/bearer": {"200": 2},
+        "GET /private/oauth": {"200": 5, "401": 1},
+        "POST /oauth/token": {"200": 2},
+    }
+    assert document["ctx"]["token"].keys() == {"secret"}
+    log = json.dumps(noetl.events(document["execution_id"]))
+    for secret in ("demo-token", "demo-password", "access-1", "access-2"):
+        assert secret not in log
+
+
+def test_secrets_that_are_missing_are_named_before_anything_runs(
+    noetl: Noetl, api: DemoApi
+) -> None:
+    document = noetl.run("secrets.yaml", api=api.url)
+
+    assert (document["exit_code"], document["status"]) == (2, "failed")
+    entries = [entry["name"] for entry in document["error"]["entries"]]
+    assert entries == ["demo_token", "demo_user", "demo_client"]
+    assert api.calls() == {}

@@ -67,13 +67,14 @@ class Noetl:
     """The command as its user runs it, with a home that is empty at first."""
 
     def __init__(self, home: Path) -> None:
-        self._env = {**os.environ, "NOETL_HOME": str(home)}
+        self.environ = {**os.environ, "NOETL_HOME": str(home)}
 
-    def __call__(self, *args: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "noetl", *args],
             cwd=ROOT,
-            env=self._env,
+            env=self.environ,
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,

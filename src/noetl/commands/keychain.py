@@ -28,6 +28,7 @@ def command() -> None:
     """Store secrets for playbooks: sealed at rest, never printed.
 
     A playbook reads them by name: keychain: [{name: api_token, kind: secret_manager}].
+    Each of the commands takes --json.
 
     \b
     Example:
