@@ -27,12 +27,14 @@ def read_aws(wanted: Wanted) -> JSON:
     boto3 = load_extra("boto3", "aws")
     options = {"region_name": wanted.fields.get("region")}
     client = boto3.client("secretsmanager", **options)
-    return client.get_secret_value(SecretId=text_field(wanted, "path"))["SecretString"]
+    return client.get_secret_value(SecretId=text_field(wanted, "path", wanted.name))[
+        "SecretString"
+    ]
 
 
 def read_gcp(wanted: Wanted) -> JSON:
     library = load_extra("google.cloud.secretmanager", "gcp")
-    path = text_field(wanted, "path")
+    path = text_field(wanted, "path", wanted.name)
     name = path if "/versions/" in path else f"{path}/versions/latest"
     answer = library.SecretManagerServiceClient().access_secret_version(name=name)
     return answer.payload.data.decode()
@@ -44,7 +46,7 @@ def read_azure(wanted: Wanted) -> JSON:
     client = library.SecretClient(
         text_field(wanted, "vault_url"), identity.DefaultAzureCredential()
     )
-    return client.get_secret(text_field(wanted, "path")).value
+    return client.get_secret(text_field(wanted, "path", wanted.name)).value
 
 
 class CloudProvider:

@@ -18,7 +18,7 @@ class VaultProvider:
         self._environ = environ
 
     async def get(self, wanted: Wanted) -> JSON:
-        path = text_field(wanted, "path").strip("/")
+        path = text_field(wanted, "path", wanted.name).strip("/")
         address = wanted.fields.get("address") or self._environ.get("VAULT_ADDR")
         if not address:
             message = "vault needs an address: VAULT_ADDR, or 'address' in the entry"

@@ -67,7 +67,7 @@ KEYCHAIN: Mapping[str, KeychainKind] = {
         "A secret of HashiCorp Vault; the token is `VAULT_TOKEN`, or in "
         "`~/.vault-token`.",
         {
-            "path": "Below `/v1/`, e.g. `secret/data/app`.",
+            "path": "Below `/v1/`, e.g. `secret/data/app` (the entry's name).",
             "address": "The server (`VAULT_ADDR`).",
             "namespace": "The namespace (`VAULT_NAMESPACE`).",
             "field": "Only this field.",
@@ -75,7 +75,11 @@ KEYCHAIN: Mapping[str, KeychainKind] = {
     ),
     "aws": KeychainKind(
         "A secret of AWS Secrets Manager; needs the extra `aws`.",
-        {"path": "Its name or ARN.", "region": "The region.", **_FORMAT},
+        {
+            "path": "Its name or ARN (the entry's name).",
+            "region": "The region.",
+            **_FORMAT,
+        },
     ),
     "gcp": KeychainKind(
         "A secret of Google Secret Manager; needs the extra `gcp`.",
@@ -83,6 +87,10 @@ KEYCHAIN: Mapping[str, KeychainKind] = {
     ),
     "azure": KeychainKind(
         "A secret of Azure Key Vault; needs the extra `azure`.",
-        {"path": "Its name.", "vault_url": "The vault's address.", **_FORMAT},
+        {
+            "path": "Its name (the entry's name).",
+            "vault_url": "The vault's address.",
+            **_FORMAT,
+        },
     ),
 }
