@@ -1,3 +1,3 @@
 """Plugins of the whole test suite; fixtures live beside the tests that use them."""
 
-pytest_plugins = ["conformance", "databases", "pytester"]
+pytest_plugins = ["conformance", "databases", "pytester", "secret_peer"]

@@ -23,7 +23,6 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 HERE = Path(__file__).parent
-PEER = HERE.parent / "peers" / "secrets.py"
 COUNT = 200
 ALPHABETS = (
     string.ascii_letters + string.digits,
@@ -108,16 +107,6 @@ class Home:
             yield f"output {number}", text
 
 
-@pytest.fixture
-def peer() -> Iterator[str]:
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-I", str(PEER)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
-        assert program.stdout is not None
-        yield f"http://127.0.0.1:{int(program.stdout.readline())}"
-        program.communicate()
-
-
 def write_playbooks(folder: Path, peer: str) -> None:
     entries = [
         {"name": f"s{number}", "kind": "env", "variable": f"SECRET_{number}"}
@@ -132,10 +121,10 @@ def write_playbooks(folder: Path, peer: str) -> None:
 
 @pytest.mark.spec("S-41", "S-67", "KEY-04", "PIPE-16", "OUT-06", "OUT-09")
 def test_no_byte_of_two_hundred_secrets_is_anywhere(
-    tmp_path: Path, peer: str, postgres: str
+    tmp_path: Path, secret_peer: str, postgres: str
 ) -> None:
     secrets = make_secrets()
-    write_playbooks(tmp_path, peer)
+    write_playbooks(tmp_path, secret_peer)
     home = Home(tmp_path, secrets, postgres)
     home.noetl("keychain", "set", "kept", stdin=secrets[7])
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
@@ -411,3 +413,74 @@ def test_an_input_that_holds_a_secret_is_recorded_without_it(folder: Folder) -> 
 
     assert document["workload"] == {"note": "it is ***", "n": "ok"}
     assert TOKEN not in json.dumps(folder.events(document["execution_id"]))
+
+
+def count_tokens(peer: str) -> int:
+    """Take one, and read its number."""
+    form = {"grant_type": "client_credentials", "client_id": "me & you"}
+    form["client_secret"] = "s3cret:with/odd+signs"
+    with urlopen(f"{peer}/token", urlencode(form).encode()) as response:
+        return int(json.load(response)["access_token"].rpartition("-")[2])
+
+
+@pytest.mark.spec("S-67", "S-41", "KEY-07")
+def test_a_task_may_ask_for_a_token_by_itself(folder: Folder, secret_peer: str) -> None:
+    """It is kept for the next call, renewed for a retry, and masked like a keychain."""
+    text = HEAD + (
+        "keychain: [{name: client, kind: env, variable: CLIENT_SECRET}]\n"
+        "workflow:\n"
+        "  - step: start\n"
+        "    tool:\n"
+        "      - one: &call\n"
+        "          kind: http\n"
+        f"          url: {secret_peer}/echo/200\n"
+        "          auth:\n"
+        "            type: oauth2\n"
+        f"            token_url: {secret_peer}/token?expires=3600\n"
+        "            client_id: me & you\n"
+        '            client_secret: "{{ keychain.client }}"\n'
+        "      - two: *call\n"
+        "      - three:\n"
+        "          <<: *call\n"
+        f"          url: {secret_peer}/echo/500\n"
+        "          spec:\n"
+        "            policy:\n"
+        "              rules:\n"
+        '                - when: "{{ _attempt == 1 }}"\n'
+        "                  then: {do: retry, attempts: 2}\n"
+        "                - else: {then: {do: continue}}\n"
+        "      - denied:\n"
+        "          kind: http\n"
+        f"          url: {secret_peer}/echo/200\n"
+        "          auth: {type: oauth2, token_url: TOKEN, client_id: x,"
+        " client_secret: y}\n"
+    ).replace("TOKEN,", f"'{secret_peer}/token',")
+
+    before = count_tokens(secret_peer)
+    document = folder.document(
+        "run", folder.write(text), code=1, CLIENT_SECRET="s3cret:with/odd+signs"
+    )
+
+    assert count_tokens(secret_peer) - before - 1 == 2
+    done = [
+        event["payload"]["outcome"]
+        for event in folder.events(document["execution_id"])
+        if event["name"] == "task.done"
+    ]
+    shown = [json.dumps(outcome) for outcome in done]
+    assert [outcome["status"] for outcome in done] == ["ok", "ok", *["error"] * 3]
+    assert all("Bearer ***" in text for text in shown[:4])
+    assert "token-number" not in "".join(shown)
+    assert document["error"]["kind"] == "secret.denied"
+
+
+@pytest.mark.spec("S-69", "PIPE-16")
+def test_in_an_unlabelled_task_name_is_the_secrets(folder: Folder) -> None:
+    folder.noetl("keychain", "set", "api", stdin=TOKEN)
+    text = HEAD + (
+        "workflow:\n  - step: start\n    tool: [{kind: secrets, name: api}]\n"
+    )
+
+    document = folder.document("run", folder.write(text))
+
+    assert document["result"].keys() == {"secret"}

@@ -29,7 +29,7 @@ async def token(request: web.Request) -> web.Response:
         # A careless server: it says what it got.
         body = {"error": "invalid_client", "got": form.get("client_secret") or basic}
         return web.json_response(body, status=401)
-    answer: dict[str, object] = {"access_token": f"token-{next(numbers)}"}
+    answer: dict[str, object] = {"access_token": f"token-number-{next(numbers)}"}
     if "expires" in request.query:
         answer["expires_in"] = int(request.query["expires"])
     if "scope" in form:

@@ -1,11 +1,9 @@
-"""Providers with a home of their own, and who gives out secrets, on loopback."""
+"""Providers with a home of their own, and an environment that is empty at first."""
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,6 @@ from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.ports import Wanted
-
-PEER = Path(__file__).parents[3] / "peers" / "secrets.py"
 
 Ask = Callable[..., Any]
 
@@ -48,12 +44,6 @@ def ask(providers: Providers, tmp_path: Path) -> Ask:
     return get
 
 
-@pytest.fixture(scope="session")
-def peer() -> Iterator[str]:
-    """The address of a token endpoint and a Vault."""
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-I", str(PEER)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
-        assert program.stdout is not None
-        yield f"http://127.0.0.1:{int(program.stdout.readline())}"
-        program.communicate()  # ends its input, and so the peer
+@pytest.fixture
+def peer(secret_peer: str) -> str:
+    return secret_peer
