@@ -13,6 +13,7 @@ import pytest
 from noetl import load
 from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.catalogs.files import FileCatalog
+from noetl.adapters.secrets.memory import MemorySealed
 from noetl.adapters.stores.memory import MemoryStore
 from noetl.dsl.merge import deep_merge
 from noetl.engine.decide import Request
@@ -20,6 +21,7 @@ from noetl.engine.events import Event
 from noetl.engine.outcome import Outcome
 from noetl.ports import ToolCall
 from noetl.runtime.executor import Executor
+from noetl.runtime.keychain import Keyring
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.types import JSON
 
@@ -83,7 +85,8 @@ class Cluster:
         self.clock = Clock()
         blobs = MemoryBlobs()
         catalog = FileCatalog([], blobs)
-        self.server = Orchestrator(self.store, blobs, catalog, self.clock)
+        keys = Keyring({}, MemorySealed())
+        self.server = Orchestrator(self.store, blobs, catalog, self.clock, keys)
         self.batches: list[list[Event]] = []
         self._over = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import stat
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.sealed import SealedFiles
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.errors import SecretError
 
@@ -174,34 +172,3 @@ def test_a_credential_that_is_none_is_explained(
     with pytest.raises(SecretError, match=words) as e:
         ask("postgres_credential", **fields)
     assert SECRET not in e.value.message
-
-
-@pytest.mark.spec("S-41", "S-67")
-def test_secrets_of_an_execution_are_sealed_until_they_are_dropped(
-    tmp_path: Path,
-) -> None:
-    sealed = SealedFiles(tmp_path / "sealed", Cipher(tmp_path / "key"))
-
-    async def work() -> None:
-        assert await sealed.load("e1") == {}
-        await sealed.save("e1", "keychain", {"api": SECRET})
-        await sealed.save("e1", "h1", [SECRET])
-        await sealed.save("e2", "h1", "other")
-        again = SealedFiles(tmp_path / "sealed", Cipher(tmp_path / "key"))
-        assert await again.load("e1") == {"keychain": {"api": SECRET}, "h1": [SECRET]}
-        for path in (tmp_path / "sealed").rglob("*"):
-            assert stat.S_IMODE(path.stat().st_mode) == (
-                0o700 if path.is_dir() else 0o600
-            )
-            assert path.is_dir() or SECRET.encode() not in path.read_bytes()
-        (tmp_path / "sealed" / "e2" / "h2").write_bytes(
-            (tmp_path / "sealed" / "e1" / "h1").read_bytes()
-        )
-        with pytest.raises(SecretError, match="secrets of e2 cannot be opened"):
-            await again.load("e2")
-        await sealed.drop("e1")
-        await sealed.drop("e1")
-        assert await sealed.load("e1") == {}
-        assert await sealed.kept() == ["e2"]
-
-    asyncio.run(work())

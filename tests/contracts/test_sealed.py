@@ -1,0 +1,89 @@
+"""What every store of sealed secrets promises, and what the one on a disk adds."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.memory import MemorySealed
+from noetl.adapters.secrets.sealed import SealedFiles
+from noetl.errors import SecretError
+from noetl.ports import SealedStore
+
+pytestmark = pytest.mark.spec("S-41", "S-67")
+
+SECRET = "s3cr3t-ünd-längér"
+
+
+def open_files(folder: Path) -> SealedFiles:
+    return SealedFiles(folder / "sealed", Cipher(folder / "key"))
+
+
+@pytest.fixture(params=["memory", "files"])
+def sealed(request: pytest.FixtureRequest, tmp_path: Path) -> SealedStore:
+    return MemorySealed() if request.param == "memory" else open_files(tmp_path)
+
+
+def test_what_was_saved_is_loaded_until_it_is_dropped(sealed: SealedStore) -> None:
+    async def work() -> None:
+        assert await sealed.load("e1") == {}
+        assert await sealed.kept() == []
+        await sealed.save("e1", "keychain", {"api": SECRET})
+        await sealed.save("e1", "h1", "old")
+        await sealed.save("e1", "h1", [SECRET])
+        await sealed.save("e2", "h1", "other")
+        assert await sealed.load("e1") == {"keychain": {"api": SECRET}, "h1": [SECRET]}
+        assert sorted(await sealed.kept()) == ["e1", "e2"]
+        await sealed.drop("e1")
+        await sealed.drop("e1")
+        assert await sealed.load("e1") == {}
+        assert await sealed.load("e2") == {"h1": "other"}
+        assert await sealed.kept() == ["e2"]
+
+    asyncio.run(work())
+
+
+def test_on_a_disk_it_is_there_for_the_next_process_and_sealed(tmp_path: Path) -> None:
+    asyncio.run(open_files(tmp_path).save("e1", "h1", [SECRET]))
+
+    assert asyncio.run(open_files(tmp_path).load("e1")) == {"h1": [SECRET]}
+    for path in (tmp_path / "sealed").rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600)
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes()
+
+
+def test_what_was_sealed_for_one_execution_does_not_open_for_another(
+    tmp_path: Path,
+) -> None:
+    files = open_files(tmp_path)
+    asyncio.run(files.save("e1", "h1", SECRET))
+    asyncio.run(files.save("e2", "h1", "other"))
+    folder = tmp_path / "sealed"
+    (folder / "e2" / "h1").write_bytes((folder / "e1" / "h1").read_bytes())
+
+    with pytest.raises(SecretError, match="secrets of e2 cannot be opened") as e:
+        asyncio.run(files.load("e2"))
+    assert e.value.kind == "secret.sealed"
+
+
+def test_what_a_killed_process_had_begun_to_write_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    files = open_files(tmp_path)
+    asyncio.run(files.save("e1", "h1", SECRET))
+    (tmp_path / "sealed" / "e1" / ".h2.0011").write_bytes(b"half")
+
+    assert asyncio.run(files.load("e1")) == {"h1": SECRET}
+
+
+def test_a_disk_that_does_not_take_it_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "sealed").write_text("in the way")
+
+    with pytest.raises(SecretError, match="cannot be sealed in") as e:
+        asyncio.run(open_files(tmp_path).save("e1", "h1", SECRET))
+    assert SECRET not in e.value.message
