@@ -15,7 +15,7 @@ LONG = 8
 _TORN = 4  # of a secret's end, where a text was cut: fewer tell nothing
 _CUT_FROM = 200  # characters: who cuts a text leaves so many of it, or says so
 _SHOWN = 12  # of a secret's beginning, quoted in a message and cut
-_CUT = re.compile(r"\s*\[?…(?: \d+ bytes cut …\])?\s*|\ufffd+")
+_CUT = re.compile(r"\[?…(?: \d+ bytes cut …\])?|\ufffd+")
 _NOTE = "bytes cut …]"
 _BEGINNING = 64
 _END = "\0"
@@ -44,6 +44,7 @@ class Redactor:
         if not found:
             return
         forms = [form for text in found for form in plain_forms(text)]
+        forms = [form for form in forms if _END not in form]
         self._forms += forms
         self._joined += _END.join([*forms, ""])
         self._beginnings = None
@@ -136,11 +137,14 @@ class Redactor:
         pieces, marks = _CUT.split(text), _CUT.findall(text)
         last = len(pieces) - 1
         for number, piece in enumerate(pieces):
+            inner = piece.strip()
+            left = piece[: len(piece) - len(piece.lstrip())]
+            right = piece[len(left) + len(inner) :]
             if ends or number > 0:
-                piece = self._without_rest(piece)
+                inner = self._without_rest(inner)
             if ends or number < last:
-                piece = self._without_beginning(piece)
-            pieces[number] = piece
+                inner = self._without_beginning(inner)
+            pieces[number] = left + inner + right
         return "".join(map("".join, zip(pieces, [*marks, ""], strict=True)))
 
     def _without_rest(self, piece: str) -> str:

@@ -77,6 +77,19 @@ def test_a_secret_is_masked_however_it_is_written(
     assert secret not in masked
 
 
+@pytest.mark.parametrize("name", ENCODINGS)
+@given(secret=secrets, before=around, after=around)
+def test_nor_is_it_left_in_what_tells_of_an_error(
+    name: str, secret: str, before: str, after: str
+) -> None:
+    text = ENCODINGS[name](secret)
+
+    told = Redactor([secret]).report({"m": f"{before} {text} … {text} {after * 9}"})
+
+    assert text not in told["m"]
+    assert secret not in told["m"]
+
+
 @given(
     known=st.lists(secrets, min_size=1, max_size=5),
     text=st.lists(st.one_of(around, secrets), max_size=8),
@@ -226,14 +239,22 @@ def test_secrets_are_learned_one_by_one() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["\\" * 100_000, "%25" * 100_000, "'\"'\"" * 50_000, "aaaaaaa" * 50_000],
-    ids=["backslashes", "percents", "quotes", "a long beginning"],
+    [
+        "\\" * 100_000,
+        "%25" * 100_000,
+        "'\"'\"" * 50_000,
+        "aaaaaaa" * 50_000,
+        " \n" * 300_000,
+        "…\ufffd" * 50_000,
+    ],
+    ids=["backslashes", "percents", "quotes", "a long beginning", "blanks", "cuts"],
 )
 def test_hostile_text_is_masked_in_time(text: str) -> None:
     """It ends at all: nothing in it grows faster than the text."""
     secrets = ["\\\\\\\\\\\\\\\\x", "%25%25%25%25x", "''''''''x", "aaaaaaaaaaab"]
 
     assert MASK not in Redactor(secrets).data(text)
+    Redactor(secrets).report([text, text[:1000]])
 
 
 def test_a_secret_of_a_megabyte_is_masked() -> None:
