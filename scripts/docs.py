@@ -17,6 +17,7 @@ from pages.errors import errors
 from pages.events import events
 from pages.keychain import keychain
 from pages.markdown import table
+from pages.playbook_tests import playbook_tests
 
 from noetl.dsl.grammar.shape import Retired, Shape
 
@@ -228,6 +229,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "tools.md": ("Tool kinds", tools),
     "keychain.md": ("Keychain kinds", keychain),
     "templates.md": ("Templates", templates),
+    "playbook-tests.md": ("Playbook tests", playbook_tests),
     "commands.md": ("Command line", commands),
     "settings.md": ("Settings", settings),
     "errors.md": ("Errors", errors),

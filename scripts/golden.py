@@ -1,6 +1,7 @@
 """Rewrites what tests expect to be printed; read the difference after.
 
-The expected output of every bad playbook, and the transcripts of the pages.
+The expected output of every bad playbook and of every playbook test that fails, and
+the transcripts of the pages.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ ROOT = Path(__file__).parent.parent
 sys.path += [str(ROOT / "tests" / name) for name in ("golden", "docs", "plugins")]
 
 from demo_api import DemoApi  # noqa: E402
+from test_failures import FAILING  # noqa: E402
+from test_failures import said as said_of_test  # noqa: E402
 from test_playbooks import BAD, said  # noqa: E402
 from test_transcripts import PAGES  # noqa: E402
 from transcripts import renew  # noqa: E402
 
 for path in BAD:
     path.with_suffix(".out").write_text(said(path))
+for path in FAILING:
+    path.with_suffix(".out").write_text(said_of_test(path))
 for name in PAGES:
     page, api = ROOT / name, DemoApi()
     with tempfile.TemporaryDirectory() as folder:

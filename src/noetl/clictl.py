@@ -29,6 +29,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of playbooks, for editors.",
     "signal": "Tell a waiting execution something.",
     "show": "Show an execution: its steps, its result, its error.",
+    "test": "Test playbooks with scripted tools, in virtual time.",
     "validate": "Check playbooks; show what is wrong and how to mend it.",
     "verify": "Analyse a playbook's Petri net before anything runs.",
 }

@@ -99,7 +99,8 @@ def test_skip_calls_nothing_and_leaves_prev_as_it_was() -> None:
 
 
 def test_every_directive_has_an_example_without_complaints() -> None:
-    files = {path.stem: path for path in FOLDER.glob("*.yaml")}
+    playbooks = [p for p in FOLDER.glob("*.yaml") if ".test" not in p.suffixes]
+    files = {path.stem: path for path in playbooks}
 
     assert files.keys() == ANSWERS.keys() == DIRECTIVES.keys()
     for path in files.values():

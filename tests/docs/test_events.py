@@ -15,11 +15,11 @@ from noetl.engine.cancellation import cancel
 from noetl.engine.decide import Request, pause, reject, report, resume
 from noetl.engine.events import NAMES, Event
 from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call, Pipeline
+from noetl.engine.pipeline import Call
 from noetl.engine.reports import Fact
 from noetl.engine.simulate import Simulation
 from noetl.engine.state import State
-from noetl.engine.waits import answer_child
+from noetl.engine.waits import children_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: docs/t}\n"
 RULES = "spec: {policy: {rules: "
@@ -92,7 +92,9 @@ FLOWS = [
 ]
 
 
-def answer(call: Call) -> Outcome:
+def answer(call: Call) -> Outcome | None:
+    if call.task.kind == "playbook":
+        return None  # it is waited for
     if call.task.label == "fails":
         return Outcome.failed("timeout", "scripted")
     return Outcome.ok()
@@ -104,23 +106,11 @@ class Watched(Simulation):
     A child is waited for, and another playbook's end is its answer.
     """
 
-    def _perform(self, pipeline: Pipeline, call: Call) -> list[Fact]:
-        asked = pipeline.suspension(call)
-        if call.task.kind != "playbook" or not isinstance(asked, dict):
-            return super()._perform(pipeline, call)
-        label, attempt = call.task.label, call.attempt
-        self._calls.append((call.task_run_id.partition(":")[0], asked["child"]))
-        return [
-            Fact("task.started", label, attempt),
-            Fact("task.suspended", label, attempt, asked),
-        ]
-
     def step(self) -> bool:
         moved = super().step()
-        while self._calls:
-            command, child = self._calls.pop()
-            answer = {"status": "completed", "result": 1, "error": None}
-            self.order(answer_child, command, child["execution_id"], answer)
+        for command, child in list(children_of(self.state)):
+            ended = {"status": "completed", "result": 1, "error": None}
+            self.answer(command, child["execution_id"], ended)
         return moved
 
     def order(self, command: Callable[..., None], *args: object) -> None:
@@ -146,7 +136,6 @@ def played(text: str, *, cancelled: bool) -> list[Event]:
     playbook = load(text).playbook
     assert playbook is not None, load(text).diagnostics
     execution = Watched(playbook, answer)
-    execution._calls = []
     execution.start()
     execution.signal("go")
     execution.order(pause)

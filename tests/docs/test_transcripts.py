@@ -9,7 +9,12 @@ import pytest
 from demo_api import ROOT, DemoApi
 from transcripts import Reader, renew
 
-PAGES = ["README.md", "docs/tutorial/first-playbook.md", "docs/how-to/secrets.md"]
+PAGES = [
+    "README.md",
+    "docs/tutorial/first-playbook.md",
+    "docs/how-to/secrets.md",
+    "docs/how-to/test-a-playbook.md",
+]
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from demo_api import EXAMPLES, DemoApi, Noetl
 
-PLAYBOOKS = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
+PLAYBOOKS = sorted(
+    path.name for path in EXAMPLES.glob("*.yaml") if ".test" not in path.suffixes
+)
 
 
 @pytest.mark.parametrize("name", PLAYBOOKS)

@@ -23,13 +23,13 @@ BLOCK = re.compile(
     r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
-NAME = re.compile(r"# (\w+\.yaml)\n")
+NAME = re.compile(r"# ([\w.]+\.yaml)\n")
 OURS = re.compile(r"(^|\| )noetl ")
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 VARIABLE = (
     (ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
-    (re.compile(r"\b(done|failed|steps?) in [\d.]+ m?s"), r"\1 in TIME"),
+    (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
 )
 ADDRESS = "http://127.0.0.1:8765"
 """Where the pages find the demo API; the tests have theirs on a free port."""

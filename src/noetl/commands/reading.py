@@ -63,14 +63,14 @@ def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
             if path.suffix not in _SUFFIXES or not path.is_file():
                 continue
             source = read_file(str(path))
-            if _is_playbook(source.content):
+            if is_playbook(source.content):
                 files.append(source)
             else:
                 skipped += 1
     return files, skipped
 
 
-def _is_playbook(content: bytes) -> bool:
+def is_playbook(content: bytes) -> bool:
     """Whether the root has one of the two keys; a broken file still has them.
 
     The root's keys stand at the margin of the first line that is no comment.

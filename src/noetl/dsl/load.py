@@ -56,14 +56,15 @@ def load(
         draft = parse_playbook(root, kinds, extensions, report)
     if draft is not None:
         check(draft, report)
-    found = tuple(_final(each, strict) for each in report)
+    found = tuple(finished(each, strict) for each in report)
     failed = any(each.severity == "error" for each in found)
     if draft is None or failed:
         return Loaded(None, found)
     return Loaded(draft.playbook, found)
 
 
-def _final(found: Diagnostic, strict: bool) -> Diagnostic:
+def finished(found: Diagnostic, strict: bool = False) -> Diagnostic:
+    """The diagnostic as it is shown: nothing secret in it, and not too long."""
     severity = found.severity
     if strict and severity == "warning":
         severity = "error"

@@ -16,8 +16,16 @@ _UNPRINTABLE = re.compile(
 )
 
 
-def read_source(text: str | bytes, report: Report) -> Node | None:
-    """Read one YAML document; None if it is unreadable, and then ``report`` failed."""
+def read_source(
+    text: str | bytes,
+    report: Report,
+    what: str = "playbook",
+    opening: str = "apiVersion: noetl.io/v2",
+) -> Node | None:
+    """Read one YAML document; None if it is unreadable, and then ``report`` failed.
+
+    ``what`` it is, and how one begins, is for the words of the report.
+    """
     decoded = _decode(text, report)
     if decoded is None:
         return None
@@ -26,8 +34,8 @@ def read_source(text: str | bytes, report: Report) -> Node | None:
     except Unreadable:
         return None
     if root is None or root.text == "":
-        hint = "start with: apiVersion: noetl.io/v2"
-        _refuse(report, "ROOT-01", "yaml-empty", (1, 1), "the playbook is empty", hint)
+        message, hint = f"the {what} is empty", f"start with: {opening}"
+        _refuse(report, "ROOT-01", "yaml-empty", (1, 1), message, hint)
         return None
     return root
 

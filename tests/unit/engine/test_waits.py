@@ -78,6 +78,23 @@ def test_a_signal_ends_the_wait_with_its_data(prepare: Run) -> None:
     assert (done["status"], done["result"]) == ("ok", {"by": "ana"})
 
 
+@pytest.mark.spec("S-48", "S-54")
+@pytest.mark.parametrize("size", range(64_800, 65_400, 20))
+def test_data_that_fits_into_one_event_and_not_the_next_arrives(
+    prepare: Run, size: int
+) -> None:
+    execution = prepare(one("kind: wait, signal: go"))
+    execution.start()
+    execution.step()
+    execution.signal("go", "x" * size)
+    while execution.step():
+        pass
+
+    assert execution.state.status == "completed"
+    done = execution.events("task.done")[0].payload["outcome"]
+    assert execution.whole(done["result"]) == "x" * size
+
+
 @pytest.mark.spec("S-54")
 def test_a_signal_that_came_before_is_kept_until_it_is_waited_for(prepare: Run) -> None:
     execution = prepare(one("kind: wait, signal: go"))

@@ -48,7 +48,7 @@ class FileCatalog:
         ]
         if not fitting:
             return None
-        file, source, loaded = max(fitting, key=lambda entry: _order(entry[2]))
+        file, source, loaded = max(fitting, key=lambda entry: version_order(entry[2]))
         about = await pin(loaded, source, str(file.parent), self._blobs)
         error = {} if loaded.playbook else loaded.refusal(str(file))
         return CatalogEntry(loaded.playbook, {"path": path, **about}, error)
@@ -69,7 +69,7 @@ class FileCatalog:
                 if file.suffix not in _SUFFIXES or not file.is_file():
                     continue
                 source = _read(file)
-                for path in _paths(source):
+                for path in paths_in(source):
                     found.setdefault(path, []).append((file, source))
         return found
 
@@ -99,7 +99,7 @@ def _read(file: Path) -> bytes:
         return b""  # somebody else's file: it is no playbook of ours
 
 
-def _paths(source: bytes) -> list[str]:
+def paths_in(source: bytes) -> list[str]:
     """The ``metadata.path`` of a text that may be a playbook, read without trust."""
     if b"noetl.io/" not in source:
         return []
@@ -117,7 +117,7 @@ def _version(loaded: Loaded) -> str | None:
     return loaded.playbook.version if loaded.playbook else None
 
 
-def _order(loaded: Loaded) -> list[tuple[int, int, str]]:
+def version_order(loaded: Loaded) -> list[tuple[int, int, str]]:
     """Versions by their numbers: 1.10 comes after 1.9."""
     parts = (_version(loaded) or "").split(".")
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

@@ -1,0 +1,198 @@
+"""``noetl test``: tests of playbooks, on scripted tools and in virtual time."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+import click
+
+from noetl.adapters.tools import BUILTIN
+from noetl.commands.library import Library
+from noetl.commands.reading import SourceFile, is_playbook, read_file
+from noetl.commands.verdicts import (
+    Report,
+    as_json,
+    show_coverage,
+    show_report,
+    show_summary,
+)
+from noetl.config import read_extensions
+from noetl.dsl.load import load
+from noetl.errors import ConfigError
+from noetl.testing.coverage import Coverages
+from noetl.testing.junit import Judged, to_junit
+from noetl.testing.model import Case
+from noetl.testing.names import check_references
+from noetl.testing.parse import parse_suite
+from noetl.testing.trial import Trial
+from noetl.testing.verdict import judge_case
+
+SUFFIXES = (".test.yaml", ".test.yml")
+
+
+@click.command("test")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.option("-k", "text", metavar="TEXT", help="Only cases whose name has this.")
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="Only schedule N of each case."
+)
+@click.option("--coverage", is_flag=True, help="Show steps, arcs and rules not met.")
+@click.option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
+@click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
+@click.option("--json", "json_", is_flag=True, help="Print one JSON document.")
+def command(
+    paths: tuple[str, ...],
+    text: str | None,
+    seed: int | None,
+    coverage: bool,
+    junit: str | None,
+    extensions: str | None,
+    json_: bool,
+) -> None:
+    """Test playbooks: tools are scripted, time is virtual, nothing is called.
+
+    PATH is a test file (x.test.yaml beside x.yaml), a playbook that has one, or a
+    folder to be searched for test files. Exit code: 0 all passed, 1 a case failed, 2
+    a test file or its playbook is wrong, or there is nothing to test.
+
+    \b
+    Examples:
+      noetl test playbooks/
+      noetl test orders.test.yaml -k refund --seed 7
+      noetl test --coverage --junit results.xml playbooks/
+    """
+    examiner = Examiner(read_extensions(extensions), text or "", seed)
+    files = [read_file(name) for name in find_tests(paths)]
+    gc.freeze()  # what is loaded stays; runs are many, and leave cycles behind
+    gc.enable()
+    began = perf_counter()
+    reports = [examiner.run(file) for file in files]
+    seconds = perf_counter() - began
+    if not any(report.verdicts or report.wrong for report in reports):
+        wanted = f" with '{text}' in its name" if text else ""
+        raise ConfigError(f"there is no case{wanted} in {', '.join(paths)}")
+    covered = examiner.coverages.by_path if coverage else None
+    if junit is not None:
+        _write_junit(junit, reports)
+    if json_:
+        click.echo(json.dumps(as_json(reports, seconds, covered), ensure_ascii=False))
+    else:
+        for report in reports:
+            if report.verdicts or report.wrong:
+                show_report(report)
+        show_summary(reports, seconds)
+        if covered is not None:
+            show_coverage(covered)
+    sys.exit(_exit_code(reports))
+
+
+def _exit_code(reports: Sequence[Report]) -> int:
+    if any(report.wrong is not None for report in reports):
+        return 2
+    return 0 if all(report.passed for report in reports) else 1
+
+
+def find_tests(paths: Sequence[str]) -> list[str]:
+    """The test files that were named, and those of folders. Raises ``ConfigError``."""
+    found: dict[str, None] = {}
+    for name in paths:
+        if os.path.isdir(name):
+            below = sorted(Path(name).rglob("*.test.y*ml"))
+            found.update({str(each): None for each in below if _is_test(each.name)})
+        elif not _is_test(name) and is_playbook(read_file(name).content):
+            found[_tests_of(name)] = None
+        else:
+            found[name] = None
+    if not found:
+        raise ConfigError(f"no test file (*.test.yaml) in {', '.join(paths)}")
+    return list(found)
+
+
+def _is_test(name: str) -> bool:
+    return name.endswith(SUFFIXES)
+
+
+def _tests_of(playbook: str) -> str:
+    stem = str(Path(playbook).with_suffix(""))
+    for suffix in SUFFIXES:
+        if os.path.isfile(stem + suffix):
+            return stem + suffix
+    raise ConfigError(f"{playbook} has no tests: there is no {stem}{SUFFIXES[0]}")
+
+
+class Examiner:
+    """Runs test files, and remembers what they have covered."""
+
+    def __init__(self, extensions: frozenset[str], text: str, seed: int | None) -> None:
+        self.coverages = Coverages()
+        self._extensions = extensions
+        self._text = text.lower()
+        self._seed = seed
+
+    def run(self, file: SourceFile) -> Report:
+        report = Report(file)
+        suite, report.diagnostics = parse_suite(file.content)
+        if suite is None:
+            report.wrong = file
+            return report
+        named = suite.playbook.node.value if suite.playbook is not None else None
+        report.playbook = _playbook_of(file.name, named)
+        source = _read_playbook(report.playbook, file.name, named)
+        loaded = load(source.content, BUILTIN, self._extensions)
+        if loaded.playbook is None:
+            report.wrong, report.diagnostics = source, loaded.diagnostics
+            return report
+        folder = Path(report.playbook).parent
+        library = Library(folder, self._extensions)
+        report.diagnostics = check_references(suite, loaded.playbook, library.latest)
+        if report.diagnostics:
+            report.wrong = file
+            return report
+        for case in suite.cases:
+            if self._text in case.name.lower():
+                trial = Trial(case, loaded.playbook, library.find)
+                began = perf_counter()
+                verdict = judge_case(trial, self._seeds(case), self.coverages.note)
+                report.verdicts.append((verdict, perf_counter() - began))
+        return report
+
+    def _seeds(self, case: Case) -> range:
+        if self._seed is not None:
+            return range(self._seed, self._seed + 1)
+        return range(case.schedules)
+
+
+def _playbook_of(test: str, named: str | None) -> str:
+    """The playbook of a test file: as it says, or by its own name."""
+    if named is not None:
+        return str(Path(test).parent / named)
+    for suffix in SUFFIXES:
+        if test.endswith(suffix):
+            return test.removesuffix(suffix) + suffix.removeprefix(".test")
+    raise ConfigError(f"{test}: which playbook is tested? Add playbook: FILE")
+
+
+def _read_playbook(name: str, test: str, named: str | None) -> SourceFile:
+    try:
+        return read_file(name)
+    except ConfigError as error:
+        hint = "" if named else "; name it: playbook: FILE"
+        raise ConfigError(f"{test}: its playbook {error}{hint}") from None
+
+
+def _write_junit(name: str, reports: Sequence[Report]) -> None:
+    tested = [
+        Judged(report.file.name, report.verdicts, report.diagnostics)
+        for report in reports
+    ]
+    try:
+        Path(name).write_text(to_junit(tested), encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{name}: cannot be written: {reason}") from None

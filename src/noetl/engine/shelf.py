@@ -1,0 +1,75 @@
+"""Values that are too large for an event, kept in memory: a simulation's loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from noetl.engine.events import Event
+from noetl.engine.references import Values, is_reference
+from noetl.engine.runs import path_of
+from noetl.errors import Unloaded
+from noetl.types import JSON
+
+_ENDS = frozenset({"loop.iteration.done", "loop.iteration.failed"})
+_Value = TypeVar("_Value")
+
+
+class Shelf:
+    """What was spilled, by its key; the results of a loop are read from the log."""
+
+    def __init__(self, log: Sequence[Event]) -> None:
+        self._log = log
+        self._blobs: dict[str, bytes] = {}
+
+    def put(self, blobs: Mapping[str, bytes]) -> None:
+        self._blobs |= blobs
+
+    def loaded(self, attempt: Callable[[], _Value], values: Values) -> _Value:
+        """What ``attempt`` yields once ``values`` has all that it needs."""
+        while True:
+            try:
+                return attempt()
+            except Unloaded as needed:
+                self.load(needed, values)
+
+    def load(
+        self, needed: Unloaded, values: Values, recent: Sequence[Event] = ()
+    ) -> None:
+        """Supply the values; ``recent`` events are not in the log yet."""
+        for reference in needed.references:
+            value = self._read(reference, recent)
+            values.put(reference["key"], value, reference["size"])
+
+    def whole(self, value: JSON) -> JSON:
+        """The value without any reference in it, however deep."""
+        if is_reference(value):
+            return self.whole(self._read(value, ()))
+        if isinstance(value, dict):
+            return {key: self.whole(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.whole(item) for item in value]
+        return value
+
+    def _read(self, reference: JSON, recent: Sequence[Event]) -> JSON:
+        body = self._blobs.get(reference["key"])
+        if body is not None:
+            return msgspec.json.decode(body)
+        return self._results(reference, recent)
+
+    def _results(self, reference: JSON, recent: Sequence[Event]) -> list[JSON]:
+        """In index order, each from its iteration's own event."""
+        entity = reference["key"].removeprefix("log:")
+        first, last = map(int, reference["range"].split("-"))
+        depth = len(path_of(entity)) + 1
+        results: dict[int, JSON] = {}
+        for event in (*self._log, *recent):
+            if event.name not in _ENDS or not first <= event.seq <= last:
+                continue
+            name = event.iteration_id or ""
+            path = path_of(name)
+            if len(path) == depth and name.startswith(f"{entity}/"):
+                results[path[-1]] = self.whole(event.payload.get("result"))
+        return [results.get(index) for index in range(max(results, default=-1) + 1)]

@@ -1,0 +1,1 @@
+"""Tests for playbooks: scripted tools, virtual time, expectations. Pure."""

@@ -1,0 +1,182 @@
+"""An execution and the children that it calls, in one virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from noetl.engine.outcome import Failure
+from noetl.engine.runs import find_progress, path_of
+from noetl.engine.simulate import Simulation
+from noetl.engine.state import Run
+from noetl.engine.suspensions import MAX_DEPTH
+from noetl.engine.waits import children_of
+from noetl.testing.model import Signal
+from noetl.testing.schedule import Schedule
+from noetl.types import JSON
+
+MOST_MOVES = 10_000
+MOST_BYTES = 64 * 1024 * 1024
+"""What one run may take before it is called endless: moves, and bytes of its log."""
+
+
+class Member(msgspec.Struct):
+    """An execution; ``command_id`` is the pipeline of ``parent`` that waits for it."""
+
+    simulation: Simulation
+    origin: tuple[int, ...] = ()
+    parent: Member | None = None
+    command_id: str = ""
+
+
+Adopt = Callable[[dict[str, JSON], Member, str], Simulation | Failure]
+"""The execution that a child's request becomes, or why there is none."""
+
+
+class Endless(Exception):
+    """It moves and moves: so many times that there is no end to be seen."""
+
+
+class Family:
+    """Moves one pipeline at a time, of any member, as the schedule says."""
+
+    def __init__(
+        self,
+        root: Simulation,
+        adopt: Adopt,
+        schedule: Schedule,
+        signals: Sequence[Signal] = (),
+    ) -> None:
+        self.members = [Member(root)]
+        self._known: dict[str, Member] = {}
+        self._adopt = adopt
+        self._schedule = schedule
+        self._begin = root.clock
+        self._timed = [each for each in signals if each.after is not None]
+        self._awaited = [each for each in signals if each.after is None]
+
+    @property
+    def root(self) -> Simulation:
+        return self.members[0].simulation
+
+    def run(self) -> None:
+        """To the end, or until nothing can move. Raises ``Endless``."""
+        self.root.start()
+        for moves in range(MOST_MOVES):
+            self._tend()
+            if not self._move() and not self._send() and not self._wait():
+                return
+            if self.root.size > MOST_BYTES:
+                raise Endless(f"{moves:,} moves and {MOST_BYTES >> 20} MiB of events")
+        raise Endless(f"{MOST_MOVES:,} moves")
+
+    def _move(self) -> bool:
+        ready = list(self._ready())
+        if not ready:
+            return False
+        simulation, run, path = ready[self._schedule.choose(len(ready))]
+        simulation.move(run, path, overlap=len(ready) > 1)
+        return True
+
+    def _ready(self) -> Iterator[tuple[Simulation, Run, tuple[int, ...]]]:
+        for member in self.members:
+            for run, path in member.simulation.ready():
+                yield member.simulation, run, path
+
+    def _wait(self) -> bool:
+        """Let time pass until something is due anywhere."""
+        moments = [member.simulation.next_moment() for member in self.members]
+        known = [moment for moment in moments if moment is not None]
+        if not self.root.state.finished:
+            known += [self._begin + (each.after or 0.0) for each in self._timed]
+        if not known:
+            return False
+        moment = max(min(known), self.root.clock)
+        for member in self.members:
+            member.simulation.pass_time(moment)
+        due = [
+            each for each in self._timed if self._begin + (each.after or 0) <= moment
+        ]
+        for signal in due:
+            self._timed.remove(signal)
+            self.root.signal(signal.name, signal.data)
+        return True
+
+    def _send(self) -> bool:
+        """Nothing else can move: give a signal to whoever waits for it."""
+        for signal in self._awaited:
+            for member in self.members:
+                if signal.name in _awaited_by(member.simulation):
+                    self._awaited.remove(signal)
+                    member.simulation.signal(signal.name, signal.data)
+                    return True
+        return False
+
+    # -- children ----------------------------------------------------------------
+
+    def _tend(self) -> None:
+        """Begin children, stop those that nobody waits for, pass answers on."""
+        for member in list(self.members):
+            if member.simulation.state.suspended:
+                self._begin_children(member)
+        for member in self.members[:0:-1]:
+            parent = member.parent
+            assert parent is not None
+            state, above = member.simulation.state, parent.simulation
+            waits = above.state.suspended.get(member.command_id) == "playbook"
+            if state.finished:
+                self.members.remove(member)
+                if waits:
+                    self._answer(member, parent.simulation)
+            elif not waits:
+                member.simulation.cancel(above.state.cancelling)
+
+    def _begin_children(self, member: Member) -> None:
+        for command_id, child in list(children_of(member.simulation.state)):
+            child_id = child["execution_id"]
+            if child_id in self._known:
+                continue
+            found = self._start(member, command_id, child)
+            if isinstance(found, Failure):
+                error = {"kind": found.kind, "message": found.message}
+                answer = {"execution_id": None, "status": None, "result": None}
+                member.simulation.answer(
+                    command_id, child_id, {**answer, "error": error}
+                )
+                continue
+            origin = (*member.origin, *path_of(command_id))
+            self._known[child_id] = Member(found, origin, member, command_id)
+            self.members.append(self._known[child_id])
+            found.start()
+
+    def _start(
+        self, member: Member, command_id: str, child: dict[str, JSON]
+    ) -> Simulation | Failure:
+        if member.simulation.state.depth >= MAX_DEPTH:
+            message = f"playbooks call each other more than {MAX_DEPTH} deep"
+            return Failure("playbook.depth", message)
+        return self._adopt(child, member, command_id)
+
+    def _answer(self, member: Member, parent: Simulation) -> None:
+        state = member.simulation.state
+        answer = {
+            "execution_id": state.execution_id,
+            "status": state.status,
+            "result": member.simulation.whole(state.result),
+            "error": state.error,
+        }
+        parent.answer(member.command_id, state.execution_id, answer)
+
+
+def _awaited_by(simulation: Simulation) -> set[str]:
+    """The signals that some pipeline waits for."""
+    state = simulation.state
+    names: set[str] = set()
+    for command_id, on in state.suspended.items():
+        if on == "signal":
+            run = state.runs[command_id.split("/")[0]]
+            waiting = find_progress(run, path_of(command_id)).waiting
+            if waiting is not None and waiting.signal is not None:
+                names.add(waiting.signal)
+    return names
