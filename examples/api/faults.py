@@ -37,6 +37,7 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 PLAN = (
     Fault("/cities/*/hotels", (503, 503)),
+    Fault("/hotels/*/rooms", (503,), page="2"),
     Fault("/orders", (429,), page="1"),
     Fault("/orders", (500,), page="3"),
 )

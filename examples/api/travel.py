@@ -1,4 +1,4 @@
-"""Cities, and their hotels page by page."""
+"""Cities, their hotels page by page, and the rooms of a hotel page by page."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ NAMES = {
     "quito": "Andes, Equator, Alameda, Carolina, Pichincha, Volcano",
     "rome": "Aurelia, Trevi, Forum, Tiber, Bramante, Appia, Pantheon",
 }
+# Two hotels have no rooms: one is closed for the season (404), one is no more (410).
+CLOSED, BURNT = "kyoto-3", "quito-6"
 
 
 def hotels_of(city: str) -> list[dict[str, object]]:
@@ -39,11 +41,25 @@ def hotels_of(city: str) -> list[dict[str, object]]:
     ]
 
 
+def rooms_of(hotel: str) -> list[dict[str, object]]:
+    """The first hotel of a city has two rooms, the second three, and so on."""
+    number = int(hotel.rpartition("-")[2])
+    return [
+        {"id": f"{hotel}/{room}", "beds": 1 + room % 3, "free": room % 2 == 1}
+        for room in range(1, number + 2)
+    ]
+
+
 class Travel:
+    def __init__(self) -> None:
+        hotels = (hotel for city in NAMES for hotel in hotels_of(city))
+        self._hotels = {str(hotel["id"]) for hotel in hotels}
+
     def routes(self) -> list[web.RouteDef]:
         return [
             web.get("/cities", self.cities),
             web.get("/cities/{city}/hotels", self.hotels),
+            web.get("/hotels/{hotel}/rooms", self.rooms),
         ]
 
     async def cities(self, request: web.Request) -> web.Response:
@@ -59,3 +75,12 @@ class Travel:
         if city not in NAMES:
             raise Refusal(404, f"no hotels are known in {city!r:.40}")
         return page_of(request, "hotels", hotels_of(city))
+
+    async def rooms(self, request: web.Request) -> web.Response:
+        """`?page=1&size=3`: a page of rooms; each second page fails once."""
+        hotel = request.match_info["hotel"]
+        if hotel == BURNT:
+            raise Refusal(410, f"{hotel} has burnt down")
+        if hotel == CLOSED or hotel not in self._hotels:
+            raise Refusal(404, f"{hotel!r:.40} has no rooms to let")
+        return page_of(request, "rooms", rooms_of(hotel))

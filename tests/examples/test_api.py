@@ -283,3 +283,25 @@ def test_a_port_that_is_taken_is_said_in_one_line(api: DemoApi) -> None:
 
     assert done.returncode == 1
     assert done.stderr == f"port {port}: Address already in use; try --port 0\n"
+
+
+def test_the_first_hotel_has_two_rooms_and_the_next_one_more(api: DemoApi) -> None:
+    api.post("/reset", NO_FAULTS)
+
+    totals = [api.get(f"/hotels/rome-{n}/rooms").body["total"] for n in range(1, 8)]
+
+    assert totals == [2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("hotel", "status"),
+    [("kyoto-3", 404), ("quito-6", 410), ("rome-8", 404), ("x", 404)],
+)
+def test_some_hotels_have_no_rooms(api: DemoApi, hotel: str, status: int) -> None:
+    assert api.get(f"/hotels/{hotel}/rooms").status == status
+
+
+def test_the_second_page_of_rooms_fails_once(api: DemoApi) -> None:
+    paths = ["/hotels/rome-7/rooms?page=2"] * 2
+
+    assert [api.get(path).status for path in paths] == [503, 200]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -21,6 +22,31 @@ from noetl.testing.verdict import Verdict, judge_case
 PLAYBOOKS = sorted(
     path for path in EXAMPLES.rglob("*.yaml") if ".test" not in path.suffixes
 )
+
+
+EQUIVALENT = dict.fromkeys(
+    (
+        "agent: arc converse → report (1): unguarded",
+        "break: arc start → send (1): unguarded",
+        "cheapest_hotel: arc read_hotels → choose (1): unguarded",
+        "countdown: arc count → lift_off (1): unguarded",
+        "fan_out_fan_in: arc count_cities → report (1): unguarded",
+        "fan_out_fan_in: arc ask_the_machine → report (1): unguarded",
+        "fan_out_fan_in: arc find_order → report (1): unguarded",
+        "hotels: arc read_cities → read_hotels (1): unguarded",
+        "hotels: arc read_hotels → report (1): unguarded",
+        "orders: arc fetch → price (1): unguarded",
+        "orders: arc price → report (1): unguarded",
+        "postgres_etl: arc load → summarize (1): unguarded",
+        "rooms: arc read_cities → list_hotels (1): unguarded",
+        "rooms: arc list_hotels → read_rooms (1): unguarded",
+        "rooms: arc read_rooms → report (1): unguarded",
+        "sub_playbooks: arc ask → add_up (1): unguarded",
+    ),
+    # S-32: an arc whose args cannot be rendered does not fire.
+    "its args read what only a success has: after a failure it cannot fire anyway",
+)
+"""Mutants that behave as the example does, and why no test can tell them apart."""
 
 
 def suite_of(playbook: Path) -> Path:
@@ -43,31 +69,45 @@ def test_they_pass_and_leave_no_step_arc_or_rule_out(noetl: Noetl) -> None:
         assert covered["missing"] == [], path
 
 
-def find_nothing(path: str, version: str | None) -> Failure:
+@functools.cache
+def find(path: str, version: str | None) -> Playbook | Failure:
+    """A child, among the examples."""
+    for file in PLAYBOOKS:
+        document = yaml.safe_load(file.read_text())
+        if document["metadata"]["path"] == path:
+            return read(document)
     return Failure("playbook.not_found", f"there is no '{path}'")
 
 
 def first_failure(suite: Suite, playbook: Playbook) -> Verdict | None:
-    for case in suite.cases:
-        trial = Trial(case, playbook, find_nothing)
-        verdict = judge_case(trial, range(case.schedules))
+    """The quick schedule of all cases first: it finds nearly everything."""
+    trials = [Trial(case, playbook, find) for case in suite.cases]
+    for trial, schedules in (
+        *((trial, 1) for trial in trials),
+        *((trial, trial.case.schedules) for trial in trials),
+    ):
+        verdict = judge_case(trial, range(schedules))
         if not verdict.passed:
             return verdict
     return None
 
 
 def read(document: object) -> Playbook:
-    loaded = load(yaml.safe_dump(document, sort_keys=False))
+    loaded = load(json.dumps(document))
     assert loaded.playbook is not None, loaded.diagnostics
     return loaded.playbook
 
 
 def broken() -> list[object]:
     return [
-        pytest.param(suite_of(path), mutant, id=f"{path.stem}: {mutant.name}")
+        pytest.param(suite_of(path), mutant, id=name_of(path, mutant))
         for path in PLAYBOOKS
         for mutant in mutants(yaml.safe_load(path.read_text()))
     ]
+
+
+def name_of(path: Path, mutant: Mutant) -> str:
+    return f"{path.name.partition('.')[0]}: {mutant.name}"
 
 
 @pytest.mark.parametrize(("tests", "mutant"), broken())
@@ -77,6 +117,9 @@ def test_a_broken_rule_or_arc_is_found_by_them(tests: Path, mutant: Mutant) -> N
 
     verdict = first_failure(suite, read(mutant.document))
 
+    if name_of(tests, mutant) in EQUIVALENT:
+        assert verdict is None, "a test can tell: strike it off the list"
+        return
     assert verdict is not None, "every test passes, although it is broken"
     fault = verdict.faults[0]
     if fault.expectation == "end":
@@ -87,6 +130,16 @@ def test_a_broken_rule_or_arc_is_found_by_them(tests: Path, mutant: Mutant) -> N
         )
         assert fault.expected != fault.found
     assert fault.log, "the log says why"
+
+
+def test_the_list_of_equivalent_mutants_names_real_ones() -> None:
+    found = {
+        name_of(path, mutant): mutant
+        for path in PLAYBOOKS
+        for mutant in mutants(yaml.safe_load(path.read_text()))
+    }
+
+    assert EQUIVALENT.keys() <= found.keys()
 
 
 def test_unbroken_they_find_nothing() -> None:

@@ -82,10 +82,23 @@ class Noetl:
 
     def run(self, example: str, **settings: object) -> dict[str, Any]:
         """Run an example to its end; its document, with the exit code."""
-        options = [f"--set={name}={settings[name]}" for name in settings]
-        done = self("run", f"examples/{example}", *options, "--json")
+        done = self(*self._order(example, settings))
         assert done.stderr == ""
         return {**json.loads(done.stdout), "exit_code": done.returncode}
+
+    def start(self, example: str, **settings: object) -> subprocess.Popen[str]:
+        """The same, in the background."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "noetl", *self._order(example, settings)],
+            cwd=ROOT,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _order(self, example: str, settings: dict[str, object]) -> list[str]:
+        options = [f"--set={name}={settings[name]}" for name in settings]
+        return ["run", f"examples/{example}", *options, "--json"]
 
     def events(self, execution_id: str) -> list[dict[str, Any]]:
         lines = self("events", execution_id, "--json").stdout.splitlines()

@@ -17,13 +17,13 @@ class Mutant(NamedTuple):
 
 
 def mutants(document: dict[str, Any]) -> Iterator[Mutant]:
-    """Guards that never hold or always do; fallbacks that do something else."""
+    """Guards that never hold, always do, or say the opposite; other fallbacks."""
     for name, path, change in changes(document):
         copy = deepcopy(document)
-        target = copy
-        for part in path:
-            target = target[part]
+        target = at(copy, path)
         target.update(change)
+        if target.get("when") is None:
+            target.pop("when", None)
         yield Mutant(name, copy)
 
 
@@ -38,13 +38,24 @@ def changes(document: dict[str, Any]) -> Iterator[Change]:
             swap = {key: opposite(then[key]) for key in ("do", "allow") if key in then}
             yield f"{name} (else): {swap}", [*path, "else", "then"], swap
         else:
-            yield f"{name}: never", path, {"when": NEVER}
+            yield from guards(name, path, entry["when"])
             yield f"{name}: always", path, {"when": ALWAYS}
     for index, step in enumerate(document["workflow"]):
         for number, arc in enumerate(step.get("next", {}).get("arcs", ())):
             path = ["workflow", index, "next", "arcs", number]
-            name = f"arc {step['step']} → {arc['step']}"
-            yield f"{name}: never", path, {"when": NEVER}
+            name = f"arc {step['step']} → {arc['step']} ({number + 1})"
+            if "when" in arc:
+                yield from guards(name, path, arc["when"])
+                yield f"{name}: unguarded", path, {"when": None}
+            else:
+                yield f"{name}: never", path, {"when": NEVER}
+
+
+def guards(name: str, path: list[str | int], when: str) -> Iterator[Change]:
+    """A rule or an arc that never holds is as good as removed."""
+    inside = when.strip().removeprefix("{{").removesuffix("}}").strip()
+    yield f"{name}: never", path, {"when": NEVER}
+    yield f"{name}: inverted", path, {"when": f"{{{{ not ({inside}) }}}}"}
 
 
 def opposite(verdict: str | bool) -> str | bool:
