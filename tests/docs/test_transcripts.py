@@ -12,8 +12,8 @@ from transcripts import Reader, renew
 PAGES = [
     "README.md",
     "docs/tutorial/first-playbook.md",
-    "docs/how-to/secrets.md",
-    "docs/how-to/test-a-playbook.md",
+    "docs/tutorial/api-to-database.md",
+    *sorted(f"docs/how-to/{page.name}" for page in (ROOT / "docs/how-to").glob("*.md")),
 ]
 
 
@@ -30,7 +30,7 @@ def test_a_page_shows_what_its_commands_print(
 ) -> None:
     shown = list(Reader(tmp_path, api).follow((ROOT / page).read_text()))
 
-    assert len(shown) >= 4
+    assert len(shown) >= 2
     wrong = [each for each in shown if not each.true]
     assert not wrong, "run make golden and read the difference"
 

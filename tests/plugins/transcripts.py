@@ -1,9 +1,10 @@
 """Pages whose commands are run: what they show is what a reader will see.
 
 In a ``console`` block each ``$ command`` is followed by its output. A ``yaml`` block
-that begins with the name of a file (``# first.yaml``) is written to it. ``^C`` in an
-output stands for the key, pressed while the command sleeps. What differs from run to
-run (ids, times, durations) may differ on the page, too.
+that begins with the name of a file (``# first.yaml``) is written to it; one that begins
+with the path of an example is an excerpt of it (``excerpts.py``). ``^C`` in an output
+stands for the key, pressed while the command sleeps or a task waits. What differs from
+run to run (ids, times, durations) may differ on the page, too.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ BLOCK = re.compile(
 )
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 NAME = re.compile(r"# ([\w.]+\.yaml)\n")
-OURS = re.compile(r"(^|\| )noetl ")
+OURS = re.compile(r"(^|\| |&& )noetl ")
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 VARIABLE = (
     (ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"until [\d: -]+\d \([^)]+\)"), "until TIME"),
     (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
 )
+WAITS = " waits for "
+"""In the line of a task that waits."""
 ADDRESS = "http://127.0.0.1:8765"
 """Where the pages find the demo API; the tests have theirs on a free port."""
 
@@ -54,9 +58,9 @@ class Reader:
     def __init__(self, folder: Path, api: DemoApi) -> None:
         self._folder = folder / "checkout"
         self._folder.mkdir()
-        (self._folder / "examples").symlink_to(EXAMPLES)
         self._address = api.url
         self._ids: dict[str, str] = {}
+        self._copy_examples()
         self._asleep, self._awake = folder / "asleep", folder / "awake"
         programs = folder / "bin"
         programs.mkdir()
@@ -78,14 +82,17 @@ class Reader:
 
     def _show(self, part: re.Match[str]) -> Shown:
         command, expected = part["command"], part["output"].rstrip("\n")
-        actual = self._run(self._translate(command), "^C" in expected).rstrip("\n")
+        before, _, after = expected.partition("^C")
+        lines = before.count("\n") if after else None
+        actual = self._run(self._translate(command), lines).rstrip("\n")
         self._ids |= zip(ID.findall(expected), ID.findall(actual), strict=False)
         actual = actual.replace(self._address, ADDRESS)
         for ours, real in self._ids.items():
             actual = actual.replace(real, ours)
         return Shown(command, expected, actual, part.span("output"))
 
-    def _run(self, command: str, interrupted: bool) -> str:
+    def _run(self, command: str, lines: int | None) -> str:
+        """What it prints; interrupted after so many lines, in its sleep."""
         process = subprocess.Popen(
             command,
             shell=True,
@@ -97,10 +104,10 @@ class Reader:
             process_group=0,
         )
         seen = ""
-        if interrupted:
+        if lines is not None:
             assert process.stdout is not None
-            seen = process.stdout.readline() + "^C"
-            while not self._asleep.exists():
+            seen = "".join(process.stdout.readline() for _ in range(lines)) + "^C"
+            while not self._asleep.exists() and WAITS not in seen:
                 assert process.poll() is None, "it never slept"
             os.killpg(process.pid, signal.SIGINT)
             self._awake.touch()
@@ -110,6 +117,12 @@ class Reader:
         """What the page says, with the address and the ids of this time."""
         text = text.replace(ADDRESS, self._address)
         return ID.sub(lambda found: self._ids.get(found[0], found[0]), text)
+
+    def _copy_examples(self) -> None:
+        for example in EXAMPLES.rglob("*.yaml"):
+            copy = self._folder / "examples" / example.relative_to(EXAMPLES)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(self._translate(example.read_text()))
 
     def _write_sleep(self, program: Path) -> None:
         """Until Ctrl-C was pressed it lasts for ever, after that no time at all."""
