@@ -1,4 +1,4 @@
-"""The document set: every part is there, its examples run, its tables are the code's."""
+"""The document set: all parts are there, examples run, tables are the code's."""
 
 from __future__ import annotations
 
