@@ -25,6 +25,22 @@ def test_an_example_has_nothing_to_complain_about(noetl: Noetl, name: str) -> No
     assert ": sound" in verified.stdout
 
 
+def test_all_examples_together_have_no_warning(noetl: Noetl) -> None:
+    done = noetl("validate", "--strict", "examples", "--json")
+    files = json.loads(done.stdout)["files"]
+
+    assert done.returncode == 0
+    found = [each for file in files for each in file["diagnostics"]]
+    assert {each["severity"] for each in found} <= {"hint"}
+    assert sum(not file["valid"] for file in files) == 0
+
+
+def test_the_list_of_examples_names_every_one() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+
+    assert [name for name in PLAYBOOKS if f"({name})" not in listed] == []
+
+
 def test_hello(noetl: Noetl) -> None:
     document = noetl.run("hello.yaml", name="Ada")
 
