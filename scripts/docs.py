@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
+from pages.access import access
 from pages.directives import directives
 from pages.errors import errors
 from pages.events import events
@@ -232,6 +233,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "playbook-tests.md": ("Playbook tests", playbook_tests),
     "commands.md": ("Command line", commands),
     "settings.md": ("Settings", settings),
+    "access.md": ("Roles and permissions", access),
     "errors.md": ("Errors", errors),
     "events.md": ("Events", events),
 }

@@ -15,7 +15,10 @@ repeats nothing by itself; `retryable` says whether a second call can end otherw
 a rule such as `when: "{{ outcome.error.retryable }}"` decides.
 """.strip()
 
-LOG = "These end the command; they are never the outcome of a task."
+NOTES = {
+    "The log": "These end the command; they are never the outcome of a task.",
+    "Access": "With these a server refuses a request; no task ends so.",
+}
 
 
 def errors() -> str:
@@ -23,8 +26,8 @@ def errors() -> str:
     parts = [INTRODUCTION]
     for section, kinds in ERROR_KINDS.items():
         parts.append(f"## {section}")
-        if section == "The log":
-            parts.append(LOG)
+        if section in NOTES:
+            parts.append(NOTES[section])
         parts.append(kinds_table(kinds))
     _, _, tree = (exceptions.__doc__ or "").partition("\n\n")
     parts += [

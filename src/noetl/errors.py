@@ -9,6 +9,7 @@ NoetlError
 │   └── BlobCorrupt       a referenced value is not what was stored
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
 │   └── SecretError       a secret cannot be had, by a task or for the keychain
+├── AccessError           somebody is not known, or may not do what they ask for
 ├── KeychainError         entries of a keychain cannot be resolved: nothing is started
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
 
@@ -81,6 +82,28 @@ class ToolError(NoetlError):
 class SecretError(ToolError):
     """A secret cannot be had. ``kind`` is ``secret.missing``, ``secret.denied``,
     ``secret.unreachable``, ``secret.wrong``, ``secret.extra`` or ``secret.sealed``."""
+
+
+class AccessError(NoetlError):
+    """Somebody is refused. No credential is in the message.
+
+    ``kind`` is stable and documented, ``status`` is what HTTP has for it, and
+    ``retry_after`` is in seconds, if waiting helps.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        status: int = 403,
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.status = status
+        self.retry_after = retry_after
 
 
 class KeychainError(NoetlError):

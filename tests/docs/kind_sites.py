@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 ROOTS = {
+    "AccessError": 0,
     "Failure": 0,
     "ToolError": 0,
     "SecretError": 0,

@@ -396,6 +396,35 @@ _STORE = {
         "Restore it from a copy; find out who changed it.",
     ),
 }
+_ACCESS = {
+    "auth.required": ErrorKind(
+        "No credential came along, or none that is valid: unknown, expired, revoked.",
+        "Send `Authorization: Bearer ntl_…`, or sign in.",
+    ),
+    "auth.role": ErrorKind(
+        "The account, or the scopes of its token, do not permit it.",
+        "Ask an admin for the role; the message names the permission.",
+    ),
+    "host.not_allowed": ErrorKind(
+        "A request names a host that this server is not, or comes from a page of "
+        "another origin.",
+        "Use one of the server's names, or add yours to them.",
+    ),
+    "session.unreadable": ErrorKind(
+        "A stored session is not one of NoETL.", "Sign in again."
+    ),
+    "account.name": ErrorKind(
+        "A text cannot be the name of an account.", "Use letters, digits and `._-+@`."
+    ),
+    "account.password": ErrorKind(
+        "A new password is too easily guessed.",
+        "Take a longer one: a sentence will do.",
+    ),
+    "account.role": ErrorKind(
+        "There is no such role, or not at such a place.",
+        "Write `viewer`, `operator:finance/*` or `worker:gpu`.",
+    ),
+}
 
 ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "Executions": _EXECUTION,
@@ -408,5 +437,7 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "Large values": _REFERENCES,
     "Workers": _WORKERS,
     "The log": _STORE,
+    "Access": _ACCESS,
 }
-"""By section of the reference page; the log's never are outcomes: the command ends."""
+"""By section of the reference page; those of the log and of access never are outcomes:
+the command ends, or the request is refused."""
