@@ -1,3 +1,3 @@
 """Plugins of the whole test suite; fixtures live beside the tests that use them."""
 
-pytest_plugins = ["conformance", "databases", "pytester", "secret_peer"]
+pytest_plugins = ["conformance", "databases", "nats_servers", "pytester", "secret_peer"]

@@ -117,3 +117,17 @@ class Accounts(Protocol):
         ...
 
     async def revoke_token(self, token_id: str) -> None: ...
+
+
+class Passwords(Protocol):
+    """Hashes that are slow to guess from."""
+
+    async def hash(self, password: str) -> str: ...
+
+    async def verify(self, password_hash: str | None, password: str) -> bool:
+        """Whether it is the one; without a hash no, after the same time."""
+        ...
+
+    def is_outdated(self, password_hash: str) -> bool:
+        """Whether it should be hashed anew."""
+        ...

@@ -353,6 +353,9 @@ _STORE = {
     ),
     "store.full": ErrorKind("The disk, or the quota, is full.", "Make room."),
     "store.io": ErrorKind("The disk reports an error.", "Check disk and mount."),
+    "store.unreachable": ErrorKind(
+        "The database server does not answer.", "Bring it back; check its address."
+    ),
     "store.readonly": ErrorKind(
         "The log cannot be written.", "Check the rights of its files and folder."
     ),
@@ -410,6 +413,11 @@ _ACCESS = {
         "another origin.",
         "Use one of the server's names, or add yours to them.",
     ),
+    "session.store_down": ErrorKind(
+        "Sessions cannot be checked, for their store does not answer: nobody is "
+        "signed in.",
+        "Bring NATS back; meanwhile use an API token.",
+    ),
     "session.unreadable": ErrorKind(
         "A stored session is not one of NoETL.", "Sign in again."
     ),
@@ -419,6 +427,13 @@ _ACCESS = {
     "account.password": ErrorKind(
         "A new password is too easily guessed.",
         "Take a longer one: a sentence will do.",
+    ),
+    "account.exists": ErrorKind(
+        "Another account has that name, or is that person for the OIDC provider.",
+        "Take another name, or change the account that is there.",
+    ),
+    "account.unknown": ErrorKind(
+        "There is no such account, or no such token.", "List them."
     ),
     "account.role": ErrorKind(
         "There is no such role, or not at such a place.",

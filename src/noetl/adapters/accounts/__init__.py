@@ -1,0 +1,1 @@
+"""Where accounts are kept: SQLite on one machine, PostgreSQL in a cluster."""

@@ -1,0 +1,121 @@
+"""Accounts and API tokens in tables: the same statements for every database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.access.accounts import Account
+from noetl.access.grants import Grant, read_grants
+from noetl.access.tokens import ApiToken
+from noetl.adapters.accounts.database import Database
+from noetl.adapters.scripts import read_queries
+from noetl.errors import AccessError
+
+_SQL = read_queries(__package__)
+_TOKEN = 8
+"""Columns of a token; in the answer to ``find_token`` its account follows them."""
+
+
+class SqlAccounts:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, account: Account) -> None:
+        values = (
+            *(account.user_id, account.name, _write(account.grants)),
+            *(account.created_at, account.email, account.display_name),
+            *(account.password_hash, account.issuer, account.subject),
+            *(account.disabled, account.version),
+        )
+        if not await self._fetch("add", *values):
+            message = f"there is an account '{account.name}' already"
+            raise AccessError("account.exists", message, 409)
+
+    async def get(self, user_id: str) -> Account | None:
+        return await self._one("get", user_id)
+
+    async def find(self, name: str) -> Account | None:
+        return await self._one("find", name)
+
+    async def find_subject(self, issuer: str, subject: str) -> Account | None:
+        return await self._one("find_subject", issuer, subject)
+
+    async def list_all(self) -> Sequence[Account]:
+        return [_account(row) for row in await self._fetch("list_all")]
+
+    async def set_grants(self, user_id: str, grants: Sequence[Grant]) -> Account:
+        return await self._changed("set_grants", user_id, _write(grants))
+
+    async def set_password(self, user_id: str, password_hash: str | None) -> Account:
+        return await self._changed("set_password", user_id, password_hash)
+
+    async def set_disabled(self, user_id: str, disabled: bool) -> Account:
+        return await self._changed("set_disabled", user_id, disabled)
+
+    async def remove(self, user_id: str) -> None:
+        if not await self._fetch("remove", user_id):
+            raise _unknown("account", user_id)
+
+    async def add_token(self, token: ApiToken) -> None:
+        scopes = None if token.scopes is None else _write(token.scopes)
+        values = (
+            *(token.token_id, token.user_id, token.digest, token.label, scopes),
+            *(token.created_at, token.expires_at, token.last_used_at),
+        )
+        if not await self._fetch("add_token", *values):
+            raise _unknown("account", token.user_id)
+
+    async def find_token(self, digest: str) -> tuple[ApiToken, Account] | None:
+        for row in await self._fetch("find_token", digest):
+            return _token(row[:_TOKEN]), _account(row[_TOKEN:])
+        return None
+
+    async def list_tokens(self, user_id: str) -> Sequence[ApiToken]:
+        return [_token(row) for row in await self._fetch("list_tokens", user_id)]
+
+    async def note_use(self, token_id: str, now: float) -> None:
+        await self._fetch("note_use", token_id, now)
+
+    async def revoke_token(self, token_id: str) -> None:
+        if not await self._fetch("revoke_token", token_id):
+            raise _unknown("token", token_id)
+
+    async def _one(self, query: str, *values: str) -> Account | None:
+        for row in await self._fetch(query, *values):
+            return _account(row)
+        return None
+
+    async def _changed(self, query: str, user_id: str, value: Any) -> Account:
+        for row in await self._fetch(query, user_id, value):
+            return _account(row)
+        raise _unknown("account", user_id)
+
+    async def _fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await self._database.fetch(_SQL[query], *values)
+
+
+def _unknown(what: str, id_: str) -> AccessError:
+    return AccessError("account.unknown", f"there is no {what} {id_:.64}", 404)
+
+
+def _write(grants: Sequence[Grant]) -> str:
+    return msgspec.json.encode([str(grant) for grant in grants]).decode()
+
+
+def _read(text: str) -> tuple[Grant, ...]:
+    return read_grants(msgspec.json.decode(text, type=list[str]))
+
+
+def _account(row: tuple[Any, ...]) -> Account:
+    fields = dict(zip(Account.__struct_fields__, row, strict=True))
+    fields |= {"grants": _read(fields["grants"]), "disabled": bool(fields["disabled"])}
+    return Account(**fields)
+
+
+def _token(row: tuple[Any, ...]) -> ApiToken:
+    fields = dict(zip(ApiToken.__struct_fields__, row, strict=True))
+    scopes = fields["scopes"]
+    return ApiToken(**{**fields, "scopes": None if scopes is None else _read(scopes)})

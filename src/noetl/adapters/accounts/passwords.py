@@ -1,0 +1,46 @@
+"""Passwords by argon2id: slow and large on purpose, so on threads, and few at once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from argon2 import PasswordHasher
+from argon2.exceptions import Argon2Error, InvalidHashError
+
+from noetl.access.passwords import LONGEST, normalize
+
+_AT_ONCE = 2
+"""Each takes 19 MiB and a core: more at once would starve the rest of the server."""
+
+
+class Argon2Passwords:
+    def __init__(self) -> None:
+        self._hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._nobody: str | None = None
+
+    async def hash(self, password: str) -> str:
+        async with self._turn:
+            return await asyncio.to_thread(self._hasher.hash, normalize(password))
+
+    async def verify(self, password_hash: str | None, password: str) -> bool:
+        """Without a hash the answer is no, and takes as long (row 68)."""
+        text = normalize(password[: LONGEST + 1])
+        known = password_hash
+        if known is None:
+            if self._nobody is None:
+                self._nobody = await self.hash("")
+            known = self._nobody
+        async with self._turn:
+            same = await asyncio.to_thread(self._same, known, text)
+        return same and password_hash is not None
+
+    def is_outdated(self, password_hash: str) -> bool:
+        """Whether it was made with other costs than today's."""
+        return self._hasher.check_needs_rehash(password_hash)
+
+    def _same(self, known: str, text: str) -> bool:
+        try:
+            return self._hasher.verify(known, text)
+        except (Argon2Error, InvalidHashError, UnicodeEncodeError):
+            return False

@@ -1,0 +1,54 @@
+-- name: add
+INSERT INTO account
+  (user_id, name, grants, created_at, email, display_name, password_hash,
+   issuer, subject, disabled, version)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT DO NOTHING
+RETURNING user_id
+
+-- name: get
+SELECT * FROM account WHERE user_id = $1
+
+-- name: find
+SELECT * FROM account WHERE name = $1
+
+-- name: find_subject
+SELECT * FROM account WHERE issuer = $1 AND subject = $2
+
+-- name: list_all
+SELECT * FROM account ORDER BY name
+
+-- name: set_grants
+UPDATE account SET grants = $2, version = version + 1 WHERE user_id = $1 RETURNING *
+
+-- name: set_password
+UPDATE account SET password_hash = $2, version = version + 1
+WHERE user_id = $1 RETURNING *
+
+-- name: set_disabled
+UPDATE account SET disabled = $2, version = version + 1
+WHERE user_id = $1 RETURNING *
+
+-- name: remove
+DELETE FROM account WHERE user_id = $1 RETURNING user_id
+
+-- name: add_token
+INSERT INTO api_token
+  (token_id, user_id, digest, label, scopes, created_at, expires_at, last_used_at)
+SELECT $1, user_id, $3, $4, $5, $6, $7, $8 FROM account WHERE user_id = $2
+RETURNING token_id
+
+-- name: find_token
+SELECT api_token.*, account.*
+FROM api_token JOIN account ON account.user_id = api_token.user_id
+WHERE digest = $1
+
+-- name: list_tokens
+SELECT * FROM api_token WHERE user_id = $1 ORDER BY created_at, token_id
+
+-- name: note_use
+UPDATE api_token SET last_used_at = $2
+WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at < $2)
+
+-- name: revoke_token
+DELETE FROM api_token WHERE token_id = $1 RETURNING token_id

@@ -1,0 +1,26 @@
+"""Named queries and numbered migrations, read from the .sql files of a package."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_MIGRATION = re.compile(r"(\d{4})_\w+\.sql")
+
+
+def read_queries(package: str) -> dict[str, str]:
+    text = (files(package) / "sql" / "queries.sql").read_text(encoding="utf-8")
+    _, *parts = _NAME.split(text)
+    return {
+        name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def read_migrations(package: str) -> list[tuple[int, str]]:
+    """All of them, in order."""
+    found = []
+    for file in (files(package) / "sql").iterdir():
+        if match := _MIGRATION.fullmatch(file.name):
+            found.append((int(match[1]), file.read_text(encoding="utf-8")))
+    return sorted(found)
