@@ -19,7 +19,7 @@ from noetl.access.grants import Grant, read_grants
 from noetl.access.ports import Accounts
 from noetl.access.tokens import ApiToken
 from noetl.adapters.accounts.accounts import SqlAccounts
-from noetl.adapters.accounts.passwords import Argon2Passwords
+from noetl.adapters.accounts.passwords import _NOBODY, Argon2Passwords
 from noetl.adapters.accounts.postgres import PostgresDatabase
 from noetl.adapters.accounts.sqlite import SqliteFile
 from noetl.errors import AccessError, ConfigError, StoreError
@@ -310,6 +310,7 @@ async def test_what_is_no_hash_or_no_text_opens_nothing() -> None:
     known = await passwords.hash("correct horse")
 
     assert not await passwords.verify(None, "")
+    assert not passwords.is_outdated(_NOBODY), "nobody's takes another time"
     assert not await passwords.verify(None, "correct horse")
     assert not await passwords.verify("plain", "plain")
     assert not await passwords.verify(known, "\ud800")

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from noetl.access.tokens import API, SESSION, digest
+from noetl.access.tokens import API, digest, digest_session
 from noetl.errors import AccessError
 
 COOKIE = "noetl_session"
@@ -40,18 +40,17 @@ def read_credential(
         scheme, _, token = authorization[0].strip().partition(" ")
         if len(authorization) > 1 or scheme.lower() != "bearer":
             raise required()
-        return Credential("token", _digest(token.strip(), API))
+        return Credential("token", _known(digest(token.strip(), API)))
     name = SECURE_COOKIE if secure else COOKIE
     found = _cookies(name, cookies)
     if not found:
         return None
     if len(found) > 1:  # one of them was planted, and nobody knows which
         raise required()
-    return Credential("session", _digest(found[0], SESSION))
+    return Credential("session", _known(digest_session(found[0])))
 
 
-def _digest(token: str, prefix: str) -> str:
-    found = digest(token, prefix)
+def _known(found: str | None) -> str:
     if found is None:
         raise required()
     return found

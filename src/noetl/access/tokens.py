@@ -16,6 +16,7 @@ BITS = 256
 USE_EVERY = 60.0
 """How often at most the last use of a token is written down, in seconds."""
 
+_FOREIGN = re.compile(r"[A-Za-z0-9._~+/=-]{32,512}\Z")
 _DIGITS = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -32,6 +33,13 @@ def digest(token: str, prefix: str) -> str | None:
     The token has so many random bits that a slow hash would protect nothing.
     """
     if not token.startswith(prefix) or not _DIGITS.match(token, len(prefix)):
+        return None
+    return sha256(token.encode()).hexdigest()
+
+
+def digest_session(token: str) -> str | None:
+    """The key of a session (C-42), also of one that another program began."""
+    if token.startswith(API) or not _FOREIGN.match(token):
         return None
     return sha256(token.encode()).hexdigest()
 

@@ -404,6 +404,23 @@ _ACCESS = {
         "No credential came along, or none that is valid: unknown, expired, revoked.",
         "Send `Authorization: Bearer ntl_…`, or sign in.",
     ),
+    "auth.failed": ErrorKind(
+        "The name or the password is wrong, or the account is disabled or has just "
+        "been changed.",
+        "Try again; an admin can set another password.",
+    ),
+    "auth.too_many": ErrorKind(
+        "Too many attempts to sign in, of one address.",
+        "Wait as long as the message says.",
+    ),
+    "oidc.refused": ErrorKind(
+        "The OIDC provider refused, or what it answered is not to be trusted.",
+        "Begin the sign-in again; compare client, issuer and clocks.",
+    ),
+    "oidc.unreachable": ErrorKind(
+        "The OIDC provider does not answer, or not as it should.",
+        "Try again later; check the issuer's address.",
+    ),
     "auth.role": ErrorKind(
         "The account, or the scopes of its token, do not permit it.",
         "Ask an admin for the role; the message names the permission.",

@@ -1,0 +1,230 @@
+"""Sign-in by OpenID Connect: the authorization code flow with PKCE, without I/O."""
+
+from __future__ import annotations
+
+import hmac
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from math import isfinite
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from noetl.access.grants import Grant, read_grant
+from noetl.errors import AccessError, ConfigError
+from noetl.types import JSON
+
+LEEWAY = 60.0
+"""Seconds by which the provider's clock may differ from ours."""
+PATIENCE = 600.0
+"""Seconds that somebody may take to sign in."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class OidcClient(msgspec.Struct, frozen=True, kw_only=True):
+    """This server as a provider knows it.
+
+    ``roles_claim`` is where an ID token names roles: a claim, or a path such as
+    ``realm_access.roles``. ``roles`` says what each of them is here.
+    """
+
+    issuer: str
+    client_id: str
+    redirect_uri: str
+    client_secret: str | None = None
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    roles_claim: str = "roles"
+    roles: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("issuer", "redirect_uri"):
+            _need_tls(name, getattr(self, name))
+        try:
+            for text in self.roles.values():
+                read_grant(text)
+        except AccessError as error:
+            raise ConfigError(f"roles of {self.issuer}: {error.message}") from None
+
+    def __repr__(self) -> str:
+        return f"OidcClient({self.issuer!r}, {self.client_id!r})"
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What a provider publishes about itself."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A sign-in that has begun; it stays in the browser that began it."""
+
+    state: str
+    nonce: str
+    verifier: str
+    created_at: float
+
+    def __repr__(self) -> str:
+        return "Pending(…)"
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a provider vouches for, with the roles that this means here."""
+
+    issuer: str
+    subject: str
+    email: str | None
+    display_name: str | None
+    grants: tuple[Grant, ...]
+
+    def shown(self) -> str:
+        return self.email or self.display_name or self.subject
+
+
+def read_metadata(value: JSON, client: OidcClient) -> Metadata:
+    try:
+        metadata = msgspec.convert(value, Metadata)
+    except msgspec.ValidationError as error:
+        message = f"what {client.issuer} publishes is not understood: {error}"
+        raise refused(message) from None
+    if metadata.issuer.rstrip("/") != client.issuer.rstrip("/"):
+        raise refused(f"{client.issuer} calls itself '{metadata.issuer:.200}'")
+    for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+        try:
+            _need_tls(name, getattr(metadata, name))
+        except ConfigError as error:
+            raise refused(f"{client.issuer}: {error}") from None
+    return metadata
+
+
+def begin(
+    client: OidcClient, metadata: Metadata, entropy: bytes, now: float
+) -> tuple[str, Pending]:
+    """Where to send the browser, and what to remember; from 96 random bytes."""
+    if len(entropy) != 96:
+        raise ValueError("a sign-in needs 96 random bytes")
+    state, nonce, verifier = (_text(entropy[at : at + 32]) for at in (0, 32, 64))
+    query = {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": client.redirect_uri,
+        "scope": " ".join(client.scopes),
+        "state": state,
+        "nonce": nonce,
+        "code_challenge": _text(sha256(verifier.encode()).digest()),
+        "code_challenge_method": "S256",
+    }
+    address = metadata.authorization_endpoint
+    joint = "&" if urlsplit(address).query else "?"
+    return f"{address}{joint}{urlencode(query)}", Pending(state, nonce, verifier, now)
+
+
+def read_answer(
+    answer: Mapping[str, str],
+    pending: Pending | None,
+    client: OidcClient,
+    now: float,
+) -> str:
+    """The code that the browser brought back. Raises ``AccessError``."""
+    state = answer.get("state", "").encode()
+    if pending is None or not hmac.compare_digest(state, pending.state.encode()):
+        raise refused("this sign-in was not begun in this browser: begin it again")
+    if not 0 <= now - pending.created_at + LEEWAY <= PATIENCE + LEEWAY:
+        raise refused("this sign-in took too long: begin it again")
+    if answer.get("iss", client.issuer).rstrip("/") != client.issuer.rstrip("/"):
+        raise refused("the answer is from another provider")
+    if "error" in answer:
+        code = answer["error"]
+        said = code if code.isascii() and code.isidentifier() else "an error"
+        raise refused(f"the provider answered with {said:.60}")
+    if not answer.get("code"):
+        raise refused("the provider sent no code")
+    return answer["code"]
+
+
+def read_claims(
+    claims: Mapping[str, JSON], client: OidcClient, pending: Pending, now: float
+) -> Identity:
+    """Who an ID token is about; its signature was checked. Raises ``AccessError``."""
+    audience = claims.get("aud")
+    if str(claims.get("iss")).rstrip("/") != client.issuer.rstrip("/"):
+        raise refused("the ID token is from another issuer")
+    named = [audience] if isinstance(audience, str) else audience
+    if not isinstance(named, list) or client.client_id not in named:
+        raise refused("the ID token is for another client")
+    if claims.get("azp", client.client_id) != client.client_id:
+        raise refused("the ID token was given to another client")
+    nonce = str(claims.get("nonce", "")).encode()
+    if not hmac.compare_digest(nonce, pending.nonce.encode()):
+        raise refused("the ID token is of another sign-in")
+    if not _moment(claims, "exp") > now - LEEWAY:
+        raise refused("the ID token has expired")
+    if _moment(claims, "iat") > now + LEEWAY:
+        raise refused("the ID token is from the future: compare the clocks")
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= 255:
+        raise refused("the ID token does not say who it is about")
+    verified = claims.get("email_verified", True) is not False
+    return Identity(
+        issuer=client.issuer.rstrip("/"),
+        subject=subject,
+        email=_optional(claims.get("email")) if verified else None,
+        display_name=_optional(claims.get("name")),
+        grants=grants_of(claims, client),
+    )
+
+
+def grants_of(claims: Mapping[str, JSON], client: OidcClient) -> tuple[Grant, ...]:
+    """What the provider's roles are here; those that nobody mapped are nothing."""
+    found = _claim(claims, client.roles_claim)
+    named: Sequence[JSON] = [found] if isinstance(found, str) else found or []
+    if not isinstance(named, list):
+        return ()
+    known = [client.roles[r] for r in named if isinstance(r, str) and r in client.roles]
+    return tuple(dict.fromkeys(read_grant(text) for text in known))
+
+
+def _claim(claims: Mapping[str, JSON], name: str) -> JSON:
+    """By its whole name, which may be an address with dots, or else by a path."""
+    if name in claims:
+        return claims[name]
+    value: JSON = claims
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _moment(claims: Mapping[str, JSON], name: str) -> float:
+    value = claims.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if isfinite(value):
+                return float(value)
+    raise refused(f"the ID token has no {name}")
+
+
+def _optional(value: JSON) -> str | None:
+    return value[:255] if isinstance(value, str) and value.isprintable() else None
+
+
+def _text(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _need_tls(name: str, address: str) -> None:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise ConfigError(f"{name} is no address: expected https://…") from None
+    local = parts.scheme == "http" and parts.hostname in _LOOPBACK
+    if not (parts.scheme == "https" and parts.hostname) and not local:
+        raise ConfigError(f"{name} must begin with https:// (http on loopback alone)")
+
+
+def refused(message: str) -> AccessError:
+    return AccessError("oidc.refused", message, 401)

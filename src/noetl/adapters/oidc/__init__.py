@@ -1,0 +1,1 @@
+"""OpenID Connect providers: what is asked of them, and how."""

@@ -1,0 +1,60 @@
+"""One call to a provider: bounded in time and size, and without redirects."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import aiohttp
+import msgspec
+
+from noetl.errors import AccessError
+from noetl.types import JSON
+
+Ask: TypeAlias = Callable[
+    [str, Mapping[str, str] | None, Mapping[str, str]], Awaitable[tuple[int, JSON]]
+]
+"""Takes an address, a form or None, and headers; gives status and JSON (or None)."""
+
+SECONDS = 10.0
+_LARGEST = 1024 * 1024
+
+
+def asking(session: aiohttp.ClientSession) -> Ask:
+    """Forms are posted, anything else is fetched."""
+
+    async def ask(
+        url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> tuple[int, JSON]:
+        try:
+            async with session.request(
+                "GET" if form is None else "POST",
+                url,
+                data=form,
+                headers={"Accept": "application/json", **headers},
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=SECONDS),
+            ) as response:
+                body = bytearray()
+                async for chunk in response.content.iter_any():
+                    body += chunk
+                    if len(body) > _LARGEST:
+                        raise unreachable(url, "answered with too much")
+                return response.status, _decode(body)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            why = type(error).__name__
+            raise unreachable(url, f"does not answer ({why})") from None
+
+    return ask
+
+
+def unreachable(url: str, why: str) -> AccessError:
+    message = f"the OIDC provider {url.partition('?')[0]:.200} {why}"
+    return AccessError("oidc.unreachable", message, 503)
+
+
+def _decode(body: bytes | bytearray) -> JSON:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,117 @@
+"""An OpenID Connect provider on loopback, which tests steer and spoil."""
+
+from __future__ import annotations
+
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import Any
+from urllib.parse import unquote_plus, urlencode
+
+from aiohttp import web
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+CLIENT = "noetl"
+SECRET = "s3cret/of+the client"
+REDIRECT = "http://127.0.0.1:8082/oidc/callback"
+
+
+class OidcPeer:
+    """Signs in whoever comes as ``claims`` say."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.metadata: dict[str, Any] = {}
+        self.claims: dict[str, Any] = {"sub": "auth0|123"}
+        self.missing: set[str] = set()
+        self.header: dict[str, str] = {}
+        self.key = self._make("k1")
+        self.published = [self.key]
+        self.token_answer: web.Response | None = None
+        self.looks = 0
+        self._codes: dict[str, dict[str, str]] = {}
+
+    def _make(self, kid: str) -> ECKey:
+        return ECKey.generate_key("P-256", parameters={"kid": kid, "use": "sig"})
+
+    def rotate(self, kid: str, *, publish: bool = True) -> None:
+        self.key = self._make(kid)
+        if publish:
+            self.published = [self.key]
+
+    async def discovery(self, _: web.Request) -> web.Response:
+        known = {
+            "issuer": self.address + "/",
+            "authorization_endpoint": f"{self.address}/authorize",
+            "token_endpoint": f"{self.address}/token",
+            "jwks_uri": f"{self.address}/jwks",
+        }
+        return web.json_response({**known, **self.metadata})
+
+    async def authorize(self, request: web.Request) -> web.Response:
+        """Everybody consents at once."""
+        query = dict(request.query)
+        assert query["response_type"] == "code"
+        assert query["client_id"] == CLIENT
+        assert query["redirect_uri"] == REDIRECT
+        assert query["code_challenge_method"] == "S256"
+        assert "openid" in query["scope"].split()
+        code = f"code-{len(self._codes)}"
+        self._codes[code] = query
+        answer = urlencode({"code": code, "state": query["state"]})
+        return web.Response(status=302, headers={"Location": f"{REDIRECT}?{answer}"})
+
+    async def token(self, request: web.Request) -> web.Response:
+        if self.token_answer is not None:
+            return self.token_answer
+        form = await request.post()
+        asked = self._codes.pop(str(form["code"]), None)
+        proof = sha256(str(form["code_verifier"]).encode()).digest()
+        challenge = urlsafe_b64encode(proof).rstrip(b"=").decode()
+        if not self._knows(request, dict(form)):
+            return web.json_response({"error": "invalid_client"}, status=401)
+        if asked is None or challenge != asked["code_challenge"]:
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        claims = {
+            "iss": self.address + "/",
+            "aud": CLIENT,
+            "nonce": asked["nonce"],
+            "iat": 1_800_000_000,
+            "exp": 1_800_003_600,
+            **self.claims,
+        }
+        claims = {k: v for k, v in claims.items() if k not in self.missing}
+        header = {"alg": "ES256", "kid": self.key.kid or "", **self.header}
+        return web.json_response({"id_token": jwt.encode(header, claims, self.key)})
+
+    def _knows(self, request: web.Request, form: dict[str, Any]) -> bool:
+        if "client_secret" in form:
+            return (form["client_id"], form["client_secret"]) == (CLIENT, SECRET)
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        pair = b64decode(text).decode().split(":")
+        return scheme == "Basic" and [unquote_plus(p) for p in pair] == [CLIENT, SECRET]
+
+    async def jwks(self, _: web.Request) -> web.Response:
+        self.looks += 1
+        keys = [key.as_dict(private=False) for key in self.published]
+        return web.json_response({"keys": keys})
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[OidcPeer]:
+    peer = OidcPeer()
+    application = web.Application()
+    application.router.add_get("/.well-known/openid-configuration", peer.discovery)
+    application.router.add_get("/authorize", peer.authorize)
+    application.router.add_post("/token", peer.token)
+    application.router.add_get("/jwks", peer.jwks)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    peer.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield peer
+    finally:
+        await runner.cleanup()
