@@ -30,9 +30,18 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     credential: str | None = None
 
 
+ANYBODY = Principal(
+    user_id="anybody",
+    name="anybody",
+    grants=(Grant("admin"), Grant("worker")),
+    means="open",
+)
+"""Whoever asks a server without authentication."""
+
+
 def allows(principal: Principal, permission: str, where: str | None = None) -> bool:
     """Whether they may do it to this path or pool; without one, to all of them."""
-    if PERMISSIONS[permission].bearer and principal.means != "token":
+    if PERMISSIONS[permission].bearer and principal.means == "session":
         return False
     return _any(principal.grants, permission, where) and (
         principal.limits is None or _any(principal.limits, permission, where)
@@ -41,7 +50,7 @@ def allows(principal: Principal, permission: str, where: str | None = None) -> b
 
 def may_somewhere(principal: Principal, permission: str) -> bool:
     """Whether a listing has anything to show them; each row is asked for by itself."""
-    if PERMISSIONS[permission].bearer and principal.means != "token":
+    if PERMISSIONS[permission].bearer and principal.means == "session":
         return False
     held = [principal.grants]
     if principal.limits is not None:

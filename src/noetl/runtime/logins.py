@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.access.accounts import Account, read_name
 from noetl.access.attempts import Attempts
+from noetl.access.invitations import Invitations
 from noetl.access.oidc import Identity
 from noetl.access.ports import Accounts, Passwords, Sessions
 from noetl.access.sessions import Lifetime, Session
@@ -53,6 +54,7 @@ class Logins:
         self._entropy = entropy
         self._by_name = Attempts(TRIES)
         self._by_address = Attempts(TRIES_BY_ADDRESS)
+        self._invitations = Invitations()
 
     async def by_password(self, name: str, password: str, client_ip: str) -> SignedIn:
         """Raises ``AccessError``: the same one for each wrong name and password."""
@@ -90,6 +92,18 @@ class Logins:
         if account.grants != identity.grants:
             account = await self._accounts.set_grants(account.user_id, identity.grants)
             await self._sessions.invalidate_user(account.user_id)
+        return await self._start(account, client_ip)
+
+    def invite(self, user_id: str) -> str:
+        """A code for an address that opens a session of theirs, once and soon."""
+        return self._invitations.issue(user_id, self._entropy(32), self._clock.now())
+
+    async def by_invitation(self, code: str, client_ip: str) -> SignedIn:
+        user_id = self._invitations.redeem(code, self._clock.now())
+        account = None if user_id is None else await self._accounts.get(user_id)
+        if account is None or account.disabled:
+            message = "this address was used, or is too old: ask for a new one"
+            raise AccessError("auth.failed", message, 401)
         return await self._start(account, client_ip)
 
     async def sign_out(self, key: str) -> None:

@@ -13,6 +13,9 @@ from noetl.access.tokens import API, ApiToken, digest, mint
 from noetl.errors import AccessError
 from noetl.ports import Clock
 
+LOCAL = "local"
+"""The account behind the token in the home of whoever runs the server."""
+
 
 class People:
     """For admins. Whatever takes a right away ends the sessions that have it."""
@@ -115,6 +118,20 @@ class People:
         )
         await self._accounts.add_token(token)
         return text, token
+
+    async def give_local_token(self) -> str:
+        """A new token of the account of whoever started this server: an admin.
+
+        Earlier ones end: the file that holds the token is the only place of it.
+        """
+        account = await self._accounts.find(LOCAL)
+        if account is None:
+            account = await self.add(LOCAL, ["admin"])
+        for token in await self._accounts.list_tokens(account.user_id):
+            if token.label == LOCAL:
+                await self._accounts.revoke_token(token.token_id)
+        text, _ = await self.give_token(account.user_id, LOCAL)
+        return text
 
     async def _end_sessions(self, account: Account) -> None:
         try:

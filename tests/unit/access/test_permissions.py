@@ -6,7 +6,14 @@ import pytest
 
 from noetl.access.grants import Grant, read_grant, read_grants
 from noetl.access.permissions import PERMISSIONS, ROLES
-from noetl.access.principal import Means, Principal, allows, may_somewhere, require
+from noetl.access.principal import (
+    ANYBODY,
+    Means,
+    Principal,
+    allows,
+    may_somewhere,
+    require,
+)
 from noetl.errors import AccessError
 
 PATH = "finance/q1/report"
@@ -112,10 +119,16 @@ def test_a_worker_claims_from_its_own_pool_alone() -> None:
 
 
 def test_a_cookie_is_never_enough_for_a_workers_calls() -> None:
-    for means in ("session", "open"):
-        worker = somebody("worker:gpu", means=means)
-        assert not allows(worker, "work:claim", "gpu")
-        assert not may_somewhere(worker, "work:claim")
+    worker = somebody("worker:gpu", means="session")
+
+    assert not allows(worker, "work:claim", "gpu")
+    assert not may_somewhere(worker, "work:claim")
+
+
+@pytest.mark.spec("S-63")
+def test_without_authentication_everybody_may_everything() -> None:
+    for permission in PERMISSIONS:
+        assert allows(ANYBODY, permission, "default")
 
 
 def test_a_token_can_do_what_both_its_account_and_its_scopes_allow() -> None:

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import nats
 import pytest
+from nats_servers import NatsServer
 
 from noetl.access.accounts import Account
 from noetl.access.credentials import Credential, read_credential
@@ -21,6 +23,7 @@ from noetl.access.tokens import digest_session
 from noetl.adapters.accounts.accounts import SqlAccounts
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.accounts.sqlite import SqliteFile
+from noetl.adapters.sessions.nats import NatsSessions
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.errors import AccessError
 from noetl.runtime.gate import Gate
@@ -509,5 +512,63 @@ def test_another_lifetime_is_kept(tmp_path: Path) -> None:
         logins = Logins(*parts, lifetime=Lifetime(ttl=60.0))
         done = await logins.by_password("ann", PASSWORD, IP)
         assert done.session.expires_at == NOW + 60
+
+    run(tmp_path, work)
+
+
+def test_an_address_of_one_use_opens_one_session(tmp_path: Path) -> None:
+    async def work(server: Server) -> None:
+        account = await server.ann()
+        code = server.logins.invite(account.user_id)
+        done = await server.logins.by_invitation(code, IP)
+        assert (await server.come(done)).user_id == account.user_id
+
+        late = server.logins.invite(account.user_id)
+        server.clock.time += 60
+        for wrong in (code, late, "", "\ud800"):
+            await refused(server.logins.by_invitation(wrong, IP), "auth.failed", 401)
+
+        early = server.logins.invite(account.user_id)
+        await server.people.set_disabled(account.user_id, True)
+        await refused(server.logins.by_invitation(early, IP), "auth.failed", 401)
+
+    run(tmp_path, work)
+
+
+def test_the_token_of_the_home_is_an_admins_and_the_last_one_counts(
+    tmp_path: Path,
+) -> None:
+    async def work(server: Server) -> None:
+        old = await server.people.give_local_token()
+        new = await server.people.give_local_token()
+        assert allows(await server.gate.admit(bearer(new)), "accounts:manage")
+        await refused(server.gate.admit(bearer(old)), "auth.required", 401)
+        assert [account.name for account in await server.accounts.list_all()] == [
+            "local"
+        ]
+
+    run(tmp_path, work)
+
+
+def test_without_nats_sessions_fail_and_tokens_go_on(
+    tmp_path: Path, start_nats: Callable[..., NatsServer]
+) -> None:
+    async def work(server: Server) -> None:
+        await server.ann()
+        nats_server = start_nats()
+        client = await nats.connect(nats_server.address, allow_reconnect=False)
+        sessions = NatsSessions(client)
+        parts = (server.accounts, sessions, Argon2Passwords(), server.clock)
+        gate = Gate(server.accounts, sessions, server.clock)
+        done = await Logins(*parts).by_password("ann", PASSWORD, IP)
+        token = await server.people.give_local_token()
+        assert (await gate.admit(cookie(done))).means == "session"
+        nats_server.kill()
+
+        await refused(gate.admit(cookie(done)), "session.store_down", 401)
+        signing_in = Logins(*parts).by_password("ann", PASSWORD, IP)
+        await refused(signing_in, "session.store_down", 401)
+        assert (await gate.admit(bearer(token))).means == "token"
+        await client.close()
 
     run(tmp_path, work)

@@ -1,0 +1,42 @@
+"""Where a server may listen."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.access.binding import check_binding
+from noetl.access.invitations import Invitations
+from noetl.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.2", "::1", "[::1]", "localhost"]
+)
+def test_on_this_machine_nothing_is_asked_for(host: str) -> None:
+    check_binding(host, auth=False, tls=False, behind_proxy=False)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "noetl.example.com", ""])
+def test_beyond_it_authentication_and_encryption_are(host: str) -> None:
+    for auth, tls, behind_proxy, message in (
+        (False, False, False, "authentication is off: switch it on, or bind 127.0.0.1"),
+        (False, True, True, "authentication is off"),
+        (True, False, False, "in the clear: give a certificate, or say --behind-proxy"),
+    ):
+        with pytest.raises(ConfigError, match=message) as e:
+            check_binding(host, auth=auth, tls=tls, behind_proxy=behind_proxy)
+        assert str(e.value).startswith("auth.required_for_bind: ")
+    check_binding(host, auth=True, tls=True, behind_proxy=False)
+    check_binding(host, auth=True, tls=False, behind_proxy=True)
+
+
+def test_codes_that_nobody_redeems_do_not_fill_the_memory() -> None:
+    invitations = Invitations()
+    codes = [
+        invitations.issue("u1", number.to_bytes(32, "big"), 0.0)
+        for number in range(1001)
+    ]
+
+    assert invitations.redeem(codes[0], 1.0) is None
+    assert invitations.redeem(codes[-1], 1.0) == "u1"
+    assert invitations.redeem(codes[-1], 1.0) is None
