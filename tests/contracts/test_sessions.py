@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 import nats
 import pytest
+from nats.aio.client import Client, ServerVersion
 from nats_servers import NatsServer
 
 from noetl.access.ports import Kept, Sessions
@@ -304,6 +305,29 @@ async def test_nats_itself_removes_what_expired(nats_server: NatsServer) -> None
         assert await sessions.get(KEY, now=NOW) is None
         assert await sessions.get(OTHER, now=NOW) is not None
         await client.close()
+
+
+@pytest.mark.spec("SES-10")
+async def test_where_nats_cannot_limit_single_keys_the_bucket_cleans_up(
+    nats_server: NatsServer,
+) -> None:
+    class Older(Client):
+        connected_server_version = ServerVersion("2.10.26")
+
+    await empty(nats_server.address)
+    client = Older()
+    await client.connect(nats_server.address)
+    sessions = NatsSessions(client, Lifetime(ttl=1.0))
+    kept = await sessions.create(KEY, session(), now=NOW)
+    stream = client.jetstream()
+    raw = await stream.get_msg(f"KV_{BUCKET}", seq=kept.revision)
+    assert "Nats-TTL" not in (raw.headers or {})
+
+    async with asyncio.timeout(30):
+        while (await stream.stream_info(f"KV_{BUCKET}")).state.messages:
+            pass  # NATS has its own clock; we only look
+    assert await sessions.get(KEY, now=NOW) is None
+    await client.close()
 
 
 @pytest.mark.spec("SES-09")

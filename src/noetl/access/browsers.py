@@ -51,14 +51,15 @@ def check_origin(
     host: str,
     scheme: str,
     *,
-    bearer: bool,
+    cookie: bool,
     stream: bool = False,
 ) -> None:
     """Refuse what another site's page sent. Raises ``AccessError``.
 
     ``headers`` has all values by lower-case names; ``host`` is what ``Hosts.check``
-    found; ``scheme`` is the one clients use. Without a bearer token a change, and the
-    start of a ``stream`` such as a WebSocket, must say where it comes from.
+    found; ``scheme`` is the one clients use. By a ``cookie``, which browsers send
+    unasked, a change, and the start of a ``stream`` such as a WebSocket, must say
+    where it comes from.
     """
     origins = headers.get("origin", ())
     sites = [site.strip().lower() for site in headers.get("sec-fetch-site", ())]
@@ -67,7 +68,7 @@ def check_origin(
     if any(site not in _OWN for site in sites) and not _is_link(method, headers):
         raise _foreign("the request comes from a page of another site")
     reads = method.upper() in READING and not stream
-    if not (reads or bearer or origins or sites):
+    if cookie and not (reads or origins or sites):
         message = "a change by cookie needs an Origin or Sec-Fetch-Site header"
         raise _foreign(f"{message}; programs use a token: Authorization: Bearer ntl_…")
 

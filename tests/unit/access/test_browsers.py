@@ -72,11 +72,11 @@ def check(
     *,
     host: str = "localhost:8082",
     scheme: str = "http",
-    bearer: bool = False,
+    cookie: bool = True,
     stream: bool = False,
 ) -> None:
     lists = {name: [value] for name, value in headers.items()}
-    check_origin(method, lists, host, scheme, bearer=bearer, stream=stream)
+    check_origin(method, lists, host, scheme, cookie=cookie, stream=stream)
 
 
 OWN = "http://localhost:8082"
@@ -88,7 +88,7 @@ OWN = "http://localhost:8082"
         pytest.param("POST", {"origin": OWN}, {}, id="own page"),
         pytest.param("POST", {"sec-fetch-site": "same-origin"}, {}, id="fetch"),
         pytest.param("DELETE", {"sec-fetch-site": "none"}, {}, id="typed address"),
-        pytest.param("POST", {}, {"bearer": True}, id="a program with a token"),
+        pytest.param("POST", {}, {"cookie": False}, id="a program with a token"),
         pytest.param("GET", {}, {}, id="reading says nothing"),
         pytest.param("HEAD", {"sec-fetch-site": "same-origin"}, {}, id="head"),
         pytest.param(
@@ -102,7 +102,7 @@ OWN = "http://localhost:8082"
             id="a link",
         ),
         pytest.param("GET", {"origin": OWN}, {"stream": True}, id="own WebSocket"),
-        pytest.param("GET", {}, {"stream": True, "bearer": True}, id="streaming tool"),
+        pytest.param("GET", {}, {"stream": True, "cookie": False}, id="streaming tool"),
         pytest.param(
             "POST",
             {"origin": "https://noetl.example.com"},
@@ -145,7 +145,7 @@ def test_what_our_own_pages_and_programs_send_passes(
             id="they contradict each other",
         ),
         pytest.param(
-            "POST", {"origin": "http://evil.com"}, {"bearer": True}, id="with a token"
+            "POST", {"origin": "http://evil.com"}, {"cookie": False}, id="with a token"
         ),
         pytest.param("GET", {"origin": "http://evil.com"}, {}, id="reading, foreign"),
         pytest.param("GET", {"sec-fetch-site": "cross-site"}, {}, id="an image"),
@@ -187,5 +187,5 @@ def test_what_another_sites_page_sends_is_refused(
 def test_two_origins_must_both_be_ours() -> None:
     with pytest.raises(AccessError):
         check_origin(
-            "POST", {"origin": [OWN, "null"]}, "localhost:8082", "http", bearer=False
+            "POST", {"origin": [OWN, "null"]}, "localhost:8082", "http", cookie=True
         )
