@@ -15,7 +15,7 @@ from nats.aio.client import Client, ServerVersion
 from nats_servers import NatsServer
 
 from noetl.access.ports import Kept, Sessions
-from noetl.access.sessions import HISTORY, Lifetime, Session
+from noetl.access.sessions import HISTORY, Lifetime, Session, encode
 from noetl.adapters.accounts.sqlite import SqliteFile
 from noetl.adapters.sessions.nats import BUCKET, NatsSessions
 from noetl.adapters.sessions.sqlite import SqliteSessions
@@ -260,6 +260,26 @@ async def test_ending_all_and_signing_in_at_once_leaves_none_unlisted(
 
         listed = await sessions.list_by_user("u1", now=NOW)
         assert sorted(kept.key for kept in listed) == sorted(alive)
+
+
+@pytest.mark.spec("C-42")
+async def test_in_nats_a_session_that_is_half_created_stays_findable(
+    nats_server: NatsServer,
+) -> None:
+    """All sessions of its user are ended between its two keys."""
+    await empty(nats_server.address)
+    async with on_nats(nats_server.address) as sessions:
+        await sessions.create(OTHER, session(2), now=NOW)
+        client = await nats.connect(nats_server.address)
+        bucket = await client.jetstream().key_value(BUCKET)
+        await bucket.put(f"noetl.sessions.user.u1.{KEY}", b"")
+        assert await sessions.invalidate_user("u1") == 1
+        await bucket.put(f"noetl.sessions.{KEY}", encode(session()))
+        await client.close()
+
+        (kept,) = await sessions.list_by_user("u1", now=NOW)
+        assert kept.key == KEY
+        assert await sessions.invalidate_user("u1") == 1
 
 
 @pytest.mark.spec("SES-02", "C-42")

@@ -78,10 +78,11 @@ class NatsSessions:
         async with self._bucket() as bucket:
             ended = 0
             for key in await self._keys(user_id):
-                if await _read(bucket, key) is not None:
-                    await bucket.delete(_main(key))
-                    ended += 1
+                if await _read(bucket, key) is None:
+                    continue  # ended, or about to be created: then it stays findable
+                await bucket.delete(_main(key))
                 await bucket.delete(_index(user_id, key))
+                ended += 1
             return ended
 
     async def list_by_user(self, user_id: str, *, now: float) -> Sequence[Kept]:
