@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +15,9 @@ from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.node import shorten
 from noetl.errors import ConfigError
 from noetl.types import JSON
+
+if TYPE_CHECKING:
+    from noetl.adapters.plugins.enabled import Plugins
 
 T = TypeVar("T")
 Origin = Literal["default", "file", "environment"]
@@ -25,6 +28,8 @@ FILE = "config.toml"
 MASK = "***"
 _LARGEST = 1024 * 1024
 _EXTENSION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:[^\s@]+\Z")
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _POSITION = re.compile(r"(.+) \(at line (\d+), column (\d+)\)")
 
@@ -89,16 +94,37 @@ def _expand(path: Path) -> Path:
 def _parse_extensions(value: JSON, _: Path) -> frozenset[str]:
     """A name that is nearly a dialect's is refused: a typing error must not silently
     switch nothing on."""
-    names = value.split(",") if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
-        raise ValueError
-    found = frozenset(filter(None, (name.strip() for name in names)))
+    found = _parse_names(value)
     for name in sorted(found):
         match = nearest(name, DIALECTS)
         if not _EXTENSION.match(name) or (match is not None and match != name):
             known = match or ", ".join(DIALECTS)
             raise ConfigError(f"unknown extension '{shorten(name)}' ({known}?)")
     return found
+
+
+def _parse_plugins(value: JSON, _: Path) -> frozenset[str]:
+    from noetl.adapters.plugins.packages import normalize  # slow, and seldom needed
+
+    found = _parse_names(value)
+    for name in sorted(found):
+        if not _PACKAGE.match(name):
+            raise ConfigError(f"'{shorten(name)}' is not the name of a package")
+    return frozenset(map(normalize, found))
+
+
+def _parse_names(value: JSON) -> frozenset[str]:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise ValueError
+    return frozenset(filter(None, (name.strip() for name in names)))
+
+
+def _parse_results(value: JSON, _: Path) -> str:
+    """A credential has no place in it: it is shown wherever results are named."""
+    if not isinstance(value, str) or not _ADDRESS.match(value):
+        raise ValueError
+    return value
 
 
 def _parse_slots(value: JSON, _: Path) -> int:
@@ -135,7 +161,24 @@ SLOTS = Setting(
     default=lambda: 16,
     default_words="16",
 )
-SETTINGS: tuple[Setting[Any], ...] = (HOME, EXTENSIONS, SLOTS)
+PLUGINS = Setting(
+    name="plugins",
+    words="names of packages with commas between them",
+    doc="Installed packages whose plug-ins are loaded; of others nothing is imported. "
+    "In a configuration file a list will do, too.",
+    parse=_parse_plugins,
+    default=frozenset[str],
+    default_words="none",
+)
+RESULTS: Setting[str | None] = Setting(
+    name="results",
+    words="an address such as scheme:///folder, without a password",
+    doc="Where large results are kept, by a scheme that an enabled plug-in brings.",
+    parse=_parse_results,
+    default=lambda: None,
+    default_words="the folder `results` of the home",
+)
+SETTINGS: tuple[Setting[Any], ...] = (HOME, EXTENSIONS, SLOTS, PLUGINS, RESULTS)
 
 
 class Settings:
@@ -219,6 +262,21 @@ def read_extensions(
     given = _parse(EXTENSIONS, flag or "", Path(), "--extensions")
     always = read_settings(environ)[EXTENSIONS]
     return given | always
+
+
+def read_plugins(environ: Mapping[str, str] = os.environ) -> Plugins:
+    """The plug-ins that the settings enable, imported. Raises ``ConfigError``."""
+    from noetl.adapters.plugins.enabled import Plugins
+
+    value = next(v for v in read_settings(environ) if v.setting is PLUGINS)
+    if not value.value:
+        return Plugins()
+    from noetl.adapters.plugins.loading import load_plugins
+
+    try:
+        return load_plugins(value.value)
+    except ConfigError as error:
+        raise ConfigError(f"{value.place}: {error}") from None
 
 
 def _parse(setting: Setting[T], value: JSON, folder: Path, place: str) -> T:

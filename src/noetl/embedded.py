@@ -12,6 +12,8 @@ from pathlib import Path
 
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
+from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.plugins.stores import open_results
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.secrets.sealed import SealedFiles
@@ -64,17 +66,27 @@ class Embedded:
         playbooks: Sequence[str] = (),
         extensions: frozenset[str] = frozenset(),
         slots: int | None = None,
+        plugins: Plugins | None = None,
+        results: str | None = None,
     ) -> None:
+        plugins = plugins or Plugins()
         slots = slots or SLOTS.default()
         self.execution_id = execution_id or new_execution_id()
         self._folder = folder
         self._store = store
-        self._blobs = FileBlobs(home.blobs)
+        self._blobs = open_results(results, home.blobs, plugins.results)
         folders = playbooks or ([folder] if folder is not None else [])
-        catalog = FileCatalog([Path(f) for f in folders], self._blobs, extensions)
+        paths = [Path(folder) for folder in folders]
+        catalog = FileCatalog(paths, self._blobs, extensions, plugins.kinds)
         clock = SystemClock()
-        keys = make_keyring(home)
-        self._tools = make_tools(slots, keys, home=str(home.folder), blobs=self._blobs)
+        keys = make_keyring(home, plugins)
+        self._tools = make_tools(
+            slots,
+            keys,
+            home=str(home.folder),
+            blobs=self._blobs if isinstance(self._blobs, FileBlobs) else None,
+            plugins=plugins.tools,
+        )
         self.orchestrator = Orchestrator(
             store, self._blobs, catalog, clock, keys, pool=self.execution_id
         )
@@ -244,10 +256,11 @@ class Embedded:
         await self._store.close()
 
 
-def make_keyring(home: Home) -> Keyring:
+def make_keyring(home: Home, plugins: Plugins) -> Keyring:
     cipher = Cipher(home.key)
     stored = StoredKeychain(home.keychain, cipher)
-    return Keyring(Providers(stored), SealedFiles(home.sealed, cipher))
+    providers = Providers(stored, plugins=plugins.secrets)
+    return Keyring(providers, SealedFiles(home.sealed, cipher))
 
 
 def open_free_log(home: Home) -> SqliteStore:

@@ -50,6 +50,18 @@ def test_it_prints_each_value_with_its_origin(tmp_path: Path) -> None:
             "place": "NOETL_SLOTS",
             "secret": False,
         },
+        "plugins": {
+            "value": [],
+            "origin": "default",
+            "place": None,
+            "secret": False,
+        },
+        "results": {
+            "value": None,
+            "origin": "default",
+            "place": None,
+            "secret": False,
+        },
     }
 
 
@@ -60,6 +72,8 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["home", str(tmp_path), "environment", "NOETL_HOME"],
         ["extensions", "-", "default"],
         ["slots", "16", "default"],
+        ["plugins", "-", "default"],
+        ["results", "-", "default"],
     ]
     assert done.stderr == (
         "warning: NOETL_SLOT sets nothing; did you mean NOETL_SLOTS?\n"

@@ -64,6 +64,8 @@ def test_without_anything_the_defaults_hold(home: Path) -> None:
         "home": "environment",
         "extensions": "default",
         "slots": "default",
+        "plugins": "default",
+        "results": "default",
     }
 
 
@@ -127,7 +129,8 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         ),
         pytest.param(
             "[server]\nurl = 1",
-            ":1: unknown setting 'server'; known: extensions, home, slots",
+            ":1: unknown setting 'server'; known: extensions, home, plugins, "
+            "results, slots",
             id="an unknown table",
         ),
         pytest.param(
@@ -139,6 +142,9 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         pytest.param("slots = 0", "found 0", id="out of range"),
         pytest.param("slots = 1.5", "found 1.5", id="a fraction"),
         pytest.param("extensions = 3", "found 3", id="no names"),
+        pytest.param("plugins = ['a b']", "'a b' is not the name", id="no package"),
+        pytest.param("results = 'folder'", "found 'folder'", id="no address"),
+        pytest.param("results = 'x://u:p@h'", "without a password", id="a password"),
         pytest.param(
             "extensions = ['lgacy']",
             ":1: extensions: unknown extension 'lgacy' (legacy?)",
@@ -241,4 +247,6 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_HOME",
         "NOETL_EXTENSIONS",
         "NOETL_SLOTS",
+        "NOETL_PLUGINS",
+        "NOETL_RESULTS",
     ]

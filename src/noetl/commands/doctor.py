@@ -15,9 +15,10 @@ from noetl.commands.checkup.extras import check_extras
 from noetl.commands.checkup.finding import Finding, worst
 from noetl.commands.checkup.logs import check_logs
 from noetl.commands.checkup.machine import check_machine
+from noetl.commands.checkup.plugins import check_plugins
 from noetl.commands.checkup.processes import check_processes
 from noetl.commands.checkup.storage import check_home
-from noetl.config import HOME, read_settings, strays
+from noetl.config import HOME, PLUGINS, read_settings, strays
 from noetl.dsl.node import printable
 from noetl.errors import ConfigError
 from noetl.home import Home
@@ -51,9 +52,10 @@ def command(as_json: bool) -> None:
 def examine() -> Iterator[Finding]:
     """Everything there is to check; no part can stop the others."""
     home: Home | None = None
+    enabled: frozenset[str] = frozenset()
     try:
         settings = read_settings()
-        home = Home(settings[HOME])
+        home, enabled = Home(settings[HOME]), settings[PLUGINS]
         yield Finding("settings", "ok", str(settings.file or "no configuration file"))
     except ConfigError as error:
         cure = "mend it, then run noetl doctor again: the home was not checked"
@@ -67,6 +69,7 @@ def examine() -> Iterator[Finding]:
         yield from _guarded("logs", lambda: check_logs(mine, now))
     yield from _guarded("python child", lambda: asyncio.run(check_processes()))
     yield from _guarded("extras", check_extras)
+    yield from _guarded("plug-ins", lambda: check_plugins(enabled))
 
 
 def _guarded(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:

@@ -10,10 +10,9 @@ from typing import NoReturn
 
 import click
 
-from noetl.adapters.tools import BUILTIN
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, read_file
-from noetl.config import read_extensions
+from noetl.config import read_extensions, read_plugins
 from noetl.dsl.load import Loaded, load
 from noetl.errors import ConfigError
 from noetl.net.net import Net, build_net
@@ -54,7 +53,8 @@ def command(
     if as_json and format_ not in (None, "json"):
         raise click.UsageError(f"--json contradicts --format {format_}")
     source = read_file(file)
-    loaded = load(source.content, BUILTIN, read_extensions(extensions))
+    kinds = read_plugins().kinds
+    loaded = load(source.content, kinds, read_extensions(extensions))
     if loaded.playbook is None:
         _refuse(source, loaded)
     draw = _find_pen("json" if as_json else format_ or _guess_format(output))

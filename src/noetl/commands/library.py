@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from noetl.adapters.catalogs.files import paths_in, version_order
-from noetl.adapters.tools import BUILTIN
 from noetl.commands.reading import find_playbooks
+from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.model import Playbook
 from noetl.engine.outcome import Failure
@@ -16,8 +16,9 @@ from noetl.engine.outcome import Failure
 class Library:
     """What a playbook under test may call: its neighbours, and those below them."""
 
-    def __init__(self, folder: Path, extensions: frozenset[str]) -> None:
+    def __init__(self, folder: Path, kinds: Kinds, extensions: frozenset[str]) -> None:
         self._folder = folder
+        self._kinds = kinds
         self._extensions = extensions
 
     def find(self, path: str, version: str | None) -> Playbook | Failure:
@@ -49,6 +50,6 @@ class Library:
         files, _ = find_playbooks([str(self._folder)])
         for file in files:
             for path in paths_in(file.content):
-                loaded = load(file.content, BUILTIN, self._extensions)
+                loaded = load(file.content, self._kinds, self._extensions)
                 found.setdefault(path, []).append(loaded)
         return found

@@ -15,12 +15,19 @@ from typing import NoReturn
 import click
 import yaml
 
-from noetl.adapters.tools import BUILTIN
+from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.tools.registry import BUILTIN_TOOLS, KEYED_TOOLS
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, read_file
-from noetl.config import SLOTS, read_extensions, read_settings
+from noetl.config import (
+    HOME,
+    RESULTS,
+    SLOTS,
+    read_extensions,
+    read_plugins,
+    read_settings,
+)
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.merge import deep_merge
@@ -73,15 +80,17 @@ def command(
     """
     source = read_file(file)
     enabled = read_extensions(extensions)
-    loaded = load(source.content, BUILTIN, enabled)
+    plugins = read_plugins()
+    loaded = load(source.content, plugins.kinds, enabled)
     inputs = read_inputs(workload, settings)
     deadline = _duration(timeout)
     if loaded.playbook is None:
-        document = asyncio.run(_record(_runtime(file, (), enabled), loaded, source))
+        runtime = _runtime(file, (), enabled, plugins)
+        document = asyncio.run(_record(runtime, loaded, source))
         _refuse(source, loaded, document, as_json=as_json)
-    check_runnable(loaded.playbook)
+    check_runnable(loaded.playbook, plugins)
     progress = choose_progress(quiet=no_progress, as_json=as_json)
-    runtime = _runtime(file, playbooks, enabled)
+    runtime = _runtime(file, playbooks, enabled, plugins)
     document = asyncio.run(
         _execute(runtime, loaded, source.content, inputs, progress, deadline)
     )
@@ -89,17 +98,23 @@ def command(
 
 
 def _runtime(
-    file: str, playbooks: Sequence[str], extensions: frozenset[str]
+    file: str,
+    playbooks: Sequence[str],
+    extensions: frozenset[str],
+    plugins: Plugins,
 ) -> Callable[[], Embedded]:
     folder = str(Path(file).resolve().parent) if file != "-" else None
-    home = Home.of()
+    settings = read_settings()
+    home = Home(settings[HOME])
     return lambda: Embedded(
         home,
         open_free_log(home),
         folder,
         playbooks=playbooks,
         extensions=extensions,
-        slots=read_settings()[SLOTS],
+        slots=settings[SLOTS],
+        plugins=plugins,
+        results=settings[RESULTS],
     )
 
 
@@ -148,9 +163,10 @@ def interruptible(runtime: Embedded) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-def check_runnable(playbook: Playbook) -> None:
+def check_runnable(playbook: Playbook, plugins: Plugins) -> None:
     """Some kinds are declared but not built yet: say so before anything runs."""
     runnable = BUILTIN_TOOLS.keys() | KEYED_TOOLS.keys() | SUSPENDING
+    runnable |= plugins.tools.keys()
     for step in playbook.workflow:
         for task in step.tasks:
             if task.kind not in runnable:

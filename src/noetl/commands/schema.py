@@ -6,7 +6,7 @@ import json
 
 import click
 
-from noetl.adapters.tools import BUILTIN
+from noetl.config import read_plugins
 from noetl.dsl.grammar.schema import playbook_schema
 
 
@@ -15,10 +15,12 @@ from noetl.dsl.grammar.schema import playbook_schema
 def command(as_json: bool) -> None:
     """Print the JSON Schema of playbooks, for editors.
 
+    It knows the tool kinds that are built in, and those of enabled plug-ins.
+
     \b
     Example (then, as the first line of a playbook,
     # yaml-language-server: $schema=playbook.schema.json):
       noetl schema > playbook.schema.json
     """
-    schema = playbook_schema(BUILTIN)
+    schema = playbook_schema(read_plugins().kinds)
     click.echo(json.dumps(schema, indent=None if as_json else 2, ensure_ascii=False))

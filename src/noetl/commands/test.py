@@ -12,7 +12,6 @@ from time import perf_counter
 
 import click
 
-from noetl.adapters.tools import BUILTIN
 from noetl.commands.library import Library
 from noetl.commands.reading import SourceFile, is_playbook, read_file
 from noetl.commands.verdicts import (
@@ -22,7 +21,8 @@ from noetl.commands.verdicts import (
     show_report,
     show_summary,
 )
-from noetl.config import read_extensions
+from noetl.config import read_extensions, read_plugins
+from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import load
 from noetl.errors import ConfigError
 from noetl.testing.coverage import Coverages
@@ -67,7 +67,8 @@ def command(
       noetl test orders.test.yaml -k refund --seed 7
       noetl test --coverage --junit results.xml playbooks/
     """
-    examiner = Examiner(read_extensions(extensions), text or "", seed)
+    kinds = read_plugins().kinds
+    examiner = Examiner(kinds, read_extensions(extensions), text or "", seed)
     files = [read_file(name) for name in find_tests(paths)]
     gc.freeze()  # what is loaded stays; runs are many, and leave cycles behind
     gc.enable()
@@ -129,8 +130,11 @@ def _tests_of(playbook: str) -> str:
 class Examiner:
     """Runs test files, and remembers what they have covered."""
 
-    def __init__(self, extensions: frozenset[str], text: str, seed: int | None) -> None:
+    def __init__(
+        self, kinds: Kinds, extensions: frozenset[str], text: str, seed: int | None
+    ) -> None:
         self.coverages = Coverages()
+        self._kinds = kinds
         self._extensions = extensions
         self._text = text.lower()
         self._seed = seed
@@ -144,12 +148,12 @@ class Examiner:
         named = suite.playbook.node.value if suite.playbook is not None else None
         report.playbook = _playbook_of(file.name, named)
         source = _read_playbook(report.playbook, file.name, named)
-        loaded = load(source.content, BUILTIN, self._extensions)
+        loaded = load(source.content, self._kinds, self._extensions)
         if loaded.playbook is None:
             report.wrong, report.diagnostics = source, loaded.diagnostics
             return report
         folder = Path(report.playbook).parent
-        library = Library(folder, self._extensions)
+        library = Library(folder, self._kinds, self._extensions)
         report.diagnostics = check_references(suite, loaded.playbook, library.latest)
         if report.diagnostics:
             report.wrong = file

@@ -8,10 +8,9 @@ import sys
 import click
 from msgspec.structs import asdict
 
-from noetl.adapters.tools import BUILTIN
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, find_playbooks
-from noetl.config import read_extensions
+from noetl.config import read_extensions, read_plugins
 from noetl.dsl.canonical import canonical, digest, to_yaml
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.node import printable
@@ -43,12 +42,12 @@ def command(
       noetl validate --strict playbooks/
       noetl validate --canonical playbook.yaml
     """
-    enabled = read_extensions(extensions)
+    enabled, kinds = read_extensions(extensions), read_plugins().kinds
     files, skipped = find_playbooks(paths)
     if show and len(files) != 1:
         raise click.UsageError("--canonical prints one playbook: name one file")
     results = [
-        (file, load(file.content, BUILTIN, enabled, strict=strict)) for file in files
+        (file, load(file.content, kinds, enabled, strict=strict)) for file in files
     ]
     if as_json:
         _print_json(results, skipped, show=show)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import click
 import msgspec
 
-from noetl.adapters.tools import BUILTIN
 from noetl.commands.auditing import audit_executions, describe
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, find_playbooks
-from noetl.config import read_extensions
+from noetl.config import read_extensions, read_plugins
+from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded, load
 from noetl.home import Home
 from noetl.net.analysis import analyse
@@ -78,9 +78,9 @@ def command(
         raise click.UsageError("name playbooks, or an execution with --execution")
     if execution is not None:
         sys.exit(0 if asyncio.run(_audit(execution, as_json=as_json)) else 1)
-    enabled = read_extensions(extensions)
+    enabled, kinds = read_extensions(extensions), read_plugins().kinds
     files, skipped = find_playbooks(paths)
-    verdicts = [_judge(file, enabled) for file in files]
+    verdicts = [_judge(file, kinds, enabled) for file in files]
     if as_json:
         document = {"files": [_describe(each) for each in verdicts], "skipped": skipped}
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -111,8 +111,8 @@ async def _audit(execution: str, *, as_json: bool) -> bool:
     return intact
 
 
-def _judge(file: SourceFile, extensions: frozenset[str]) -> Verdict:
-    loaded = load(file.content, BUILTIN, extensions)
+def _judge(file: SourceFile, kinds: Kinds, extensions: frozenset[str]) -> Verdict:
+    loaded = load(file.content, kinds, extensions)
     if loaded.playbook is None:
         return Verdict(file, loaded, None, [])
     net = build_net(loaded.playbook)

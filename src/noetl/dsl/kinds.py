@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
 from noetl.dsl.grammar.shape import Field, Shape
 from noetl.types import JSON
 
@@ -42,4 +43,19 @@ class Kind(msgspec.Struct, frozen=True):
     notes: str = ""  # Markdown for the reference, after the tables
 
 
-Kinds = Mapping[str, Kind]
+class Kinds(dict[str, Kind]):
+    """What playbooks may name: tool kinds by name, and kinds of keychain entries.
+
+    ``elsewhere`` says of a name that is not among them how it could become known;
+    its first argument is ``tools`` or ``secrets``.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Kind],
+        keychain: Mapping[str, KeychainKind] = KEYCHAIN,
+        elsewhere: Callable[[str, str], str | None] = lambda group, name: None,
+    ) -> None:
+        super().__init__((kind.name, kind) for kind in tools)
+        self.keychain = keychain
+        self.elsewhere = elsewhere

@@ -162,8 +162,8 @@ class Keyring:
         try:
             provider = self._providers[wanted.kind]
         except KeyError:
-            message = f"kind '{wanted.kind:.60}' is not built in, and no package of "
-            message += "this installation brings it"
+            message = f"kind '{wanted.kind:.60}' is not built in, and no enabled "
+            message += "plug-in brings it (noetl doctor lists those installed)"
             raise SecretError("secret.wrong", message) from None
         value = await provider.get(wanted)
         _check(value)

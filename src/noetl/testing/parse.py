@@ -9,6 +9,7 @@ import msgspec
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.grammar.reader import Reader
+from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import finished
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.node import Node, describe
@@ -63,7 +64,7 @@ def _suite(root: Node, report: Report) -> Suite | None:
         message = f"a test file is a mapping, found {describe(root)}"
         report.error("ROOT-01", "root-type", at, message, "start with: cases:")
         return None
-    context = Context(Reader(report), {})
+    context = Context(Reader(report), Kinds(()))
     fields = context.reader.read(at, FILE)
     shared = _shared(context, fields, _DEFAULTS)
     cases: list[Case] = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from noetl.adapters.tools import BUILTIN
 from noetl.dsl.canonical import digest
+from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
@@ -26,7 +27,9 @@ class FileCatalog:
         folders: Sequence[Path],
         blobs: Blobs,
         extensions: frozenset[str] = frozenset(),
+        kinds: Kinds = BUILTIN,
     ) -> None:
+        self._kinds = kinds
         self._folders = list(folders)
         self._blobs = blobs
         self._extensions = extensions
@@ -38,7 +41,7 @@ class FileCatalog:
         if self._found is None:
             self._found = await asyncio.to_thread(self._scan)
         entries = [
-            (file, source, load(source, BUILTIN, self._extensions))
+            (file, source, load(source, self._kinds, self._extensions))
             for file, source in self._found.get(path, [])
         ]
         fitting = [
@@ -56,10 +59,12 @@ class FileCatalog:
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
         source = await self._blobs.get(about["source"])
         extensions = frozenset(about.get("extensions", ()))
-        loaded = load(source, BUILTIN, extensions | self._extensions)
+        loaded = load(source, self._kinds, extensions | self._extensions)
         if loaded.playbook is None:
-            message = "the pinned playbook is not valid for this version of NoETL"
-            raise ConfigError(message)
+            first = next(d for d in loaded.diagnostics if d.severity == "error")
+            hint = f" ({first.hint})" if first.hint else ""
+            message = "the pinned playbook is not valid for this version of NoETL: "
+            raise ConfigError(f"{message}line {first.line}: {first.message}{hint}")
         return loaded.playbook
 
     def _scan(self) -> dict[str, list[tuple[Path, bytes]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from noetl.adapters.plugins.guards import GuardedProvider
 from noetl.adapters.secrets.clouds import (
     CloudProvider,
     read_aws,
@@ -16,20 +17,21 @@ from noetl.adapters.secrets.managers import CredentialProvider, SecretManager
 from noetl.adapters.secrets.oauth2 import OAuth2Provider
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.secrets.vault import VaultProvider
+from noetl.plugins import SecretPlugin
 from noetl.ports import SecretProvider
-
-GROUP = "noetl.secrets"
-"""Entry points of other packages: a kind, and a function that makes its provider."""
 
 
 class Providers(Mapping[str, SecretProvider]):
-    """Those that are built in, and those that other packages bring (KEY-02)."""
+    """Those that are built in, and those of enabled plug-ins (KEY-02)."""
 
     def __init__(
-        self, stored: StoredKeychain, environ: Mapping[str, str] = os.environ
+        self,
+        stored: StoredKeychain,
+        environ: Mapping[str, str] = os.environ,
+        plugins: Mapping[str, SecretPlugin] | None = None,
     ) -> None:
         manager = SecretManager(self)
-        self._built_in: dict[str, SecretProvider] = {
+        self._providers: dict[str, SecretProvider] = {
             "env": EnvProvider(environ),
             "file": FileProvider(),
             "stored": stored,
@@ -42,17 +44,14 @@ class Providers(Mapping[str, SecretProvider]):
             "gcp": CloudProvider("gcp", read_gcp),
             "azure": CloudProvider("azure", read_azure),
         }
+        for kind, plugin in (plugins or {}).items():
+            self._providers[kind] = GuardedProvider(kind, plugin)
 
     def __getitem__(self, kind: str) -> SecretProvider:
-        if kind not in self._built_in:
-            from importlib.metadata import entry_points  # slow, and seldom needed
-
-            for found in entry_points(group=GROUP, name=kind):
-                self._built_in[kind] = found.load()()
-        return self._built_in[kind]
+        return self._providers[kind]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._built_in)
+        return iter(self._providers)
 
     def __len__(self) -> int:
-        return len(self._built_in)
+        return len(self._providers)

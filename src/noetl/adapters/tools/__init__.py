@@ -15,9 +15,8 @@ from noetl.adapters.tools.wait import WAIT
 from noetl.adapters.tools.workbook import WORKBOOK
 from noetl.dsl.kinds import Kinds
 
-BUILTIN: Kinds = {
-    kind.name: kind
-    for kind in (
+BUILTIN = Kinds(
+    (
         DUCKDB,
         HTTP,
         NOOP,
@@ -31,4 +30,4 @@ BUILTIN: Kinds = {
         WAIT,
         WORKBOOK,
     )
-}
+)

@@ -16,6 +16,7 @@ from noetl.ports import Keys, Tool
 
 if TYPE_CHECKING:
     from noetl.adapters.blobs.files import FileBlobs
+    from noetl.plugins import ToolPlugin
 
 
 class Place(NamedTuple):
@@ -48,13 +49,19 @@ def make_tools(
     *,
     home: str | None = None,
     blobs: FileBlobs | None = None,
+    plugins: Mapping[str, ToolPlugin] | None = None,
 ) -> dict[str, Tool]:
-    """A tool for each kind that is built in, for a worker with so many slots.
+    """A tool for each kind that is built in or plugged in, for so many slots.
 
-    Whoever makes them closes them, each once.
+    Whoever makes them closes them, each once. Raises ``ConfigError`` if a plug-in
+    cannot be made.
     """
     place = Place(slots, home, blobs)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
     if keys is not None:
         tools |= {kind: make(keys) for kind, make in KEYED_TOOLS.items()}
+    if plugins:
+        from noetl.adapters.plugins.guards import GuardedTool
+
+        tools |= {kind: GuardedTool(plugin) for kind, plugin in plugins.items()}
     return tools

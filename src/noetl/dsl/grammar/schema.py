@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 from noetl.dsl.grammar.document import API_VERSION
 from noetl.dsl.grammar.playbook import RECORDS
 from noetl.dsl.grammar.shape import GUARD, Field, Record, Shape
 from noetl.dsl.grammar.tasks import TASK_SPEC
-from noetl.dsl.kinds import Input, Kind, Kinds
+from noetl.dsl.kinds import Input, Kind
 from noetl.types import JSON
 
 _TYPES = {
@@ -23,7 +24,7 @@ _TYPES = {
 _TEMPLATE = {"type": "string", "pattern": r"\{[{%#]"}
 
 
-def playbook_schema(kinds: Kinds) -> dict[str, JSON]:
+def playbook_schema(kinds: Mapping[str, Kind]) -> dict[str, JSON]:
     """Draft 2020-12, self-contained."""
     definitions = {record.name: _record(record) for record in RECORDS}
     definitions |= {f"task_{kind.name}": _task(kind) for kind in kinds.values()}
@@ -157,7 +158,7 @@ def _task(kind: Kind, *, whole: bool = True) -> dict[str, JSON]:
     return schema
 
 
-def _any_task(kinds: Kinds, prefix: str) -> dict[str, JSON]:
+def _any_task(kinds: Mapping[str, Kind], prefix: str) -> dict[str, JSON]:
     """The kind decides: an editor then complains about that kind only."""
     return {
         "type": "object",

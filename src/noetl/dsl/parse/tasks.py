@@ -111,7 +111,8 @@ def _kind(context: Context, entry: Entry) -> Kind | None:
         return None
     kind = context.kinds.get(name)
     if kind is None:
-        hint = _NO_KIND.get(name) or did_you_mean(name, context.kinds)
+        hint = _NO_KIND.get(name) or context.kinds.elsewhere("tools", name)
+        hint = hint or did_you_mean(name, context.kinds)
         message = f"unknown tool kind '{name}'"
         context.report.error("VAL-04", "tool-kind", at, message, hint)
     return kind

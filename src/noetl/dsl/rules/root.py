@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
-from noetl.dsl.grammar.keychain import KEYCHAIN
 from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import Draft
@@ -56,19 +56,24 @@ def keychain_names_are_unique(draft: Draft) -> Iterator[Found]:
 
 @rule("keychain-kind", "KEY-02", "warning")
 def keychain_kinds_are_known(draft: Draft) -> Iterator[Found]:
-    """A keychain kind that is not built in needs a provider plug-in."""
+    """A keychain kind is built in, or an enabled plug-in brings it."""
+    known = draft.kinds.keychain
     for entry in draft.playbook.keychain:
-        if entry.kind not in KEYCHAIN:
-            hint = did_you_mean(entry.kind, KEYCHAIN)
-            message = f"keychain kind '{entry.kind}' is not built in"
-            yield entry.at["kind"], message, hint
+        if entry.kind not in known:
+            message = f"unknown keychain kind '{entry.kind}'"
+            yield entry.at["kind"], message, partial(_provider, draft, entry.kind)
+
+
+def _provider(draft: Draft, kind: str) -> str | None:
+    elsewhere = draft.kinds.elsewhere("secrets", kind)
+    return elsewhere or did_you_mean(kind, draft.kinds.keychain)
 
 
 @rule("keychain-field", "KEY-01", "warning")
 def keychain_fields_are_known(draft: Draft) -> Iterator[Found]:
     """A field of a keychain entry is one that its kind reads."""
     for entry in draft.playbook.keychain:
-        kind = KEYCHAIN.get(entry.kind)
+        kind = draft.kinds.keychain.get(entry.kind)
         if kind is None or kind.open:
             continue
         for key in entry.at.child_keys():

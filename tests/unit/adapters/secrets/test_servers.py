@@ -190,23 +190,3 @@ def test_a_missing_extra_is_one_line_with_the_command(ask: Ask, kind: str) -> No
     assert e.value.kind == "secret.extra"
     assert e.value.message.endswith(f"pip install 'noetl[{kind}]'")
     assert "\n" not in e.value.message
-
-
-@pytest.mark.spec("KEY-02")
-def test_a_package_may_bring_a_kind(
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "acme.py").write_text(
-        "class Provider:\n"
-        "    async def get(self, wanted):\n"
-        "        return f'{wanted.name} of acme'\n"
-    )
-    about = tmp_path / "acme-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[noetl.secrets]\nacme = acme:Provider\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    assert ask("acme", "token") == "token of acme"
-    with pytest.raises(KeyError):
-        ask("nobody", "token")

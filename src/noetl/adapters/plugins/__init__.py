@@ -1,0 +1,1 @@
+"""Plug-ins: found in installed packages, loaded if enabled, never trusted blindly."""

@@ -1,0 +1,179 @@
+"""Plug-ins at work, held to the promises of their ports."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from noetl.adapters.blobs.keys import check_bytes, check_key, key_of
+from noetl.adapters.processes.limits import read_timeout
+from noetl.adapters.processes.noetl_child.values import NotJson, encode
+from noetl.engine.outcome import Failure, Outcome
+from noetl.errors import ConfigError, SecretError, StoreError, ToolError
+from noetl.plugins import ResultPlugin, ResultStore, SecretPlugin, ToolPlugin
+from noetl.ports import SecretProvider, Tool, ToolCall, Wanted
+from noetl.types import JSON
+
+T = TypeVar("T")
+
+_LARGEST = 64 * 1024 * 1024
+_ERROR_KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*\Z")
+
+
+class GuardedTool:
+    """Whatever the tool does, what comes out is an outcome or a ``ToolError``.
+
+    Making it raises ``ConfigError`` if the plug-in makes no tool.
+    """
+
+    def __init__(self, plugin: ToolPlugin) -> None:
+        kind = plugin.kind.name
+        self._tool: Tool = _made(f"tool kind '{kind}'", plugin.make)
+        for method in ("has_effect", "run", "close"):
+            if not callable(getattr(self._tool, method, None)):
+                what = f"a {type(self._tool).__name__} has no {method}()"
+                raise ConfigError(f"plug-in, tool kind '{kind}': {what}")
+        self.instant = getattr(self._tool, "instant", False) is True
+
+    def has_effect(self, call: ToolCall) -> bool:
+        try:
+            return bool(self._tool.has_effect(call))
+        except Exception:
+            return True  # nobody knows: then it may hurt
+
+    async def run(self, call: ToolCall) -> Outcome:
+        seconds = read_timeout(call.spec)
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                outcome = await self._tool.run(call)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            message = f"not done after {seconds:g} s: the call was stopped"
+            raise ToolError("timeout", message, retryable=True) from None
+        except ToolError as error:
+            failure = Failure(error.kind, error.message, error.retryable, error.details)
+            outcome = Outcome("error", None, failure, error.helper)
+        except SystemExit as error:
+            raise ToolError("tool.contract", f"it wants to exit: {error}") from None
+        return _checked(call.kind, outcome)
+
+    async def close(self) -> None:
+        """What it raises is dropped: the executions have ended well without it."""
+        try:
+            await self._tool.close()
+        except Exception:
+            return
+
+
+def _checked(kind: str, outcome: object) -> Outcome:
+    """The outcome, its values copied. Raises ``ToolError`` if it is none."""
+    if not isinstance(outcome, Outcome):
+        raise _broken(kind, f"returned a {type(outcome).__name__}, and no Outcome")
+    if outcome.status == "ok" and outcome.error is None:
+        result, helper = _plain(kind, outcome.result), _plain(kind, outcome.helper)
+        return Outcome("ok", result, None, helper)
+    if outcome.status == "error" and isinstance(outcome.error, Failure):
+        helper = _plain(kind, outcome.helper)
+        return Outcome("error", None, _failure(kind, outcome.error), helper)
+    error = type(outcome.error).__name__
+    status = f"{outcome.status!r:.40}"
+    raise _broken(kind, f"returned an Outcome of status {status} with a {error} error")
+
+
+def _failure(kind: str, failure: Failure) -> Failure:
+    if not isinstance(failure.kind, str) or not _ERROR_KIND.match(failure.kind):
+        raise _broken(kind, f"failed with the kind {failure.kind!r:.80}, which is none")
+    return Failure(
+        failure.kind,
+        str(failure.message),
+        failure.retryable is True,
+        _plain(kind, failure.details),
+    )
+
+
+def _plain(kind: str, value: object) -> JSON:
+    """The value as JSON has it: nobody else holds a part of it."""
+    try:
+        return msgspec.json.decode(encode(value, _LARGEST))
+    except NotJson as error:
+        raise _broken(kind, f"returned what JSON cannot hold: {error}") from None
+
+
+def _made(what: str, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except (Exception, SystemExit) as error:
+        name = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        message = f"plug-in, {what}: {name}{error}"
+        raise ConfigError(message) from None
+
+
+def _broken(kind: str, what: str) -> ToolError:
+    return ToolError("tool.contract", f"the plug-in of kind {kind} {what}")
+
+
+class GuardedProvider:
+    """What a provider raises may hold the secret: only its type is told.
+
+    It is made when a secret is first wanted.
+    """
+
+    def __init__(self, kind: str, plugin: SecretPlugin) -> None:
+        self._kind = kind
+        self._plugin = plugin
+        self._provider: SecretProvider | None = None
+
+    async def get(self, wanted: Wanted) -> JSON:
+        try:
+            if self._provider is None:
+                self._provider = self._plugin.make()
+            return await self._provider.get(wanted)
+        except SecretError:
+            raise
+        except (Exception, SystemExit) as error:
+            what = type(error).__name__
+            message = f"the plug-in of kind {self._kind} failed with {what}"
+            raise SecretError("secret.wrong", message) from None
+
+
+class GuardedBlobs:
+    """Keys are made and bytes compared here: whoever keeps them is not asked to.
+
+    Making it raises ``ConfigError`` if the plug-in refuses the address.
+    """
+
+    def __init__(self, plugin: ResultPlugin, url: str) -> None:
+        self._place = url
+        self._store: ResultStore = _made(f"results in {url}", lambda: plugin.make(url))
+
+    async def put(self, data: bytes) -> str:
+        key = key_of(data)
+        try:
+            await self._store.put(key, data)
+        except StoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failed(f"blob {key} cannot be stored", error) from error
+        return key
+
+    async def get(self, key: str) -> bytes:
+        check_key(key)
+        try:
+            data = await self._store.get(key)
+        except StoreError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failed(f"blob {key} cannot be read", error) from error
+        if not isinstance(data, bytes):
+            message = f"{self._place} returned a {type(data).__name__}, and no bytes"
+            raise StoreError(message, "store.io")
+        return check_bytes(key, data)
+
+    def _failed(self, what: str, error: BaseException) -> StoreError:
+        message = f"{what} in {self._place}: {type(error).__name__}: {error}"
+        return StoreError(message, "store.io")

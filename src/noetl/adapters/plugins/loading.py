@@ -1,0 +1,126 @@
+"""Enabled packages become plug-ins; whatever is wrong with one is said in one line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from importlib.metadata import EntryPoint
+from typing import TypeAlias
+
+import msgspec
+
+from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.plugins.packages import Package, find_package
+from noetl.adapters.tools import BUILTIN
+from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
+from noetl.dsl.grammar.retired import SCOPE_OWNED
+from noetl.dsl.grammar.tasks import TASK_SPEC
+from noetl.dsl.kinds import Kind
+from noetl.errors import ConfigError
+from noetl.plugins import API, ResultPlugin, SecretPlugin, ToolPlugin
+
+Declaration: TypeAlias = ToolPlugin | SecretPlugin | ResultPlugin
+
+# What each group of entry points must lead to.
+DECLARATIONS: Mapping[str, type[Declaration]] = {
+    "noetl.tools": ToolPlugin,
+    "noetl.secrets": SecretPlugin,
+    "noetl.results": ResultPlugin,
+}
+# Besides the built-in kinds: members of an outcome, and keys that stand beside
+# `spec.<kind>`.
+_TAKEN = {
+    "noetl.tools": {*BUILTIN, *SCOPE_OWNED, *TASK_SPEC.fields}
+    | {"error", "meta", "pg", "py", "status"},
+    "noetl.secrets": {*KEYCHAIN, "stored"},
+    "noetl.results": {"file"},
+}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,62}\Z")
+
+
+def load_plugins(enabled: Collection[str]) -> Plugins:
+    """Import the packages that are enabled, no other. Raises ``ConfigError``."""
+    return combine(
+        (package, load_package(package))
+        for package in map(find_package, sorted(enabled))
+    )
+
+
+def load_package(package: Package) -> dict[EntryPoint, Declaration]:
+    """Everything that it brings, checked. Raises ``ConfigError``."""
+    return {entry: _load(package, entry) for entry in package.entries}
+
+
+def combine(
+    packages: Iterable[tuple[Package, Mapping[EntryPoint, Declaration]]],
+) -> Plugins:
+    """Raises ``ConfigError`` if two of them bring the same."""
+    owners: dict[tuple[str, str], Package] = {}
+    found: dict[type, dict[str, Declaration]] = {t: {} for t in DECLARATIONS.values()}
+    for package, declared in packages:
+        for entry, declaration in declared.items():
+            other = owners.setdefault((entry.group, entry.name), package)
+            if entry.name in found[type(declaration)]:
+                raise ConfigError(
+                    f"{_what(entry)} is brought by two plug-ins, {other} and "
+                    f"{package}; enable one of them"
+                )
+            found[type(declaration)][entry.name] = declaration
+    return Plugins(*found.values())  # type: ignore[arg-type]
+
+
+def _load(package: Package, entry: EntryPoint) -> Declaration:
+    where = f"plug-in {package}, {_what(entry)}"
+    pattern = _SCHEME if entry.group == "noetl.results" else _NAME
+    if entry.name in _TAKEN[entry.group]:
+        raise ConfigError(f"{where}: the name is taken by NoETL itself")
+    if not pattern.match(entry.name):
+        raise ConfigError(f"{where}: the name may not look so; write it like 'my_tool'")
+    try:
+        declaration = entry.load()
+    except (Exception, SystemExit) as error:
+        raise ConfigError(
+            f"{where} cannot be imported: {type(error).__name__}: {error}"
+        ) from None
+    wanted = DECLARATIONS[entry.group]
+    # A package that was built for another API may not have our class at all.
+    api = getattr(declaration, "api", None)
+    if isinstance(api, int) and api != API:
+        raise ConfigError(
+            f"{where} is built for version {api} of the plug-in API, and this NoETL "
+            f"has version {API}; install a version of {package.name} that fits"
+        )
+    if type(declaration) is not wanted:
+        raise ConfigError(
+            f"{where}: {entry.value} must be a {wanted.__name__}, and is a "
+            f"{type(declaration).__name__}"
+        )
+    try:
+        _check(entry.name, declaration)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where} is not declared well: {error}") from None
+    return declaration
+
+
+def _check(name: str, declaration: Declaration) -> None:
+    """Raise ``ValueError`` or ``TypeError``: who wrote it gave no types to anybody."""
+    if not callable(declaration.make):
+        raise ValueError("make is not a function")
+    if isinstance(declaration, ToolPlugin):
+        _check_data(declaration.kind, Kind)
+        if declaration.kind.name != name:
+            raise ValueError(f"its kind has another name, '{declaration.kind.name}'")
+    elif isinstance(declaration, SecretPlugin):
+        _check_data(declaration.kind, KeychainKind)
+
+
+def _check_data(value: object, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise ValueError(f"kind is a {type(value).__name__}, not a {wanted.__name__}")
+    msgspec.convert(msgspec.to_builtins(value), wanted)
+
+
+def _what(entry: EntryPoint) -> str:
+    words = {"noetl.tools": "tool kind", "noetl.secrets": "keychain kind"}
+    return f"{words.get(entry.group, 'result store')} '{entry.name}'"
