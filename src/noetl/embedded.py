@@ -85,7 +85,7 @@ class Embedded:
             keys,
             home=str(home.folder),
             blobs=self._blobs if isinstance(self._blobs, FileBlobs) else None,
-            plugins=plugins.tools,
+            plugins=plugins,
         )
         self.orchestrator = Orchestrator(
             store, self._blobs, catalog, clock, keys, pool=self.execution_id

@@ -3,7 +3,7 @@
 A plug-in is an entry point of a package; the operator enables the package by the
 setting ``plugins``. Each group of entry points has its own declaration: ``noetl.tools``
 a ``ToolPlugin``, ``noetl.secrets`` a ``SecretPlugin``, ``noetl.results`` a
-``ResultPlugin``.
+``ResultPlugin``, ``noetl.quantum`` a ``QuantumPlugin``.
 
 ``API`` changes when a plug-in that works could stop working. Names may be added
 without that; none of this module goes away, or changes its meaning, under the same
@@ -12,8 +12,8 @@ number. A plug-in states the number it was written for, as a number: ``api=1``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -78,6 +78,58 @@ class ResultPlugin(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[str], ResultStore]
 
 
+JobStatus = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class Circuit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a quantum job does. ``text`` is OpenQASM; ``params`` are its inputs.
+
+    ``memory`` (bytes) and ``timeout`` (seconds) are limits for who simulates it.
+    """
+
+    text: str
+    shots: int
+    params: Mapping[str, JSON] | Sequence[JSON] | None = None
+    seed: int | None = None
+    options: Mapping[str, JSON] = msgspec.field(default_factory=dict)
+    memory: int | None = None
+    timeout: float | None = None
+
+
+class QuantumProvider(Protocol):
+    """Who runs circuits: jobs are known by ids, from every process.
+
+    ``auth`` is the credential that the task names, or null. Everything raises
+    ``ToolError``; a job that nobody knows is ``quantum.unknown_job``.
+    """
+
+    async def submit(self, circuit: Circuit, auth: JSON, key: str) -> str:
+        """Start a job and return its id. The same ``key`` means the same job."""
+        ...
+
+    async def status(self, job: str, auth: JSON) -> JobStatus: ...
+
+    async def result(self, job: str, auth: JSON) -> Mapping[str, JSON]:
+        """Of a job that is done: ``counts`` by bit strings, and what else is known.
+
+        Of one that failed, raises what it failed with.
+        """
+        ...
+
+    async def cancel(self, job: str, auth: JSON) -> None:
+        """Nothing happens if it is over."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class QuantumPlugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider of the tool kind ``quantum``. The entry point has its name."""
+
+    api: int
+    make: Callable[[], QuantumProvider]
+
+
 __all__ = [
     "ANY",
     "BOOLEAN",
@@ -87,12 +139,16 @@ __all__ = [
     "MAPPING",
     "TEXT",
     "BlobGone",
+    "Circuit",
     "Failure",
     "Field",
     "Input",
+    "JobStatus",
     "KeychainKind",
     "Kind",
     "Outcome",
+    "QuantumPlugin",
+    "QuantumProvider",
     "ResultPlugin",
     "ResultStore",
     "SecretError",

@@ -286,3 +286,27 @@ def test_secrets_that_are_missing_are_named_before_anything_runs(
     entries = [entry["name"] for entry in document["error"]["entries"]]
     assert entries == ["demo_token", "demo_user", "demo_client"]
     assert api.calls() == {}
+
+
+@pytest.mark.spec("QNT-01", "QNT-02", "QNT-03", "QNT-04")
+def test_quantum_sweep_finds_the_angle_and_never_has_more_than_two_jobs(
+    noetl: Noetl,
+) -> None:
+    document = noetl.run("quantum_sweep.yaml", patience="20ms")
+
+    assert (document["exit_code"], document["status"]) == (0, "completed")
+    assert document["result"]["angle"] == 3.2
+    assert sum(document["result"]["counts"].values()) == 2000
+    assert document["ctx"]["best"]["job"].keys() == {"provider", "job"}
+    under_way, most, jobs = set(), 0, set()
+    for event in noetl.events(document["execution_id"]):
+        if event["name"] == "loop.iteration.started":
+            under_way.add(event["iteration_id"])
+            most = max(most, len(under_way))
+        elif event["name"].startswith("loop.iteration."):
+            under_way.remove(event["iteration_id"])
+        elif event["name"] == "task.done" and event["task_label"] == "submit":
+            jobs.add(event["payload"]["outcome"]["result"]["job"])
+    assert (most, len(jobs)) == (2, 5)
+    again = noetl.run("quantum_sweep.yaml", patience="20ms")
+    assert again["result"] == document["result"], "the workload says it all"

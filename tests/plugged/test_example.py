@@ -186,7 +186,9 @@ def test_the_doctor_and_the_settings_name_it(plugged: Desk) -> None:
 def test_the_how_to_shows_plug_ins_that_load(desk: Desk) -> None:
     text = (EXAMPLE.parents[1] / "docs/how-to/write-a-plug-in.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    groups = {"tools": "slug", "secrets": "acme", "results": "acme"}
+    page = EXAMPLE.parents[1] / "docs/profiles/quantum.md"
+    blocks += re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    groups = {"tools": "slug", "secrets": "acme", "results": "acme", "quantum": "acme"}
     for block, (group, name) in zip(blocks, groups.items(), strict=True):
         entry = f"{name} = noetl_{group}:PLUGIN"
         desk.package(f"noetl-{group}", block, **{group: entry})
@@ -195,8 +197,12 @@ def test_the_how_to_shows_plug_ins_that_load(desk: Desk) -> None:
         "NOETL_RESULTS": "acme://here",
     }
     desk.write(
-        "  - step: start\n    tool: {kind: slug, text: A B}\n",
+        "  - step: start\n"
+        "    tool:\n"
+        "      - {name: a, kind: slug, text: A B}\n"
+        "      - {name: b, kind: quantum, operation: run, provider: acme,"
+        " circuit: '{{ _prev.slug }}', shots: 5}\n",
         "keychain: [{name: door, kind: acme}]\n",
     )
 
-    assert desk.run()["result"] == {"slug": "a-b"}
+    assert desk.run()["result"]["counts"] == {"0": 5}

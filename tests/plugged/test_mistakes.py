@@ -304,3 +304,40 @@ def test_an_execution_does_not_go_on_without_its_plug_in(desk: Desk) -> None:
 
     assert without.returncode == 2
     assert "unknown tool kind 'acme' (noetl-acme brings it" in without.stderr
+
+
+@pytest.mark.spec("QNT-01")
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        ("return 'fine'", "tool.contract", "provider acme answered 'j', 'fine'"),
+        ("raise RuntimeError('x')", "tool.contract", "RuntimeError: x"),
+        ("raise ToolError('acme.busy', 'wait')", "acme.busy", "wait"),
+    ],
+)
+def test_a_quantum_provider_is_held_to_its_promises(
+    desk: Desk, body: str, kind: str, said: str
+) -> None:
+    desk.package(
+        "noetl-acme",
+        f"""
+        from noetl.plugins import *
+        class Provider:
+            async def status(self, job, auth): {body}
+            async def close(self): pass
+        PLUGIN = QuantumPlugin(api=1, make=Provider)
+        """,
+        quantum="acme = noetl_acme:PLUGIN",
+    )
+    desk.write(
+        "  - step: start\n"
+        "    tool: {kind: quantum, operation: status, provider: acme, job: j}\n"
+    )
+
+    without = desk.run()["error"]
+    document = desk.run(NOETL_PLUGINS="noetl-acme")
+
+    assert without["kind"] == "quantum.provider"
+    assert "noetl-acme brings it, and is not enabled" in without["message"]
+    assert document["error"]["kind"] == kind
+    assert said in document["error"]["message"]

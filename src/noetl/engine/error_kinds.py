@@ -279,6 +279,45 @@ _DATABASES = {
         "Retry once; then report it to DuckDB.",
     ),
 }
+_QUANTUM = {
+    "quantum.circuit": ErrorKind(
+        "The circuit cannot be read: `details` has line and column; or it measures "
+        "nothing; or its file cannot be read.",
+        "Correct the OpenQASM.",
+    ),
+    "quantum.params": ErrorKind(
+        "`params` does not fit what the circuit declares as `input`.",
+        "Give every input a number, by its name.",
+    ),
+    "quantum.limit": ErrorKind(
+        "Too many qubits for `spec.memory`, too many shots, or too long a circuit.",
+        "Make it smaller, raise `spec.memory`, or try another `options.method`.",
+    ),
+    "quantum.pending": ErrorKind(
+        "`result` was asked of a job that is not over.",
+        "Ask for its `status` first, or retry with a delay.",
+        True,
+    ),
+    "quantum.failed": ErrorKind(
+        "The job failed, or its files cannot be read or written.",
+        "Read the message; submit again if it was the machine's fault.",
+    ),
+    "quantum.cancelled": ErrorKind(
+        "`result` was asked of a job that was cancelled.", "Submit it again."
+    ),
+    "quantum.unknown_job": ErrorKind(
+        "The provider knows no such job: another home, or it ended a month ago.",
+        "Pass on what `submit` returned; check `NOETL_HOME`.",
+    ),
+    "quantum.provider": ErrorKind(
+        "There is no such provider, or it lacks a home for its jobs.",
+        "Enable the plug-in that brings it.",
+    ),
+    "quantum.driver": ErrorKind(
+        "The local simulator's packages are not installed.",
+        "In a checkout: `pip install '.[quantum]'`.",
+    ),
+}
 _SECRETS = {
     "keychain.unresolved": ErrorKind(
         "A keychain entry could not be resolved; nothing was started. `error.entries` "
@@ -465,6 +504,7 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "HTTP": _HTTP,
     "Playbooks": _CHILDREN,
     "Databases": _DATABASES,
+    "Quantum jobs": _QUANTUM,
     "Credentials": _SECRETS,
     "Large values": _REFERENCES,
     "Workers": _WORKERS,

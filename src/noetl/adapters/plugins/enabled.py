@@ -13,7 +13,7 @@ from noetl.dsl.grammar.keychain import KEYCHAIN
 from noetl.dsl.kinds import Kinds
 
 if TYPE_CHECKING:
-    from noetl.plugins import ResultPlugin, SecretPlugin, ToolPlugin
+    from noetl.plugins import QuantumPlugin, ResultPlugin, SecretPlugin, ToolPlugin
 
 
 class Plugins(msgspec.Struct, frozen=True, dict=True):
@@ -22,6 +22,7 @@ class Plugins(msgspec.Struct, frozen=True, dict=True):
     tools: Mapping[str, ToolPlugin] = msgspec.field(default_factory=dict)
     secrets: Mapping[str, SecretPlugin] = msgspec.field(default_factory=dict)
     results: Mapping[str, ResultPlugin] = msgspec.field(default_factory=dict)
+    quantum: Mapping[str, QuantumPlugin] = msgspec.field(default_factory=dict)
 
     @cached_property
     def kinds(self) -> Kinds:

@@ -17,15 +17,16 @@ from noetl.dsl.grammar.retired import SCOPE_OWNED
 from noetl.dsl.grammar.tasks import TASK_SPEC
 from noetl.dsl.kinds import Kind
 from noetl.errors import ConfigError
-from noetl.plugins import API, ResultPlugin, SecretPlugin, ToolPlugin
+from noetl.plugins import API, QuantumPlugin, ResultPlugin, SecretPlugin, ToolPlugin
 
-Declaration: TypeAlias = ToolPlugin | SecretPlugin | ResultPlugin
+Declaration: TypeAlias = ToolPlugin | SecretPlugin | ResultPlugin | QuantumPlugin
 
 # What each group of entry points must lead to.
 DECLARATIONS: Mapping[str, type[Declaration]] = {
     "noetl.tools": ToolPlugin,
     "noetl.secrets": SecretPlugin,
     "noetl.results": ResultPlugin,
+    "noetl.quantum": QuantumPlugin,
 }
 # Besides the built-in kinds: members of an outcome, and keys that stand beside
 # `spec.<kind>`.
@@ -34,6 +35,7 @@ _TAKEN = {
     | {"error", "meta", "pg", "py", "status"},
     "noetl.secrets": {*KEYCHAIN, "stored"},
     "noetl.results": {"file"},
+    "noetl.quantum": {"local"},
 }
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,62}\Z")
@@ -122,5 +124,10 @@ def _check_data(value: object, wanted: type) -> None:
 
 
 def _what(entry: EntryPoint) -> str:
-    words = {"noetl.tools": "tool kind", "noetl.secrets": "keychain kind"}
-    return f"{words.get(entry.group, 'result store')} '{entry.name}'"
+    words = {
+        "noetl.tools": "tool kind",
+        "noetl.secrets": "keychain kind",
+        "noetl.results": "result store",
+        "noetl.quantum": "quantum provider",
+    }
+    return f"{words[entry.group]} '{entry.name}'"

@@ -13,7 +13,7 @@ import msgspec
 from noetl.dsl.diagnostics import nearest
 from noetl.errors import ConfigError
 
-GROUPS = ("noetl.tools", "noetl.secrets", "noetl.results")
+GROUPS = ("noetl.tools", "noetl.secrets", "noetl.results", "noetl.quantum")
 
 
 class Package(msgspec.Struct, frozen=True):

@@ -10,13 +10,14 @@ from noetl.adapters.tools.http import HttpTool
 from noetl.adapters.tools.noop import NoopTool
 from noetl.adapters.tools.postgres import PostgresTool
 from noetl.adapters.tools.python import PythonTool
+from noetl.adapters.tools.quantum import QuantumTool
 from noetl.adapters.tools.script import ScriptTool
 from noetl.adapters.tools.secrets import SecretsTool
 from noetl.ports import Keys, Tool
 
 if TYPE_CHECKING:
     from noetl.adapters.blobs.files import FileBlobs
-    from noetl.plugins import ToolPlugin
+    from noetl.adapters.plugins.enabled import Plugins
 
 
 class Place(NamedTuple):
@@ -25,6 +26,7 @@ class Place(NamedTuple):
     slots: int
     home: str | None = None
     blobs: FileBlobs | None = None
+    plugins: Plugins | None = None
 
 
 # Making one costs nothing: a tool imports its driver when it first runs.
@@ -34,6 +36,9 @@ BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
     "noop": lambda at: NoopTool(),
     "postgres": lambda at: PostgresTool(),
     "python": lambda at: PythonTool(at.slots),
+    "quantum": lambda at: QuantumTool(
+        at.slots, home=at.home, plugins=at.plugins.quantum if at.plugins else None
+    ),
     "script": lambda at: ScriptTool(),
     "shell": lambda at: ScriptTool(),
 }
@@ -49,19 +54,19 @@ def make_tools(
     *,
     home: str | None = None,
     blobs: FileBlobs | None = None,
-    plugins: Mapping[str, ToolPlugin] | None = None,
+    plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
     """A tool for each kind that is built in or plugged in, for so many slots.
 
     Whoever makes them closes them, each once. Raises ``ConfigError`` if a plug-in
     cannot be made.
     """
-    place = Place(slots, home, blobs)
+    place = Place(slots, home, blobs, plugins)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
     if keys is not None:
         tools |= {kind: make(keys) for kind, make in KEYED_TOOLS.items()}
-    if plugins:
+    if plugins is not None and plugins.tools:
         from noetl.adapters.plugins.guards import GuardedTool
 
-        tools |= {kind: GuardedTool(plugin) for kind, plugin in plugins.items()}
+        tools |= {kind: GuardedTool(each) for kind, each in plugins.tools.items()}
     return tools

@@ -1,0 +1,1 @@
+"""Kind ``quantum``: the local simulator, its processes and its jobs."""
