@@ -99,13 +99,6 @@ def test_an_invalid_request_is_on_record_with_its_diagnostics(folder: Path) -> N
     assert json.loads(again.stdout)["error"] == document["error"]
 
 
-def test_a_kind_that_cannot_run_yet_is_said_before_anything_runs(folder: Path) -> None:
-    text = HELLO.replace("kind: noop", "kind: quantum, operation: run, circuit: x")
-    done = noetl("run", write(folder, text.replace(', result: "{{ args.got }}"', "")))
-    assert done.returncode == 2
-    assert "kind quantum cannot run" in done.stderr
-
-
 @pytest.mark.spec("EVT-01", "EVT-02", "EVT-08", "S-44")
 def test_the_log_is_gapless_and_replays_to_the_same_end(folder: Path) -> None:
     document = json.loads(noetl("run", write(folder, HELLO), "--json").stdout)

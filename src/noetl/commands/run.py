@@ -16,7 +16,6 @@ import click
 import yaml
 
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.tools.registry import BUILTIN_TOOLS, KEYED_TOOLS
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, read_file
@@ -31,9 +30,7 @@ from noetl.config import (
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.merge import deep_merge
-from noetl.dsl.model import Playbook
 from noetl.embedded import Embedded, open_free_log
-from noetl.engine.suspensions import SUSPENDING
 from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.types import JSON
@@ -88,7 +85,6 @@ def command(
         runtime = _runtime(file, (), enabled, plugins)
         document = asyncio.run(_record(runtime, loaded, source))
         _refuse(source, loaded, document, as_json=as_json)
-    check_runnable(loaded.playbook, plugins)
     progress = choose_progress(quiet=no_progress, as_json=as_json)
     runtime = _runtime(file, playbooks, enabled, plugins)
     document = asyncio.run(
@@ -161,20 +157,6 @@ def interruptible(runtime: Embedded) -> Iterator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         loop.remove_signal_handler(signal.SIGTERM)
-
-
-def check_runnable(playbook: Playbook, plugins: Plugins) -> None:
-    """Some kinds are declared but not built yet: say so before anything runs."""
-    runnable = BUILTIN_TOOLS.keys() | KEYED_TOOLS.keys() | SUSPENDING
-    runnable |= plugins.tools.keys()
-    for step in playbook.workflow:
-        for task in step.tasks:
-            if task.kind not in runnable:
-                known = ", ".join(sorted(runnable))
-                raise ConfigError(
-                    f"step '{step.name}', task '{task.label}': kind {task.kind} cannot "
-                    f"run in this version (kinds that can: {known})"
-                )
 
 
 def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:

@@ -102,11 +102,12 @@ def run(home: Path, **inputs: Any) -> dict[str, Any]:
 
 
 async def ended(ask: Ask, job: Any) -> str:
-    while True:
-        status = (await ask("status", job=job))["status"]
-        if status not in ("queued", "running"):
-            return str(status)
-        await asyncio.sleep(0)
+    async with asyncio.timeout(120):  # only if it is broken
+        while True:
+            status = (await ask("status", job=job))["status"]
+            if status not in ("queued", "running"):
+                return str(status)
+            await asyncio.sleep(0)
 
 
 @pytest.mark.spec("QNT-01", "PIPE-21")
