@@ -52,6 +52,8 @@ EVENTS: Mapping[str, Page] = {
             "playbook": PLAYBOOK,
             "trace_id": "W3C trace id: its own, or that of whoever called it.",
             "parent?": "`{execution_id, command_id, depth, iter}` of who called it.",
+            "fork?": "`{execution_id, seq, started_at, depth, iter}`: whose events the "
+            "log goes on with, up to which one, and when that work began.",
         }
     ),
     "playbook.request.evaluated": Page(
@@ -68,6 +70,18 @@ EVENTS: Mapping[str, Page] = {
             "ctx": "What `ctx` begins with.",
             "token": "`{token_id, step, args}`: the first token.",
             "deadline": "When it is cancelled, or null.",
+        }
+    ),
+    "workflow.forked": Page(
+        {
+            "from": "`{execution_id, seq}`: the events up to here are that one's.",
+            "deadline": "When the fork is cancelled, or null.",
+            "deadlines": "When runs that are under way fail, by step run.",
+            "workload?": "The whole workload, if it was edited.",
+            "set_ctx?": "The patch of `ctx`.",
+            "playbook?": PLAYBOOK + " Only if it is a newer one.",
+            "steps?": "`{has_arcs, first}` of the steps that are under way, as the "
+            "newer playbook has them.",
         }
     ),
     "step.scheduled": Page(

@@ -14,6 +14,7 @@ from noetl.engine.batch import Recorder
 from noetl.engine.cancellation import cancel
 from noetl.engine.decide import Request, pause, reject, report, resume
 from noetl.engine.events import NAMES, Event
+from noetl.engine.forking import Fork, go_apart
 from noetl.engine.outcome import Outcome
 from noetl.engine.pipeline import Call
 from noetl.engine.reports import Fact
@@ -130,6 +131,7 @@ def corpus() -> Iterator[Event]:
         for cancelled in (False, True):
             yield from played(text, cancelled=cancelled)
     yield from asked()
+    yield from forked()
 
 
 def played(text: str, *, cancelled: bool) -> list[Event]:
@@ -158,6 +160,19 @@ def asked() -> list[Event]:
     recorder = Recorder(State())
     reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})
     return recorder.events
+
+
+def forked() -> list[Event]:
+    """A fork with every edit there is."""
+    playbook = load(HEAD + "workflow:\n" + indent(FLOWS[-1], "  ")).playbook
+    assert playbook is not None
+    origin = Watched(playbook, answer)
+    origin.start()
+    fork = Watched(playbook, answer, execution_id="fork")
+    fork.fork(origin.log, len(origin.log))
+    edited = Fork("fork", "sim", 4, {}, newer=True, workload={}, set_ctx={"k": 1})
+    fork.order(go_apart, edited)
+    return fork.log
 
 
 @pytest.fixture(scope="module")

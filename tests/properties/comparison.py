@@ -40,10 +40,12 @@ class Recorded(Batch):
 class Watched(Simulation):
     """A simulation that keeps its inputs, and the live state at every position."""
 
-    def __init__(self, case: Case, playbook: Playbook, seed: str | None = None) -> None:
+    def __init__(
+        self, case: Case, playbook: Playbook, seed: str | None = None, name: str = "sim"
+    ) -> None:
         pick = random.Random(seed)
         choose = (lambda count: 0) if seed is None else pick.randrange
-        super().__init__(playbook, self.answer, choose=choose)
+        super().__init__(playbook, self.answer, choose=choose, execution_id=name)
         self.case = case
         self.inputs: dict[tuple[str, int], Any] = {}
         self.states: list[bytes] = []

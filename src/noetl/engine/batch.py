@@ -120,7 +120,7 @@ class Batch(Recorder):
             ctx=state.ctx,
             args=args,
             execution_id=state.execution_id,
-            execution={"started_at": state.started_at},
+            execution={"started_at": state.began_at},
         )
         if event is not None:
             scope["event"] = event

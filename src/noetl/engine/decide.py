@@ -15,8 +15,9 @@ from noetl.engine.endings import emit_step, fail_step, finish_step
 from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
+from noetl.engine.progress import Progress
 from noetl.engine.reports import Fact, OutOfOrder, record
-from noetl.engine.runs import find_progress, is_open, loop_paths, path_of
+from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
 from noetl.engine.state import Run
 from noetl.engine.times import rfc3339, seconds_of
 from noetl.engine.tracing import trace_id_of
@@ -112,6 +113,13 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
         elif progress.waiting is not None:
             deliver(batch, run, path)
         return stop or progress.waiting is not None
+    _end_pipeline(batch, run, path, progress)
+    settle(batch)
+    return True
+
+
+def _end_pipeline(batch: Batch, run: Run, path: list[int], progress: Progress) -> None:
+    """Its last task has said how it ends."""
     error = (progress.error or {}) if progress.end == "failed" else None
     if path:
         end_iteration(batch, run, path, error, progress.result, "worker")
@@ -119,8 +127,22 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
         fail_step(batch, run, error, "worker")
     else:
         finish_step(batch, run, progress.result, "worker")
+
+
+def go_on(batch: Batch) -> None:
+    """Decide what follows from a log that was cut off, wherever that was."""
+    for run in list(batch.state.runs.values()):
+        for path, progress in list(pipelines(run)):
+            if progress.end is not None:
+                _end_pipeline(batch, run, list(path), progress)
+    _turn_loops(batch)
     settle(batch)
-    return True
+
+
+def _turn_loops(batch: Batch) -> None:
+    for run in list(batch.state.runs.values()):
+        for path in reversed(list(loop_paths(run))):
+            turn(batch, run, list(path))
 
 
 def settle(batch: Batch) -> None:
@@ -177,9 +199,7 @@ def resume(batch: Batch) -> None:
         return
     deadlines = _held_deadlines(batch)
     batch.emit("workflow.resumed", batch.state.execution_id, {"deadlines": deadlines})
-    for run in list(batch.state.runs.values()):
-        for path in reversed(list(loop_paths(run))):
-            turn(batch, run, list(path))
+    _turn_loops(batch)
     settle(batch)
 
 

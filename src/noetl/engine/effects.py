@@ -56,6 +56,11 @@ def effects_of(events: Iterable[Event]) -> Effects:
                 whole = owner == event.execution_id
                 timer = "execution" if whole else f"step:{owner}"
                 effects.timers[timer] = seconds_of(moment)
+        elif name == "workflow.forked":
+            if event.payload["deadline"] is not None:
+                effects.timers["execution"] = seconds_of(event.payload["deadline"])
+            for owner, moment in event.payload["deadlines"].items():
+                effects.timers[f"step:{owner}"] = seconds_of(moment)
     return effects
 
 

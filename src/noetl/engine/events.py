@@ -59,6 +59,12 @@ NAMES: dict[str, Kind] = {
     "workflow.started": Kind(
         "workflow", "server", "in_progress", "The first token was enqueued."
     ),
+    "workflow.forked": Kind(
+        "workflow",
+        "server",
+        "in_progress",
+        "The events before are another execution's; from here it goes its own way.",
+    ),
     "step.scheduled": Kind("step", "server", "in_progress", "A token was admitted."),
     "step.skipped": Kind("step", "server", "skipped", "A token was denied."),
     "token.joined": Kind("step", "server", "in_progress", "A token waits at a join."),

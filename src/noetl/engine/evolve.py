@@ -9,9 +9,15 @@ from collections.abc import Callable, Iterable
 
 from noetl.engine.context import apply_patch
 from noetl.engine.events import Event, view
-from noetl.engine.progress import begin, note_done, note_started, note_suspended
+from noetl.engine.progress import (
+    begin,
+    note_done,
+    note_forked,
+    note_started,
+    note_suspended,
+)
 from noetl.engine.references import holds_reference, is_reference
-from noetl.engine.runs import find_loop, find_progress, path_of
+from noetl.engine.runs import find_loop, find_progress, path_of, pipelines
 from noetl.engine.scope import iteration_scope
 from noetl.engine.state import Iteration, LoopState, Run, State, Token
 from noetl.types import JSON
@@ -54,6 +60,10 @@ def _requested(state: State, event: Event) -> None:
         state.depth = state.parent["depth"] + 1
         state.outer = state.parent["iter"]
         state.spilled = holds_reference(state.outer)
+    state.fork = event.payload.get("fork")
+    if state.fork is not None:
+        state.depth, state.outer = state.fork["depth"], state.fork["iter"]
+        state.spilled = state.spilled or holds_reference(state.outer)
 
 
 def _request_evaluated(state: State, event: Event) -> None:
@@ -323,6 +333,23 @@ def _resumed(state: State, event: Event) -> None:
             state.deadline = moment
 
 
+def _forked(state: State, event: Event) -> None:
+    """What the kept events left under way begins again, with the edits."""
+    payload = event.payload
+    state.status, state.paused_at = "running", None
+    state.workload = payload.get("workload", state.workload)
+    state.ctx = apply_patch(state.ctx, payload.get("set_ctx", {}))
+    state.deadline = payload["deadline"]
+    state.suspended.clear()
+    steps = payload.get("steps", {})
+    for run in state.runs.values():
+        step = steps.get(run.step, {"has_arcs": run.has_arcs, "first": None})
+        run.deadline = payload["deadlines"].get(run.id)
+        run.has_arcs = step["has_arcs"]
+        for _, progress in pipelines(run):
+            note_forked(progress, step["first"])
+
+
 def _finished(state: State, event: Event) -> None:
     state.status = event.payload["status"]
     state.error = event.payload["error"]
@@ -362,6 +389,7 @@ _FOLDS: dict[str, Callable[[State, Event], None]] = {
     "workflow.cancelled": _cancelled,
     "workflow.paused": _paused,
     "workflow.resumed": _resumed,
+    "workflow.forked": _forked,
     "workflow.finished": _finished,
     "playbook.processed": _processed,
 }

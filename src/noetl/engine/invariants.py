@@ -36,6 +36,7 @@ class Audit:
         self._next: dict[str, int] = {}
         self._boundaries: set[tuple[str, str]] = set()
         self._attempts: dict[str, tuple[str, int]] = {}
+        self._begun: set[str] = set()
         self._cancelled = False
         self._last = ""
 
@@ -138,11 +139,21 @@ class Audit:
             if attempt != expected:
                 yield "I-27", f"attempt {attempt} of {task} where {expected} is next"
             self._attempts[pipeline] = (task, attempt)
+            self._begun.add(pipeline)
+        elif event.name == "task.resumed":
+            self._begun.discard(pipeline)
+        elif event.name == "workflow.forked":
+            for name in self._begun:  # what was begun begins again
+                task, attempt = self._attempts[name]
+                self._attempts[name] = (task, attempt - 1)
+            self._begun.clear()
         elif event.name == "task.done":
+            self._begun.discard(pipeline)
             if self._attempts.get(pipeline) != (task, attempt):
                 yield "I-17", f"attempt {attempt} of {task} ends without a beginning"
         elif event.name in _STEP_ENDS or event.name in _ITERATION_ENDS:
             self._attempts.pop(event.entity_id, None)
+            self._begun.discard(event.entity_id)
 
 
 def audit(events: list[Event]) -> list[Breach]:

@@ -94,6 +94,20 @@ def note_done(progress: Progress, payload: Mapping[str, JSON]) -> None:
         progress.error = payload.get("error")
 
 
+def note_forked(progress: Progress, first: str | None) -> None:
+    """What was begun and has no end begins again; nobody is in doubt about it.
+
+    What was waited for and has come stays: the answer is history. ``first`` is where
+    a pipeline begins in a newer playbook, if nothing was done in it yet.
+    """
+    if progress.waiting is not None and progress.waiting.answer is not None:
+        return
+    progress.started, progress.in_doubt = False, 0
+    progress.delay, progress.waiting = 0.0, None
+    if first is not None and not progress.tasks:
+        progress.label, progress.visits = first, {first: 1}
+
+
 def note_suspended(progress: Progress, payload: Mapping[str, JSON]) -> None:
     progress.delay = 0.0
     progress.waiting = Waiting(

@@ -27,6 +27,7 @@ _FRAMES = frozenset(
         "details",
         "error",
         "fired",
+        "fork",
         "outcome",
         "set_ctx",
         "set_iter",

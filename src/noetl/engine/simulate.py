@@ -10,16 +10,18 @@ import msgspec
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
 from noetl.engine import ids
-from noetl.engine.batch import Batch
+from noetl.engine.batch import Batch, Recorder
 from noetl.engine.cancellation import cancel
 from noetl.engine.decide import Request, accept, expire, report
 from noetl.engine.effects import effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
+from noetl.engine.forking import Fork, ask, go_apart, is_firm
 from noetl.engine.limits import limits_of
 from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Ended, Frame, Pipeline, Wait
 from noetl.engine.references import Values
+from noetl.engine.renaming import Renaming
 from noetl.engine.reports import Fact
 from noetl.engine.runs import find_progress, pipelines
 from noetl.engine.secrets import Secrets
@@ -124,6 +126,24 @@ class Simulation:
         )
         self._settle(lambda batch: accept(batch, request))
 
+    def fork(self, origin: Sequence[Event], seq: int) -> int:
+        """Instead of ``start``: go on from a point of another execution's log.
+
+        It may be a little before ``seq``: which point it was.
+        """
+        first = origin[0]
+        about = {"name": self.playbook.name, "path": self.playbook.path}
+        while not is_firm(replay(origin[:seq]), origin[seq - 1]):
+            seq -= 1
+        fork = Fork(self._execution_id, first.execution_id, seq, about)
+        recorder = Recorder(State(), self.clock)
+        ask(recorder, fork, first)
+        rename = Renaming(first.execution_id, self._execution_id).event
+        self.log += [*recorder.events, *map(rename, origin[1:seq])]
+        self.state = replay(self.log)
+        self._settle(lambda batch: go_apart(batch, fork))
+        return seq
+
     def signal(self, name: str, data: JSON = None) -> None:
         """Somebody sends a signal now."""
         self._settle(lambda batch: receive(batch, name, data))
@@ -209,7 +229,7 @@ class Simulation:
         state = self.state
         return Frame(
             state.execution_id,
-            state.started_at,
+            state.began_at,
             run.step,
             run.id,
             path,

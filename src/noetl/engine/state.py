@@ -76,6 +76,7 @@ class State(msgspec.Struct):
     ``parent`` is who called this execution, ``outer`` the iteration it was called
     from. ``suspended`` are the pipelines that wait; ``messages`` the signals that
     nobody has waited for yet. ``spilled`` says that some value is stored elsewhere.
+    ``fork`` is whose events the log begins with, and how many of them.
     """
 
     execution_id: str = ""
@@ -106,3 +107,9 @@ class State(msgspec.Struct):
     suspended: dict[str, str] = msgspec.field(default_factory=dict)
     messages: list[dict[str, JSON]] = msgspec.field(default_factory=list)
     spilled: bool = False
+    fork: dict[str, JSON] | None = None
+
+    @property
+    def began_at(self) -> str:
+        """When the work began that this execution goes on with: what templates see."""
+        return self.started_at if self.fork is None else self.fork["started_at"]

@@ -20,7 +20,7 @@ def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
     path = path_of(lease.command_id)
     frame = Frame(
         state.execution_id,
-        state.started_at,
+        state.began_at,
         run.step,
         run.id,
         tuple(path),

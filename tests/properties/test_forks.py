@@ -1,0 +1,92 @@
+"""A fork without edits comes to the end that its origin came to, wherever it begins."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from checkers import check_all
+from comparison import Watched, compare, encode, load, trace_of
+from generator import Case, generate
+from reference import Reference, TooMuch
+from test_engine_vs_reference import CASE, SHARDS, cases, told
+
+from noetl.engine.evolve import evolve, replay
+from noetl.engine.renaming import Renaming
+from noetl.engine.state import State
+
+FORKS = 4
+"""Of each playbook."""
+
+
+@pytest.mark.spec("REP-01", "REP-02", "REP-03", "REP-05")
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_fork_comes_to_the_same_end(shard: int) -> None:
+    for seed in cases(shard)[:: 1 if CASE else 5]:
+        case = generate(seed)
+        try:
+            expected = Reference(case.doc, case.meaning, case.answer).run()
+        except TooMuch:
+            continue
+        dice = random.Random(f"fork {seed}")
+        try:
+            origin = Watched(case, load(case), None if case.ordered else seed)
+            origin.run()
+            last = next(e.seq for e in origin.log if e.name == "workflow.finished")
+            for number in range(FORKS):
+                at = dice.randrange(3, last)
+                fork = forked(case, origin, at, f"{seed}/{number}")
+                compare(case, expected, trace_of(fork))
+                assert fork.state.error == renamed_error(origin, fork, case)
+            last = next(e.seq for e in fork.log if e.name == "workflow.finished")
+            again = forked(case, fork, dice.randrange(3, last), seed, "fork of fork")
+            compare(case, expected, trace_of(again))
+        except Exception as error:
+            error.add_note(told(case))
+            raise
+
+
+def forked(
+    case: Case, origin: Watched, at: int, seed: str, name: str = "fork"
+) -> Watched:
+    fork = Watched(case, origin.playbook, None if case.ordered else seed, name)
+    rename = Renaming(origin.log[0].execution_id, name)
+    fork.inputs = {
+        (rename.name(task), attempt): given
+        for (task, attempt), given in origin.inputs.items()
+    }
+    kept = fork.fork(origin.log, at)
+    while fork.step():
+        pass
+    assert fork.state.finished, f"a fork at {at} is stuck"
+    assert fork.log[kept].name == "workflow.forked"
+    check_kept(origin, fork, kept, at)
+    check_all(fork.playbook, fork.log)
+    check_fold(fork)
+    return fork
+
+
+def check_kept(origin: Watched, fork: Watched, kept: int, at: int) -> None:
+    """No task that had ended is lost, and none of them is called again."""
+    done = [e for e in origin.log[:at] if e.name == "task.done"]
+    mine = [e for e in fork.log[:kept] if e.name == "task.done"]
+    assert [e.payload for e in mine] == [e.payload for e in done]
+    assert [e.action_id for e in mine] == [e.action_id for e in done]
+    new = {e.action_id for e in fork.log[kept:] if e.name == "task.done"}
+    assert not new & {e.action_id for e in origin.log}
+
+
+def check_fold(fork: Watched) -> None:
+    """I-07: from the log alone, and from a snapshot anywhere."""
+    assert encode(replay(fork.log)) == encode(fork.state)
+    state = State()
+    for event in fork.log:
+        evolve(state, event)
+    assert encode(state) == encode(fork.state)
+
+
+def renamed_error(origin: Watched, fork: Watched, case: Case) -> object:
+    """Where nothing runs beside anything else it is the same error, too."""
+    if not case.ordered or origin.state.error is None:
+        return fork.state.error
+    return Renaming("sim", "fork")._error(origin.state.error)
