@@ -7,7 +7,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
 
 from noetl.adapters.blobs.files import FileBlobs
@@ -24,16 +24,21 @@ from noetl.config import SLOTS
 from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
+from noetl.dsl.model import Playbook
 from noetl.engine.decide import Request
 from noetl.engine.document import Document
 from noetl.engine.events import Event
+from noetl.engine.forking import Fork
 from noetl.engine.runs import status_of
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
+from noetl.runtime.forks import begin_fork
 from noetl.runtime.keychain import Keyring
+from noetl.runtime.loading import Events
 from noetl.runtime.orchestrator import Orchestrator, Watcher
+from noetl.runtime.origins import Point
 from noetl.types import JSON
 
 MAX_LOGS = 64
@@ -123,6 +128,21 @@ class Embedded:
             self._document.take(await self._store.read(self.execution_id))
         return refusal is None
 
+    async def fork(
+        self, playbook: Playbook, fork: Fork, point: Point, log: Events
+    ) -> bool:
+        """Accept a fork of an execution whose log is ``log``; as ``start`` otherwise.
+
+        Raises ``ConfigError`` for secrets that the origin does not have any more.
+        """
+        await self._tidy()
+        refusal = await begin_fork(self.orchestrator, playbook, fork, point, log)
+        if refusal is not None:
+            self._document.take(await self._store.read(self.execution_id))
+        else:
+            await self.take_up()
+        return refusal is None
+
     async def _tidy(self) -> None:
         """Who was killed in the last moment of an execution has left its secrets."""
         keys = self.orchestrator.keys
@@ -149,6 +169,10 @@ class Embedded:
             self._document.note(events)
         if resume and state.status == "paused":
             await self.orchestrator.resume(self.execution_id)
+
+    def history(self) -> AsyncIterator[Sequence[Event]]:
+        """What is in the log of the execution, a page at a time."""
+        return self._store.pages(self.execution_id)
 
     async def _root(self) -> str:
         """Who was called by nobody: a family has one pool."""

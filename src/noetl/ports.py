@@ -53,6 +53,7 @@ class Summary(msgspec.Struct, frozen=True):
     finished_at: str | None = None
     error: dict[str, JSON] | None = None
     parent_id: str | None = None
+    forked_from: dict[str, JSON] | None = None
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -73,7 +74,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     those of the workers whose reports caused it; each must be held. ``done`` ends and
     forgets commands, ``release`` gives leases back; one that is in ``commands``, too,
     is planned again for its new ``not_before``. ``snapshot`` is the state after the
-    last of the events, for a faster start: it replaces an earlier one.
+    last of the events, for a faster start: it replaces an earlier one. ``history``
+    are events, encoded, that a new execution begins with: those up to ``after``.
     """
 
     execution_id: str
@@ -89,6 +91,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     timers: Sequence[Timer] = ()
     disarm: Sequence[str] = ()
     snapshot: bytes | None = None
+    history: Sequence[bytes] = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True):

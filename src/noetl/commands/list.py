@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from noetl.commands.logs import list_executions
+from noetl.commands.printing import origin_words
 from noetl.dsl.node import printable
 from noetl.engine.document import elapsed_ms
 from noetl.engine.state import ExecutionStatus
@@ -68,6 +69,8 @@ def _line(each: Summary) -> str:
     status = click.style(f"{each.status:<11}", fg=_COLOURS.get(each.status))
     name = each.playbook.get("path") or each.playbook.get("name")
     problem = f"  {printable(each.error['message'])}" if each.error else ""
+    if each.forked_from is not None:
+        name = f"{name}  (forked from {origin_words(each.forked_from)})"
     return f"{each.execution_id}  {status} {each.started_at}  {name}{problem}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -12,6 +12,7 @@ from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.node import printable
 from noetl.dsl.secrets import mask
 from noetl.engine.events import Event
+from noetl.types import JSON
 
 _COLOURS = {"error": "red", "warning": "yellow", "hint": "cyan"}
 _TOKEN = re.compile(r"[{\[]|\"[^\"]*\"?|'[^']*'?|(?:[^\s,\]}#:]|:(?=\S))+|\S")
@@ -71,6 +72,11 @@ def _window(line: str, column: int) -> tuple[str, int]:
 def count_of(number: int, noun: str) -> str:
     """``1 step``, ``2,000 steps``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def origin_words(origin: Mapping[str, JSON]) -> str:
+    """Whose fork it is: ``<id> at event <seq>``."""
+    return f"{origin['execution_id']} at event {origin['seq']}"
 
 
 def where_of(event: Event) -> str:

@@ -48,6 +48,11 @@ def read_file(name: str) -> SourceFile:
         raise ConfigError(f"{name}: cannot be read: {reason}") from None
 
 
+def folder_of(name: str) -> str | None:
+    """Where the file is; standard input is nowhere."""
+    return str(Path(name).resolve().parent) if name not in ("-", "<stdin>") else None
+
+
 def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
     """The files that were named, and the playbooks of folders that were named.
 

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -18,15 +17,8 @@ import yaml
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
-from noetl.commands.reading import SourceFile, read_file
-from noetl.config import (
-    HOME,
-    RESULTS,
-    SLOTS,
-    read_extensions,
-    read_plugins,
-    read_settings,
-)
+from noetl.commands.reading import SourceFile, folder_of, read_file
+from noetl.config import RESULTS, SLOTS, read_extensions, read_plugins, read_settings
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.merge import deep_merge
@@ -80,7 +72,7 @@ def command(
     plugins = read_plugins()
     loaded = load(source.content, plugins.kinds, enabled)
     inputs = read_inputs(workload, settings)
-    deadline = _duration(timeout)
+    deadline = read_duration(timeout)
     if loaded.playbook is None:
         runtime = _runtime(file, (), enabled, plugins)
         document = asyncio.run(_record(runtime, loaded, source))
@@ -99,9 +91,9 @@ def _runtime(
     extensions: frozenset[str],
     plugins: Plugins,
 ) -> Callable[[], Embedded]:
-    folder = str(Path(file).resolve().parent) if file != "-" else None
+    folder = folder_of(file)
     settings = read_settings()
-    home = Home(settings[HOME])
+    home = Home.of()
     return lambda: Embedded(
         home,
         open_free_log(home),
@@ -167,14 +159,19 @@ def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:
         if not isinstance(inputs, Mapping):
             raise ConfigError(f"--workload {file}: a mapping is needed")
     for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals or not name or "" in name.split("."):
-            raise ConfigError(f"--set {setting}: write it as name=value")
-        value: JSON = _read_yaml(text.encode(), f"--set {name}")
+        name, value = read_setting("--set", setting)
         for part in reversed(name.split(".")):
             value = {part: value}
         inputs = deep_merge(inputs, value)
     return dict(inputs)
+
+
+def read_setting(option: str, setting: str) -> tuple[str, JSON]:
+    """``a.b=v``: the name, and the value as YAML reads it."""
+    name, equals, text = setting.partition("=")
+    if not equals or not name or "" in name.split("."):
+        raise ConfigError(f"{option} {setting}: write it as name=value")
+    return name, _read_yaml(text.encode(), f"{option} {name}")
 
 
 def _read_yaml(text: bytes, origin: str) -> JSON:
@@ -191,7 +188,7 @@ def _read_yaml(text: bytes, origin: str) -> JSON:
     return node.plain()
 
 
-def _duration(text: str | None) -> float | None:
+def read_duration(text: str | None) -> float | None:
     if text is None:
         return None
     try:
@@ -246,9 +243,11 @@ def print_end(document: dict[str, JSON]) -> None:
     status = document["status"]
     colour = {"completed": "green", "paused": "yellow"}.get(status, "red")
     seconds = (document["duration_ms"] or 0) / 1000
-    steps = count_of(len(document["steps"]), "step")
+    kept = sum(step["kept"] for step in document["steps"])
+    steps = count_of(len(document["steps"]) - kept, "step")
     head = click.style(status, fg=colour, bold=True)
-    click.echo(f"{head}: {steps} in {seconds:.2f} s ({document['execution_id']})")
+    more = f", {kept:,} kept" if kept else ""
+    click.echo(f"{head}: {steps} in {seconds:.2f} s{more} ({document['execution_id']})")
     if document["error"]:
         error = document["error"]
         where = f" in step '{error['step']}'" if error.get("step") else ""

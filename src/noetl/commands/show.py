@@ -8,7 +8,7 @@ import json
 import click
 
 from noetl.commands.logs import find_execution, read_pages
-from noetl.commands.printing import count_of
+from noetl.commands.printing import count_of, origin_words
 from noetl.commands.run import print_end
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -31,6 +31,8 @@ def command(execution: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
+    if document["forked_from"]:
+        click.echo(f"forked from {origin_words(document['forked_from'])}")
     for step in document["steps"]:
         click.echo(_line(step))
     print_end(document)
@@ -54,6 +56,8 @@ def _line(step: dict[str, JSON]) -> str:
         text += f", {counts['done']:,} of {count_of(counts['total'], 'iteration')}"
         if counts["failed"]:
             text += f", {counts['failed']:,} failed"
+    if step["kept"]:
+        text += ", kept"
     if step["error"]:
         text += f": {step['error'].get('message', '')}"
     return text

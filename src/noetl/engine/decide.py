@@ -73,8 +73,15 @@ def accept(batch: Batch, request: Request) -> None:
 
 def reject(recorder: Recorder, request: Request, error: dict[str, JSON]) -> None:
     """A request that cannot be granted is on record, too (S-42)."""
-    who = _ask(recorder, request)
-    about = {"playbook": request.playbook, "error": error}
+    _ask(recorder, request)
+    refuse(recorder, request.playbook, error)
+
+
+def refuse(
+    recorder: Recorder, playbook: dict[str, JSON], error: dict[str, JSON]
+) -> None:
+    """Why what was asked for is not done."""
+    who, about = recorder.state.execution_id, {"playbook": playbook, "error": error}
     recorder.emit("playbook.request.evaluated", who, about, status="error")
     recorder.emit("playbook.processed", who, {"status": "failed"}, status="error")
 

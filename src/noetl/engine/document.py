@@ -15,7 +15,7 @@ from noetl.types import JSON
 
 
 class StepLine(msgspec.Struct):
-    """One step run, or one token that was denied."""
+    """One step run, or one token that was denied; ``kept`` if a fork found it over."""
 
     step: str
     step_run_id: str | None
@@ -27,6 +27,7 @@ class StepLine(msgspec.Struct):
     started_at: str | None = None
     duration_ms: float | None = None
     iterations: dict[str, int] | None = None
+    kept: bool = False
 
 
 class Document:
@@ -43,6 +44,7 @@ class Document:
         self._lines: dict[str, StepLine] = {}
         self._first = self._last = ""
         self._cancelled = False
+        self._origin: dict[str, JSON] | None = None
 
     def take(self, events: Iterable[Event]) -> Document:
         for event in events:
@@ -60,6 +62,7 @@ class Document:
             "execution_id": state.execution_id,
             "status": status_of(state),
             "playbook": self.playbook,
+            "forked_from": self._origin,
             "error": state.error,
             "workload": state.workload,
             "ctx": state.ctx,
@@ -78,6 +81,9 @@ class Document:
         match event.name:
             case "playbook.execution.requested":
                 self.playbook = event.payload["playbook"]
+                self._origin = _lineage(event.payload.get("fork"))
+            case "workflow.forked":
+                self._fork(event)
             case "workflow.cancelled":
                 self._cancelled = True
             case "step.skipped":
@@ -100,6 +106,13 @@ class Document:
             case "task.resumed" if line is not None:
                 line.status = "running"
 
+    def _fork(self, event: Event) -> None:
+        """What was under way begins again now; the rest stays as it was."""
+        for line in self.steps:
+            line.kept = line.status in ("done", "failed", "skipped")
+        for line in self._lines.values():
+            line.started_at = event.timestamp
+
     def _schedule(self, event: Event) -> None:
         run_id = event.step_run_id or ""
         line = StepLine(event.step or "", run_id, "running", event.payload["args"])
@@ -119,6 +132,12 @@ class Document:
             over = line.iterations["done"] + line.iterations["failed"]
             line.iterations["skipped"] = line.iterations["total"] - over
         del self._lines[event.step_run_id or ""]
+
+
+def _lineage(fork: dict[str, JSON] | None) -> dict[str, JSON] | None:
+    if fork is None:
+        return None
+    return {"execution_id": fork["execution_id"], "seq": fork["seq"]}
 
 
 def _count(line: StepLine, event: Event) -> None:

@@ -85,7 +85,7 @@ def fit(
             value = value[step]
         key = sha256(body).hexdigest()
         blobs[key] = body
-        reference = _reference(key, value, len(body))
+        reference = reference_to(key, _HINTS[type(value)], len(body))
         payload = _replaced(payload, path, reference)
         spilled.append(".".join(map(str, path)))
         size -= len(body) - len(_encode(reference)) - len(spilled[-1]) - 3
@@ -94,13 +94,14 @@ def fit(
     return payload, blobs
 
 
-def _reference(key: str, value: JSON, size: int) -> dict[str, JSON]:
+def reference_to(key: str, hint: str, size: int) -> dict[str, JSON]:
+    """What stands for a stored value; ``key`` is its SHA-256."""
     return {
         "store": STORE,
         "key": key,
         "size": size,
         "checksum": f"sha256:{key}",
-        "schema_hint": _HINTS[type(value)],
+        "schema_hint": hint,
     }
 
 

@@ -25,12 +25,33 @@ PUBLIC = frozenset(
 has the name of a host or a user in it would be spoilt without protecting anything."""
 
 
+_HANDLE = re.compile("[0-9a-f]{32}")
 _IN_URL = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def handle(name: str) -> dict[str, JSON]:
     """What log, ``_prev`` and ``ctx`` hold instead of a secret (S-41)."""
     return {"secret": name}
+
+
+def handles_in(value: JSON, secrets: Secrets) -> dict[str, str]:
+    """Handles in a value that nothing opens any more, each with its place."""
+    found: dict[str, str] = {}
+    waiting: list[tuple[str, JSON]] = [("", value)]
+    while waiting:
+        place, part = waiting.pop()
+        if isinstance(part, list):
+            part = dict(enumerate(part))
+        elif not isinstance(part, dict):
+            continue
+        name = part.get("secret")
+        if len(part) == 1 and isinstance(name, str) and _HANDLE.fullmatch(name):
+            if secrets.open(part) is part:
+                found[name] = place
+            continue
+        for key, item in part.items():
+            waiting.append((f"{place}.{key}" if place else str(key), item))
+    return found
 
 
 class Secrets:

@@ -126,6 +126,12 @@ class Keyring:
             if taker in self._held:
                 self._held[taker].secrets.put(name, secret)
 
+    async def inherit(self, giver: str, taker: str) -> None:
+        """Let a fork open what its origin can open; of one that has ended, nothing."""
+        for name, secret in (await self._sealed.load(giver)).items():
+            if name != KEYCHAIN:
+                await self._sealed.save(taker, name, secret)
+
     async def drop(self, execution_id: str) -> None:
         """The execution has ended: forget its secrets."""
         self._held.pop(execution_id, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -10,17 +11,25 @@ from noetl.engine.events import Event
 from noetl.engine.references import Values, is_reference
 from noetl.engine.runs import path_of
 from noetl.errors import BlobCorrupt, BlobGone
-from noetl.ports import Blobs, Store
+from noetl.ports import Blobs
 from noetl.runtime.live import PAGE
 from noetl.types import JSON
 
 _ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
+class Events(Protocol):
+    """Where logs are read."""
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]: ...
+
+
 class Loader:
     """Reads what references stand for, from blobs and from the log itself."""
 
-    def __init__(self, store: Store, blobs: Blobs) -> None:
+    def __init__(self, store: Events, blobs: Blobs) -> None:
         self._store = store
         self._blobs = blobs
 
@@ -79,6 +88,9 @@ class Loader:
         execution_id = run.rpartition("-")[0]
         first, last = map(int, reference["range"].split("-"))
         after = first - 1
+        known = recent and recent[0].execution_id == execution_id
+        if not known and not await self._store.read(execution_id, limit=1):
+            raise BlobGone(f"the log of {execution_id}, which has it, is not here")
         while events := await self._store.read(execution_id, after=after, limit=PAGE):
             for event in events:
                 if event.seq <= last:

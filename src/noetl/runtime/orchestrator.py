@@ -151,7 +151,7 @@ class Orchestrator:
         recorder = Recorder(State(), self.clock.now())
         reject(recorder, request, error)
         await self._store_blobs(recorder)
-        await self.store.commit([rejection_of(recorder, request)])
+        await self.store.commit([rejection_of(recorder, request.playbook)])
         return recorder.events
 
     async def load(self, execution_id: str) -> State:

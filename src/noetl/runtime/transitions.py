@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl.engine.batch import Batch, Recorder
-from noetl.engine.decide import Request
 from noetl.engine.effects import Effects
 from noetl.engine.runs import status_of
+from noetl.engine.state import State
 from noetl.engine.times import NEVER
 from noetl.ports import Command, Grant, Summary, Timer, Transition
 from noetl.runtime.live import Input, Live, freeze
+from noetl.types import JSON
 
 SNAPSHOT_EVERY = 10_000
 """Events between two snapshots: what a restart folds at most."""
@@ -47,6 +48,7 @@ def transition_of(
             batch.now if state.finished else None,
             state.error,
             (state.parent or {}).get("execution_id"),
+            lineage_of(state),
         ),
         leases=[each.lease for each in held if each.lease],
         commands=commands,
@@ -75,20 +77,28 @@ def moments_of(effects: Effects) -> list[float]:
     return moments + list(effects.timers.values())
 
 
-def rejection_of(recorder: Recorder, request: Request) -> Transition:
+def lineage_of(state: State) -> dict[str, JSON] | None:
+    """Whose events the log begins with, as listings show it."""
+    if state.fork is None:
+        return None
+    return {"execution_id": state.fork["execution_id"], "seq": state.fork["seq"]}
+
+
+def rejection_of(recorder: Recorder, playbook: dict[str, JSON]) -> Transition:
     state = recorder.state
     return Transition(
-        execution_id=request.execution_id,
+        execution_id=state.execution_id,
         after=0,
         events=recorder.events,
         bodies=recorder.bodies,
         summary=Summary(
-            request.execution_id,
+            state.execution_id,
             state.status,
-            request.playbook,
+            playbook,
             state.started_at,
             recorder.now,
             state.error,
-            (request.parent or {}).get("execution_id"),
+            (state.parent or {}).get("execution_id"),
+            lineage_of(state),
         ),
     )

@@ -55,6 +55,8 @@ def _encode(transition: Transition) -> Encoded:
     except (TypeError, ValueError) as error:  # among them: lone surrogates
         message = f"execution {transition.execution_id}: not JSON: {error}"
         raise StoreError(message, "store.encoding") from error
+    if transition.history:
+        bodies = [*transition.history, *bodies]
     return Encoded(transition, bodies, summary)
 
 
@@ -68,6 +70,10 @@ def _check_sequence(transition: Transition) -> None:
                 f"got event {event.seq} of {event.execution_id}",
                 "store.sequence",
             )
+    if transition.history and len(transition.history) != after:
+        kept = len(transition.history)
+        message = f"execution {execution_id} begins with {kept} events, not {after}"
+        raise StoreError(message, "store.sequence")
     if not after and not transition.events:
         message = f"execution {execution_id} cannot begin without an event"
         raise StoreError(message, "store.sequence")

@@ -48,10 +48,10 @@ def refuse_stale(
         last_seq = positions.get(execution_id)
         if last_seq is None:
             last_seq = position(execution_id)
-        if transition.after != last_seq:
+        if transition.after - len(transition.history) != last_seq:
             raise Conflict(execution_id, transition.after, last_seq)
         for lease in transition.leases:
             if lease.command_id in ended or not is_held(lease):
                 raise Lost(lease)
-        positions[execution_id] = last_seq + len(transition.events)
+        positions[execution_id] = transition.after + len(transition.events)
         ended.update(transition.done, transition.release)

@@ -105,6 +105,14 @@ def _cancelled(board: Board, event: Event) -> None:
     board.status = "cancelling"
 
 
+def _forked(board: Board, event: Event) -> None:
+    """What was under way in the origin begins again."""
+    for row in board.rows.values():
+        row.working.clear()
+        row.holding.clear()
+        row.open = dict.fromkeys(row.open, seconds_of(event.timestamp))
+
+
 def _finished(board: Board, event: Event) -> None:
     board.status = event.payload["status"]
     board.error = _message(event.payload.get("error"))
@@ -218,6 +226,7 @@ _FOLDS: dict[str, Callable[[Board, Event], None]] = {
     "workflow.paused": _paused,
     "workflow.resumed": _resumed,
     "workflow.cancelled": _cancelled,
+    "workflow.forked": _forked,
     "workflow.finished": _finished,
     "step.scheduled": _scheduled,
     "step.skipped": _skipped,

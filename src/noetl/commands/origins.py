@@ -1,0 +1,163 @@
+"""The execution that is forked, and what somebody wants to be different."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import click
+import msgspec
+
+from noetl.adapters.catalogs.files import FileCatalog, pin
+from noetl.adapters.plugins.stores import open_results
+from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.commands.logs import find_execution, reading
+from noetl.commands.printing import count_words, format_diagnostic
+from noetl.commands.reading import folder_of, read_file
+from noetl.commands.run import read_duration, read_inputs, read_setting
+from noetl.config import RESULTS, read_extensions, read_plugins, read_settings
+from noetl.dsl.diagnostics import nearest
+from noetl.dsl.load import load
+from noetl.dsl.model import Playbook
+from noetl.embedded import new_execution_id
+from noetl.engine.forking import Fork
+from noetl.engine.succession import find_obstacles
+from noetl.errors import BlobGone, ConfigError
+from noetl.home import Home
+from noetl.ports import Blobs, Summary
+from noetl.runtime.forks import edited_workload
+from noetl.runtime.loading import Loader
+from noetl.runtime.origins import Point, find_point
+from noetl.types import JSON
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the options say."""
+
+    settings: tuple[str, ...] = ()
+    workload: str | None = None
+    set_ctx: tuple[str, ...] = ()
+    playbook: str | None = None
+    playbooks: tuple[str, ...] = ()
+    extensions: str | None = None
+    timeout: str | None = None
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """It is only read. ``playbook`` is None if its text is gone."""
+
+    execution_id: str
+    log: SqliteStore
+    blobs: Blobs
+    summary: Summary
+    about: dict[str, JSON]
+    playbook: Playbook | None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that a fork needs; nothing was written yet."""
+
+    fork: Fork
+    point: Point
+    playbook: Playbook
+
+
+class _Successor(msgspec.Struct, frozen=True):
+    """A newer playbook, and what is recorded about it."""
+
+    playbook: Playbook
+    about: dict[str, JSON]
+
+
+@asynccontextmanager
+async def open_origin(home: Home, execution: str) -> AsyncIterator[Origin]:
+    place = await find_execution(home, execution)
+    plugins = read_plugins()
+    blobs = open_results(read_settings()[RESULTS], home.blobs, plugins.results)
+    async with reading(place.log) as log:
+        summary = await log.summary(place.execution_id)
+        [first] = await log.read(place.execution_id, limit=1)
+        about, playbook = first.payload["playbook"], None
+        with suppress(BlobGone, ConfigError):  # who brings a newer one needs no other
+            catalog = FileCatalog([], blobs, kinds=plugins.kinds)
+            playbook = await catalog.pinned(about)
+        yield Origin(place.execution_id, log, blobs, summary, about, playbook)
+
+
+async def make_plan(origin: Origin, at: int, wishes: Wishes) -> Plan:
+    """Check everything that can be checked before anything is written."""
+    inputs = read_inputs(wishes.workload, wishes.settings)
+    patch = dict(read_setting("--set-ctx", each) for each in wishes.set_ctx)
+    timeout = read_duration(wishes.timeout)
+    point = await find_point(origin.log, origin.execution_id, at)
+    newer = None
+    if wishes.playbook is not None:
+        newer = await _read_successor(wishes, origin, point)
+    playbook = newer.playbook if newer is not None else origin.playbook
+    if playbook is None:
+        message = f"the playbook of {origin.execution_id} cannot be read any more"
+        raise ConfigError(f"{message}; bring one with --playbook")
+    workload = await edited_workload(
+        Loader(origin.log, origin.blobs),
+        point.state.workload,
+        inputs,
+        origin.playbook or playbook,
+        newer.playbook if newer is not None else None,
+    )
+    _hint(inputs, [*point.state.workload, *playbook.workload], "--set", "workload")
+    _hint(patch, point.state.ctx, "--set-ctx", "ctx")
+    if point.seq < at:
+        text = f"event {at} is half of a decision; event {point.seq} is the last one "
+        click.echo(f"{text}that is kept, and nothing that was done is lost", err=True)
+    fork = Fork(
+        new_execution_id(),
+        origin.execution_id,
+        point.seq,
+        newer.about if newer is not None else origin.about,
+        newer is not None,
+        workload,
+        patch,
+        timeout,
+    )
+    return Plan(fork, point, playbook)
+
+
+async def _read_successor(wishes: Wishes, origin: Origin, point: Point) -> _Successor:
+    """A playbook that what is under way can go on with; leaves if it is invalid."""
+    source = read_file(wishes.playbook or "")
+    loaded = load(
+        source.content, read_plugins().kinds, read_extensions(wishes.extensions)
+    )
+    if loaded.playbook is None:
+        for found in loaded.diagnostics:
+            click.echo(format_diagnostic(found, source.name, source.lines), err=True)
+        words = count_words(loaded.diagnostics)
+        click.echo(f"{source.name}: not forked: {words}", err=True)
+        sys.exit(2)
+    obstacles = find_obstacles(loaded.playbook, point.state)
+    if obstacles:
+        reasons = "".join(f"\n  {obstacle}" for obstacle in obstacles)
+        raise ConfigError(
+            f"{source.name} cannot take over at event {point.seq}:{reasons}\n"
+            "begin at an event before that, or use noetl retry --from an earlier step"
+        )
+    folder = folder_of(source.name) or origin.about.get("folder")
+    about = await pin(loaded, source.content, folder, origin.blobs)
+    return _Successor(loaded.playbook, about)
+
+
+def _hint(
+    edits: Mapping[str, JSON],
+    known: Mapping[str, JSON] | list[str],
+    option: str,
+    what: str,
+) -> None:
+    """A new name is allowed; one that looks like a known one may be a mistake."""
+    names = list(known)
+    for name in edits:
+        top = name.split(".")[0]
+        match = nearest(top, set(names)) if top not in names else None
+        if match is not None:
+            text = f"{option} {name}: {what} has no '{top}', but it has '{match}'"
+            click.echo(f"warning: {text}", err=True)
