@@ -53,6 +53,32 @@ async def test_a_committed_event_cannot_be_changed_by_its_maker(store, facts):
     assert (await store.read("x"))[0].payload == {"n": 0}
 
 
+@pytest.mark.spec("EVT-01", "REP-01")
+async def test_an_execution_can_begin_with_events_of_another_one(store, facts):
+    kept = [facts.event("x", seq, n=seq) for seq in (1, 2)]
+    bodies = [msgspec.json.encode(event) for event in kept]
+    batch = facts.transition("x", 2, commands=["x-1"], history=bodies)
+    await store.commit([batch])
+    await store.commit([facts.transition("x", 3)])
+
+    assert (await store.read("x"))[:3] == [*kept, *batch.events]
+    assert await length(store, "x") == 4
+    assert await store.verify("x") is None
+    assert await claimed(store) == ["x-1"]
+
+
+@pytest.mark.spec("EVT-01")
+async def test_only_a_new_execution_begins_with_events_of_another_one(store, facts):
+    body = msgspec.json.encode(facts.event("x", 1))
+    with pytest.raises(StoreError, match="begins with 1 events, not 2"):
+        await store.commit([facts.transition("x", 2, history=[body])])
+    await store.commit([facts.transition("x")])
+    with pytest.raises(LogConflict):
+        await store.commit([facts.transition("x", 1, history=[body])])
+
+    assert await length(store, "x") == 1
+
+
 @pytest.mark.spec("S-44")
 async def test_a_log_has_no_gaps_over_many_commits(store, facts):
     for number in range(5):

@@ -8,6 +8,7 @@ import click
 
 from noetl.commands.forking import edit_options, fork_execution
 from noetl.commands.origins import Origin
+from noetl.commands.printing import count_of
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.errors import ConfigError
 from noetl.runtime.origins import find_admissions
@@ -55,7 +56,8 @@ async def _find(origin: Origin, step: str, number: int | None) -> int:
     if not found:
         raise ConfigError(_never(origin, step))
     if number is not None and number > len(found):
-        raise ConfigError(f"step '{step}' has {len(found)} runs: there is no {number}")
+        runs = count_of(len(found), "run")
+        raise ConfigError(f"step '{step}' has {runs}: there is no run {number}")
     return found[-1 if number is None else number - 1] - 1
 
 

@@ -73,8 +73,7 @@ async def find_point(log: Log, execution_id: str, at: int) -> Point:
         kept = [event for event in window if event.seq <= firm]
         state = replay(kept, thaw(base))
     if is_idle(state):
-        message = f"nothing is left to do at event {firm}: take an earlier one"
-        raise ConfigError(f"{message}, or go back to a step with noetl retry")
+        raise ConfigError(f"nothing is left to do at event {firm}: {_advice(state)}")
     return Point(execution_id, firm, first, state)
 
 
@@ -91,15 +90,18 @@ async def _check_intact(log: Log, execution_id: str, at: int) -> None:
 def _check_begun(first: Event, state: State, over: Event | None, at: int) -> None:
     if over is not None:
         word = "cancelled" if over.name == "workflow.cancelled" else "over"
-        raise ConfigError(
-            f"it was {word} at event {over.seq}, and nothing can follow: the last "
-            f"event that a fork can keep is {over.seq - 1}"
-        )
+        raise ConfigError(f"it was {word} at event {over.seq}: {_advice(state)}")
     if state.finished or not state.token_count:
         if at < FIRST and not state.finished:
             message = f"nothing has begun at event {at}; the first to keep is {FIRST}"
             raise ConfigError(f"{message}, or begin anew with noetl run")
         raise ConfigError(f"{first.execution_id} never began: there is nothing to keep")
+
+
+def _advice(state: State) -> str:
+    failed = next((error["step"] for error in state.failures.values()), "STEP")
+    retry = f"noetl retry {state.execution_id} --from {failed}"
+    return f"keep fewer events, or go back to a step: {retry}"
 
 
 def _last_firm(base: bytes, window: Sequence[Event]) -> int:
