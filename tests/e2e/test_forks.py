@@ -213,6 +213,7 @@ def test_a_dry_run_says_what_would_happen(shell: Any, api: DemoApi) -> None:
     assert [each["step"] for each in outlook["kept"]] == ["list", "price"]
     assert [each["step"] for each in outlook["next"]] == ["order"]
     assert "keep   list: done\n  keep   price: done\n  begin  order" in said.stdout
+    assert "with other values in workload: ordr" in said.stdout
     assert "workload has no 'ordr', but it has 'order'" in said.stderr
     assert len(shell.executions()) == 1
 

@@ -140,7 +140,7 @@ async def _read_successor(wishes: Wishes, origin: Origin, point: Point) -> _Succ
         reasons = "".join(f"\n  {obstacle}" for obstacle in obstacles)
         raise ConfigError(
             f"{source.name} cannot take over at event {point.seq}:{reasons}\n"
-            "begin at an event before that, or use noetl retry --from an earlier step"
+            "keep fewer or more events, or mend the playbook (noetl fork --dry-run)"
         )
     folder = folder_of(source.name) or origin.about.get("folder")
     about = await pin(loaded, source.content, folder, origin.blobs)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from noetl.commands.printing import count_of, origin_words
+from noetl.engine.context import is_equal
 from noetl.engine.document import Document
 from noetl.engine.events import Event
 from noetl.engine.forking import Fork
@@ -44,9 +45,18 @@ class Outlook:
                 for token in state.tokens.values()
             ]
             + [{"step": step, "args": {}} for step in state.joining],
-            "workload": fork.workload,
+            "workload": self._changes(),
             "set_ctx": fork.set_ctx,
             "playbook": fork.playbook if fork.newer else None,
+        }
+
+    def _changes(self) -> dict[str, JSON]:
+        """Inputs that will not be what they were."""
+        before, after = self._state.workload, self._fork.workload or {}
+        return {
+            key: value
+            for key, value in after.items()
+            if key not in before or not is_equal(before[key], value)
         }
 
 
@@ -75,10 +85,9 @@ def print_outlook(outlook: dict[str, JSON]) -> None:
         click.echo(f"  go on  {each['step']}: {_activity(each)}")
     for each in outlook["next"]:
         click.echo(f"  begin  {each['step']}")
-    if outlook["workload"] is not None:
-        click.echo("  with an edited workload")
-    if outlook["set_ctx"]:
-        click.echo(f"  with other values of ctx: {', '.join(outlook['set_ctx'])}")
+    for where, edits in (("workload", "workload"), ("ctx", "set_ctx")):
+        if outlook[edits]:
+            click.echo(f"  with other values in {where}: {', '.join(outlook[edits])}")
     if outlook["playbook"] is not None:
         about = outlook["playbook"]
         version = f" {about['version']}" if about["version"] else ""
