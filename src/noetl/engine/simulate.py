@@ -126,16 +126,17 @@ class Simulation:
         )
         self._settle(lambda batch: accept(batch, request))
 
-    def fork(self, origin: Sequence[Event], seq: int) -> int:
+    def fork(self, origin: Sequence[Event], seq: int, **edits: JSON) -> int:
         """Instead of ``start``: go on from a point of another execution's log.
 
-        It may be a little before ``seq``: which point it was.
+        It may be a little before ``seq``: which point it was. ``edits`` are those of
+        the ``Fork``.
         """
         first = origin[0]
         about = {"name": self.playbook.name, "path": self.playbook.path}
         while not is_firm(replay(origin[:seq]), origin[seq - 1]):
             seq -= 1
-        fork = Fork(self._execution_id, first.execution_id, seq, about)
+        fork = Fork(self._execution_id, first.execution_id, seq, about, **edits)
         recorder = Recorder(State(), self.clock)
         ask(recorder, fork, first)
         rename = Renaming(first.execution_id, self._execution_id).event
