@@ -79,6 +79,8 @@ EVENTS: Mapping[str, Page] = {
             "deadlines": "When runs that are under way fail, by step run.",
             "workload?": "The whole workload, if it was edited.",
             "set_ctx?": "The patch of `ctx`.",
+            "again?": "`{token_id, failed, step, args, event}` of each token that is "
+            "put back, because the run or the gate `failed`.",
             "playbook?": PLAYBOOK + " Only if it is a newer one.",
             "steps?": "`{has_arcs, first}` of the steps that are under way, as the "
             "newer playbook has them.",

@@ -26,7 +26,7 @@ COMMANDS = {
     "pause": "Pause an execution: nothing new starts.",
     "replay": "Rebuild the state of an execution from its log.",
     "resume": "Go on with an execution that was paused or killed.",
-    "retry": "Run a finished execution again from a step.",
+    "retry": "Run again what failed, or from a step on.",
     "run": "Run a playbook to its end, durably.",
     "schema": "Print the JSON Schema of playbooks, for editors.",
     "signal": "Tell a waiting execution something.",

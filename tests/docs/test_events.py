@@ -170,7 +170,8 @@ def forked() -> list[Event]:
     origin.start()
     fork = Watched(playbook, answer, execution_id="fork")
     fork.fork(origin.log, len(origin.log))
-    edited = Fork("fork", "sim", 4, {}, newer=True, workload={}, set_ctx={"k": 1})
+    again = {"sim-9": {"step": "start", "args": {}, "event": None}}
+    edited = Fork("fork", "sim", 4, {}, True, {}, {"k": 1}, again)
     fork.order(go_apart, edited)
     return fork.log
 

@@ -564,3 +564,45 @@ def test_secrets_of_an_origin_that_has_ended_are_gone(shell: Any) -> None:
     assert unresolved["error"]["kind"] == "keychain.unresolved"
     assert unresolved["forked_from"]["execution_id"] == origin
     assert list((shell.home / "sealed").iterdir()) == []
+
+
+FAN = """
+- step: start
+  next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}, {step: c}]}
+- step: a
+  tool: {kind: shell, command: "echo a >> {{ workload.file }}; {{ workload.do }}"}
+  next: {arcs: [{step: end, when: "{{ event.name == 'step.done' }}"}]}
+- step: b
+  tool: [{nap: {kind: wait, for: 300ms}},
+    {say: {kind: shell, command: "echo b >> {{ workload.file }}"}}]
+  next: {arcs: [{step: end}]}
+- step: c
+  spec: {policy: {admit: {rules: [{when: "{{ args.n / workload.n > 0 }}",
+    then: {allow: true}}]}}}
+  tool: {kind: shell, command: "echo c >> {{ workload.file }}"}
+- step: end
+  spec: {join: {mode: all}}
+  tool: {kind: shell, command: "echo end >> {{ workload.file }}"}
+"""
+
+
+def test_what_failed_runs_again_and_all_else_is_kept(shell: Any) -> None:
+    """Also what was done beside it, and after it was begun."""
+    calls = shell.folder / "calls"
+    flow = FAN.replace("{step: c}", "{step: c, args: {n: 1}}")
+    root = f"workload: {{file: {calls}, do: 'false', n: 0}}\n"
+    origin = shell.run(shell.write("fan", flow, root))
+    assert origin["status"] == "failed"
+    assert sorted(calls.read_text().split()) == ["a", "b", "end"]
+
+    outlook = forked(shell, "retry", "last", "--dry-run")
+    fork = forked(shell, "retry", "last", "--set", "do='true'", "--set", "n=2")
+
+    assert sorted(each["step"] for each in outlook["next"]) == ["a", "c"]
+    assert fork["status"] == "completed"
+    assert sorted(calls.read_text().split()[3:]) == ["a", "c", "end"]
+    assert shell.noetl("verify", "--execution", "all").returncode == 0
+    said = refused(shell, "retry", fork["execution_id"])
+    assert "no step" in said
+    assert "--from STEP" in said
+    assert "of which step" in refused(shell, "retry", "last", "--run", "1")

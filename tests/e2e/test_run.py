@@ -30,7 +30,7 @@ FAILING = HEAD + (
 )
 DOCUMENT_KEYS = {
     *("execution_id", "status", "playbook", "error", "workload", "ctx", "result"),
-    *("steps", "events", "started_at", "duration_ms"),
+    *("steps", "events", "started_at", "duration_ms", "forked_from"),
 }
 
 

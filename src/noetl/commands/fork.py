@@ -8,6 +8,7 @@ import click
 
 from noetl.commands.forking import edit_options, fork_execution
 from noetl.commands.origins import Origin
+from noetl.runtime.origins import Start
 
 
 @click.command("fork")
@@ -35,9 +36,9 @@ def command(execution: str, at: int, **wishes: Any) -> None:
       noetl fork last --at 12 --playbook fixed.yaml --dry-run
     """
 
-    async def choose(origin: Origin) -> int:
+    async def choose(origin: Origin) -> Start:
         if at < 1:
             raise click.BadParameter("events count from 1", param_hint="--at")
-        return at
+        return Start(at)
 
     fork_execution(execution, choose, **wishes)

@@ -18,11 +18,12 @@ from noetl.commands.run import drive, finish, interruptible
 from noetl.config import RESULTS, SLOTS, read_plugins, read_settings
 from noetl.embedded import Embedded, open_free_log
 from noetl.home import Home
+from noetl.runtime.origins import Start
 from noetl.types import JSON
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Choose = Callable[[Origin], Awaitable[int]]
-"""The last event that shall be kept. Raises ``ConfigError``."""
+Choose = Callable[[Origin], Awaitable[Start]]
+"""Where it shall begin. Raises ``ConfigError``."""
 
 _OPTIONS = (
     click.option(

@@ -28,7 +28,7 @@ from noetl.home import Home
 from noetl.ports import Blobs, Summary
 from noetl.runtime.forks import edited_workload
 from noetl.runtime.loading import Loader
-from noetl.runtime.origins import Point, find_point
+from noetl.runtime.origins import Point, Start, find_point
 from noetl.types import JSON
 
 
@@ -85,15 +85,15 @@ async def open_origin(home: Home, execution: str) -> AsyncIterator[Origin]:
         yield Origin(place.execution_id, log, blobs, summary, about, playbook)
 
 
-async def make_plan(origin: Origin, at: int, wishes: Wishes) -> Plan:
+async def make_plan(origin: Origin, start: Start, wishes: Wishes) -> Plan:
     """Check everything that can be checked before anything is written."""
     inputs = read_inputs(wishes.workload, wishes.settings)
     patch = dict(read_setting("--set-ctx", each) for each in wishes.set_ctx)
     timeout = read_duration(wishes.timeout)
-    point = await find_point(origin.log, origin.execution_id, at)
+    point = await find_point(origin.log, origin.execution_id, start)
     newer = None
     if wishes.playbook is not None:
-        newer = await _read_successor(wishes, origin, point)
+        newer = await _read_successor(wishes, origin, point, start)
     playbook = newer.playbook if newer is not None else origin.playbook
     if playbook is None:
         message = f"the playbook of {origin.execution_id} cannot be read any more"
@@ -107,9 +107,10 @@ async def make_plan(origin: Origin, at: int, wishes: Wishes) -> Plan:
     )
     _hint(inputs, [*point.state.workload, *playbook.workload], "--set", "workload")
     _hint(patch, point.state.ctx, "--set-ctx", "ctx")
-    if point.seq < at:
-        text = f"event {at} is half of a decision; event {point.seq} is the last one "
-        click.echo(f"{text}that is kept, and nothing that was done is lost", err=True)
+    if point.seq < start.at:
+        text = f"event {start.at} is half of a decision; event {point.seq} is the last"
+        text += " one that is kept, and nothing that was done is lost"
+        click.echo(text, err=True)
     fork = Fork(
         new_execution_id(),
         origin.execution_id,
@@ -118,12 +119,15 @@ async def make_plan(origin: Origin, at: int, wishes: Wishes) -> Plan:
         newer is not None,
         workload,
         patch,
+        start.again,
         timeout,
     )
     return Plan(fork, point, playbook)
 
 
-async def _read_successor(wishes: Wishes, origin: Origin, point: Point) -> _Successor:
+async def _read_successor(
+    wishes: Wishes, origin: Origin, point: Point, start: Start
+) -> _Successor:
     """A playbook that what is under way can go on with; leaves if it is invalid."""
     source = read_file(wishes.playbook or "")
     loaded = load(
@@ -135,7 +139,8 @@ async def _read_successor(wishes: Wishes, origin: Origin, point: Point) -> _Succ
         words = count_words(loaded.diagnostics)
         click.echo(f"{source.name}: not forked: {words}", err=True)
         sys.exit(2)
-    obstacles = find_obstacles(loaded.playbook, point.state)
+    again = [token["step"] for token in start.again.values()]
+    obstacles = find_obstacles(loaded.playbook, point.state, again)
     if obstacles:
         reasons = "".join(f"\n  {obstacle}" for obstacle in obstacles)
         raise ConfigError(

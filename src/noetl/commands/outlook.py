@@ -30,9 +30,12 @@ class Outlook:
 
     def as_json(self) -> dict[str, JSON]:
         fork, state = self._fork, self._state
-        ended = [each for each in self._document.steps if each.duration_ms is not None]
-        skipped = [each for each in self._document.steps if each.status == "skipped"]
-        kept = Counter((each.step, each.status) for each in (*ended, *skipped))
+        kept = Counter(
+            (each.step, each.status)
+            for each in self._document.steps
+            if each.status in ("done", "failed", "skipped")
+            and each.step_run_id not in fork.again
+        )
         return {
             "forked_from": {"execution_id": fork.origin, "seq": fork.seq},
             "kept": [
@@ -44,7 +47,11 @@ class Outlook:
                 {"step": token.step, "args": token.args}
                 for token in state.tokens.values()
             ]
-            + [{"step": step, "args": {}} for step in state.joining],
+            + [{"step": step, "args": {}} for step in state.joining]
+            + [
+                {"step": token["step"], "args": token["args"]}
+                for token in fork.again.values()
+            ],
             "workload": self._changes(),
             "set_ctx": fork.set_ctx,
             "playbook": fork.playbook if fork.newer else None,

@@ -11,47 +11,60 @@ from noetl.commands.origins import Origin
 from noetl.commands.printing import count_of
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.errors import ConfigError
-from noetl.runtime.origins import find_admissions
+from noetl.runtime.origins import Start, find_admissions, find_failures
 
 
 @click.command("retry")
 @click.argument("execution", metavar="ID")
-@click.option("--from", "step", metavar="STEP", required=True, help="Begin here.")
+@click.option(
+    "--from", "step", metavar="STEP", help="Begin with this step (those that failed)."
+)
 @click.option(
     "--run",
     "number",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The N-th run of the step (the last one).",
+    help="The N-th run of STEP (the last one).",
 )
 @edit_options
-def command(execution: str, step: str, number: int | None, **wishes: Any) -> None:
-    """Run a finished execution again from a step.
+def command(
+    execution: str, step: str | None, number: int | None, **wishes: Any
+) -> None:
+    """Run steps of a finished execution again, in a new execution.
 
-    What was done before the step was begun is kept; the step and what came after it
-    run again, in a new execution. The old one stays as it is. A prefix of ID will do.
-    Output and exit codes are those of noetl run.
+    The steps that failed with nobody to handle it run again, and what follows from
+    them; all else that was done is kept. With --from, what was done before STEP was
+    begun is kept, and STEP and what came after it run again. The old execution stays
+    as it is. A prefix of ID will do. Output and exit codes are those of noetl run.
 
     \b
     Examples:
-      noetl retry 019a8f --from load
+      noetl retry 019a8f
       noetl retry last --from load --set region=eu
     """
 
-    async def choose(origin: Origin) -> int:
-        return await _find(origin, step, number)
+    async def choose(origin: Origin) -> Start:
+        _check_over(origin)
+        if step is None:
+            if number is not None:
+                raise ConfigError("--run: say of which step, with --from")
+            return await find_failures(origin.log, origin.execution_id)
+        return Start(await _find(origin, step, number))
 
     fork_execution(execution, choose, **wishes)
 
 
-async def _find(origin: Origin, step: str, number: int | None) -> int:
-    """The last event before the step's run was begun."""
+def _check_over(origin: Origin) -> None:
     if origin.summary.finished_at is None:
         name = origin.execution_id
         raise ConfigError(
             f"{name} is not over: {origin.summary.status}. Let it end (noetl resume "
             f"{name}, noetl cancel {name}), or go on beside it with noetl fork"
         )
+
+
+async def _find(origin: Origin, step: str, number: int | None) -> int:
+    """The last event before the step's run was begun."""
     found = await find_admissions(origin.log, origin.execution_id, step)
     if not found:
         raise ConfigError(_never(origin, step))

@@ -341,6 +341,9 @@ def _forked(state: State, event: Event) -> None:
     state.ctx = apply_patch(state.ctx, payload.get("set_ctx", {}))
     state.deadline = payload["deadline"]
     state.suspended.clear()
+    for token in payload.get("again", ()):
+        state.failures.pop(token["failed"], None)
+        _enqueue(state, token, None, token["event"])
     steps = payload.get("steps", {})
     for run in state.runs.values():
         step = steps.get(run.step, {"has_arcs": run.has_arcs, "first": None})

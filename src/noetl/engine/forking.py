@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import msgspec
 
 from noetl.dsl.model import Step
+from noetl.engine import ids
 from noetl.engine.batch import Batch, Recorder
 from noetl.engine.context import unfold
 from noetl.engine.decide import go_on
 from noetl.engine.events import Event
 from noetl.engine.limits import deadline_of
+from noetl.engine.renaming import Renaming
 from noetl.engine.state import LoopState, Run, State
 from noetl.engine.times import rfc3339
 from noetl.engine.tracing import trace_id_of
@@ -20,7 +24,9 @@ class Fork(msgspec.Struct, frozen=True):
     """What somebody asked for: ``origin`` up to ``seq``, and what shall be different.
 
     ``workload`` is the whole of it, where it is edited. With ``newer``, ``playbook``
-    is not the one that the kept events were made with. ``timeout`` is in seconds.
+    is not the one that the kept events were made with. ``again`` are failures that
+    nobody handled, by the name they have in the origin: the token that each of them
+    had taken, ``{step, args, event}``, is put back. ``timeout`` is in seconds.
     """
 
     execution_id: str
@@ -30,6 +36,7 @@ class Fork(msgspec.Struct, frozen=True):
     newer: bool = False
     workload: dict[str, JSON] | None = None
     set_ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
+    again: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
     timeout: float | None = None
 
 
@@ -121,6 +128,17 @@ def go_apart(batch: Batch, fork: Fork) -> None:
     if fork.set_ctx:
         patch = unfold(state.ctx, fork.set_ctx, batch.values.fetch)
         payload["set_ctx"] = batch.secrets.redact(patch, short=False)
+    if fork.again:
+        rename = Renaming(fork.origin, fork.execution_id)
+        numbers = count(state.token_count + 1)
+        payload["again"] = [
+            {
+                "token_id": ids.token_id(fork.execution_id, next(numbers)),
+                "failed": rename.name(failed),
+                **token,
+            }
+            for failed, token in fork.again.items()
+        ]
     batch.emit("workflow.forked", fork.execution_id, payload)
     go_on(batch)
 

@@ -81,6 +81,8 @@ class Audit:
             if key not in self._boundaries:
                 yield "I-12", f"{key[1]} of {key[0]} is routed twice, or never happened"
             self._boundaries.discard(key)
+        elif event.name == "workflow.forked":
+            made = payload.get("again", [])
         elif event.name in ("step.scheduled", "step.skipped"):
             gone = payload["tokens"]
         elif event.name == "token.joined" and payload.get("discarded"):

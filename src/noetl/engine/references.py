@@ -20,6 +20,7 @@ WORKER_LIMIT = 256 * 1024 * 1024
 # is stored where only templates read it.
 _FRAMES = frozenset(
     {
+        "again",
         "answer",
         "args",
         "child",

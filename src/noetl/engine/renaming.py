@@ -83,6 +83,10 @@ class Renaming:
     def _tokens(self, tokens: JSON) -> JSON:
         return [self._token(token) for token in tokens]
 
+    def _again(self, again: JSON) -> JSON:
+        tokens = self._tokens(again)
+        return [{**token, "failed": self.name(token["failed"])} for token in tokens]
+
     def _writer(self, refused: JSON) -> JSON:
         return {**refused, "by": self.name(refused["by"])}
 
@@ -98,6 +102,7 @@ _MEMBERS = {
     "token": Renaming._token,
     "token_id": Renaming.name,
     "fired": Renaming._tokens,
+    "again": Renaming._again,
     "refused": Renaming._writer,
     "deadlines": Renaming._keys,
     "error": Renaming._error,

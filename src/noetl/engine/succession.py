@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.model import Playbook, Step
@@ -10,13 +10,21 @@ from noetl.engine.runs import loop_paths, pipelines
 from noetl.engine.state import Run, State
 
 
-def find_obstacles(playbook: Playbook, state: State) -> list[str]:
-    """Why not, a sentence each. What is over is no obstacle: its steps may be gone."""
-    return list(dict.fromkeys(_obstacles(playbook, state)))
+def find_obstacles(
+    playbook: Playbook, state: State, again: Iterable[str] = ()
+) -> list[str]:
+    """Why not, a sentence each. What is over is no obstacle: its steps may be gone.
+
+    ``again`` are steps that shall begin again.
+    """
+    return list(dict.fromkeys(_obstacles(playbook, state, again)))
 
 
-def _obstacles(playbook: Playbook, state: State) -> Iterator[str]:
+def _obstacles(playbook: Playbook, state: State, again: Iterable[str]) -> Iterator[str]:
     steps = playbook.steps
+    for name in again:
+        if name not in steps:
+            yield _missing(playbook, name, "it shall begin again")
     for token in state.tokens.values():
         if token.step not in steps:
             yield _missing(playbook, token.step, "a token waits for it")

@@ -14,6 +14,7 @@ from noetl.engine.state import State
 from noetl.errors import ConfigError
 from noetl.runtime.live import PAGE, freeze, thaw
 from noetl.runtime.loading import Events
+from noetl.types import JSON
 
 WINDOW = 64
 """Events in which a firm point is found: a decision is far shorter than that."""
@@ -46,11 +47,19 @@ class Point(msgspec.Struct, frozen=True):
     state: State
 
 
-async def find_point(log: Log, execution_id: str, at: int) -> Point:
-    """The point at this event, or just before it if it is half a decision.
+class Start(msgspec.Struct, frozen=True):
+    """The last event that shall be kept; ``again`` is that of ``Fork``."""
+
+    at: int
+    again: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
+
+
+async def find_point(log: Log, execution_id: str, start: Start) -> Point:
+    """The point at an event, or just before it if that is half a decision.
 
     Raises ``ConfigError`` where no fork can begin.
     """
+    at = start.at
     await _check_intact(log, execution_id, at)
     state, first, over = State(), None, None
     base, window = b"", list[Event]()
@@ -72,7 +81,7 @@ async def find_point(log: Log, execution_id: str, at: int) -> Point:
     if firm < at:
         kept = [event for event in window if event.seq <= firm]
         state = replay(kept, thaw(base))
-    if is_idle(state):
+    if is_idle(state) and not start.again:
         raise ConfigError(f"nothing is left to do at event {firm}: {_advice(state)}")
     return Point(execution_id, firm, first, state)
 
@@ -123,6 +132,37 @@ async def _events(log: Log, execution_id: str, at: int) -> AsyncIterator[Event]:
         for event in page:
             yield event
         after = page[-1].seq
+
+
+async def find_failures(log: Log, execution_id: str) -> Start:
+    """Everything but the end, and the steps that failed with nobody to handle it.
+
+    Raises ``ConfigError`` if none did.
+    """
+    state = State()
+    taken: dict[str, dict[str, JSON]] = {}
+    while page := await log.read(execution_id, after=state.seq, limit=PAGE):
+        for event in page:
+            if event.name in ("step.scheduled", "step.skipped"):
+                taken[event.entity_id] = _token_of(state, event)
+            elif event.name == "workflow.finished" and state.cancelling is None:
+                again = {key: taken[key] for key in state.failures}
+                if again:
+                    return Start(event.seq - 1, again)
+            evolve(state, event)
+            name = event.step_run_id or event.entity_id
+            if name not in state.runs and name not in state.failures:
+                taken.pop(name, None)  # it is over, and well
+    message = f"no step of {execution_id} has failed with nobody to handle it"
+    raise ConfigError(f"{message}; say where to begin with --from STEP")
+
+
+def _token_of(state: State, event: Event) -> dict[str, JSON]:
+    """What a token must be to be admitted again as those were that the event took."""
+    waiting = state.joining.get(event.step or "", {}).values()
+    tokens = {token.id: token for queue in waiting for token in queue} | state.tokens
+    last = tokens[event.payload["tokens"][-1]]
+    return {"step": event.step, "args": event.payload["args"], "event": last.event}
 
 
 async def find_admissions(log: Log, execution_id: str, step: str) -> list[int]:
