@@ -1,3 +1,10 @@
 """Plugins of the whole test suite; fixtures live beside the tests that use them."""
 
-pytest_plugins = ["conformance", "databases", "nats_servers", "pytester", "secret_peer"]
+pytest_plugins = [
+    "browser",
+    "conformance",
+    "databases",
+    "nats_servers",
+    "pytester",
+    "secret_peer",
+]

@@ -18,6 +18,7 @@ from noetl.adapters.plugins.enabled import Plugins
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, folder_of, read_file
+from noetl.commands.reporting import check_target, make_report, save_report
 from noetl.config import RESULTS, SLOTS, read_extensions, read_plugins, read_settings
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
@@ -46,6 +47,7 @@ RESULT_LINES = 20
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--timeout", metavar="D", help="Cancel it after so long: 30s, 5m.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--html", metavar="FILE", help="Write a page about it, in the end.")
 @click.option("--no-progress", is_flag=True, help="Say nothing while it runs.")
 def command(
     file: str,
@@ -55,6 +57,7 @@ def command(
     extensions: str | None,
     timeout: str | None,
     as_json: bool,
+    html: str | None,
     no_progress: bool,
 ) -> None:
     """Run a playbook to its end, durably: every step is in the log.
@@ -66,7 +69,12 @@ def command(
     Examples:
       noetl run playbook.yaml
       noetl run playbook.yaml --set region=eu --set limits.rows=100
+      noetl run playbook.yaml --html report.html
     """
+    if html == "-":
+        raise click.UsageError("--html -: name a file; run prints how it ended itself")
+    if html is not None:
+        check_target(html)
     source = read_file(file)
     enabled = read_extensions(extensions)
     plugins = read_plugins()
@@ -76,13 +84,21 @@ def command(
     if loaded.playbook is None:
         runtime = _runtime(file, (), enabled, plugins)
         document = asyncio.run(_record(runtime, loaded, source))
+        _report(document, html)
         _refuse(source, loaded, document, as_json=as_json)
     progress = choose_progress(quiet=no_progress, as_json=as_json)
     runtime = _runtime(file, playbooks, enabled, plugins)
     document = asyncio.run(
         _execute(runtime, loaded, source.content, inputs, progress, deadline)
     )
+    _report(document, html)
     finish(document, as_json=as_json)
+
+
+def _report(document: dict[str, JSON], file: str | None) -> None:
+    if file is not None:
+        _, page = asyncio.run(make_report(Home.of(), document["execution_id"]))
+        save_report(page, file)
 
 
 def _runtime(

@@ -9,6 +9,7 @@ import click
 
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.printing import count_of, origin_words
+from noetl.commands.reporting import check_target, make_report, save_report
 from noetl.commands.run import print_end
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -18,15 +19,34 @@ _SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 
 @click.command("show")
-@click.argument("execution", metavar="ID")
+@click.argument("execution", metavar="ID", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, as_json: bool) -> None:
+@click.option(
+    "--html",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="",
+    help="Write a page instead (ID.html; - for standard output).",
+)
+def command(execution: str | None, as_json: bool, html: str | None) -> None:
     """Show an execution: its steps, its result, its error. A prefix of ID will do.
 
+    With --html it becomes one page that needs no other file and no network: the graph
+    with what ran, a timeline, why each step went on as it did, the events.
+
     \b
-    Example:
+    Examples:
       noetl show 019a8f
+      noetl show last --html report.html
     """
+    if execution is None:
+        taken = f"; --html took {html} for its file, so write ID first" if html else ""
+        raise click.UsageError(f"Missing argument 'ID'{taken}.")
+    if html is not None:
+        if as_json:
+            raise click.UsageError("--json contradicts --html")
+        _write_page(execution, html)
+        return
     document = asyncio.run(_read(execution)).as_json()
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
@@ -36,6 +56,13 @@ def command(execution: str, as_json: bool) -> None:
     for step in document["steps"]:
         click.echo(_line(step))
     print_end(document)
+
+
+def _write_page(execution: str, file: str) -> None:
+    if file:
+        check_target(file)
+    execution_id, page = asyncio.run(make_report(Home.of(), execution))
+    save_report(page, file or f"{execution_id}.html")
 
 
 async def _read(execution: str) -> Document:

@@ -513,3 +513,12 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
 }
 """By section of the reference page; those of the log and of access never are outcomes:
 the command ends, or the request is refused."""
+
+
+def remedy_of(kind: str) -> str | None:
+    """What to do about an error of this kind; None for one that is not declared."""
+    for section in ERROR_KINDS.values():
+        for name, each in section.items():
+            if name == kind or (name.endswith(".*") and kind.startswith(name[:-1])):
+                return each.remedy
+    return None

@@ -24,10 +24,11 @@ class Narrator:
     def tell(self, event: Event) -> str:
         """One line: position, virtual time, what happened."""
         moment = datetime.fromisoformat(event.timestamp) - self._began
-        words = self._words(event)
+        words = self.words(event)
         return f"{event.seq:>4}  {moment.total_seconds():>6g} s  {words}"
 
-    def _words(self, event: Event) -> str:
+    def words(self, event: Event) -> str:
+        """What happened, without its place in the log."""
         match event.name:
             case "step.scheduled" | "step.skipped":
                 return self._admission(event)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from noetl.dsl.model import Step
 from noetl.net.draw.labels import clean, shorten, write_badges, write_tasks
 from noetl.net.draw.lettering import measure
-from noetl.net.draw.theme import BADGE_SIZE, NAME_SIZE, TASK_SIZE
+from noetl.net.draw.theme import BADGE_SIZE, NAME_SIZE, NOTE_SIZE, TASK_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,14 @@ class Card:
     leading: float = 7.0
     is_round: bool = False
     is_terminal: bool = False
+    note: str = ""
 
     @property
     def badges_width(self) -> float:
         return sum(width for _, width in self.badges) + 5 * (len(self.badges) - 1)
 
 
-def make_card(step: Step, is_entry: bool) -> Card:
+def make_card(step: Step, is_entry: bool, note: str = "") -> Card:
     """Measure a step; a step without tasks is round, because it only routes."""
     name = shorten(clean(step.name), 40)
     badges = tuple(
@@ -41,10 +42,13 @@ def make_card(step: Step, is_entry: bool) -> Card:
         measure(name, NAME_SIZE) * 1.06,  # bold
         sum(width + 5 for _, width in badges),
         *(measure(f"{label} {kind}", TASK_SIZE) + 6 for label, kind in tasks),
+        measure(note, NOTE_SIZE),
     ]
     height = 2 * 11.0 + NAME_SIZE + (TASK_SIZE + 5) * len(tasks)
     if badges:
         height += 7.0 + BADGE_SIZE + 6
+    if note:
+        height += NOTE_SIZE + 8
     return Card(
         step=step.name,
         name=name,
@@ -56,6 +60,7 @@ def make_card(step: Step, is_entry: bool) -> Card:
         height=height,
         is_round=not step.tasks,
         is_terminal=step.next is None,
+        note=note,
     )
 
 

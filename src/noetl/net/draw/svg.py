@@ -9,13 +9,23 @@ from noetl.net.draw.cards import Card, make_card
 from noetl.net.draw.labels import clean, look_of, write_guard
 from noetl.net.draw.layout import lay_out
 from noetl.net.draw.lettering import measure_mono
+from noetl.net.draw.paint import PLAIN, Paint
 from noetl.net.draw.pens import draw_curve, draw_self_loop, draw_wire
 from noetl.net.draw.shapes import Box, Layout, Link, Point, Route
-from noetl.net.draw.theme import BADGE_SIZE, GUARD_SIZE, NAME_SIZE, STYLE, TASK_SIZE
+from noetl.net.draw.theme import (
+    BADGE_SIZE,
+    GUARD_SIZE,
+    NAME_SIZE,
+    NOTE_SIZE,
+    PAINTED_STYLE,
+    STYLE,
+    TASK_SIZE,
+)
 from noetl.net.net import Edge, Net
 
 _GUARD_LENGTH = 36
 _LOOP_WIDTH = 34.0
+_TIMES = "\u00d7"
 _MARKERS = "".join(
     f'<marker id="noetl-{look}" class="head {look}" viewBox="0 0 8 8" refX="7" '
     'refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
@@ -24,16 +34,22 @@ _MARKERS = "".join(
 )
 
 
-def draw_svg(net: Net) -> str:
-    """A self-contained SVG document; deterministic, and light or dark by itself."""
+def draw_svg(net: Net, paint: Paint = PLAIN) -> str:
+    """A self-contained SVG document; deterministic, and light or dark by itself.
+
+    With ``paint`` it shows what an execution did.
+    """
     numbers = {name: number for number, name in enumerate(net.steps)}
     edges = net.edges
-    cards = [make_card(step, name == net.entry) for name, step in net.steps.items()]
+    cards = [
+        make_card(step, name == net.entry, paint.notes.get(name, ""))
+        for name, step in net.steps.items()
+    ]
     links = [
         Link(
             numbers[edge.source],
             numbers[edge.target],
-            _guard_width(edge),
+            _label_width(edge, paint),
             look_of(net, edge),
         )
         for edge in edges
@@ -44,32 +60,37 @@ def draw_svg(net: Net) -> str:
             card, spare = cards[link.source], _LOOP_WIDTH + link.label
             boxes[link.source] = Box(card.width, card.height, spare)
     layout = lay_out(boxes, links, numbers.get(net.entry or "", 0))
-    return "\n".join(_compose(net, edges, cards, layout)) + "\n"
+    return "\n".join(_compose(net, edges, cards, layout, paint)) + "\n"
+
+
+def style_of(paint: Paint) -> str:
+    """What stands in the style element: a page with a content policy must know it."""
+    return STYLE if paint is PLAIN else STYLE + PAINTED_STYLE
 
 
 def _compose(
-    net: Net, edges: tuple[Edge, ...], cards: list[Card], layout: Layout
+    net: Net, edges: tuple[Edge, ...], cards: list[Card], layout: Layout, paint: Paint
 ) -> Iterator[str]:
     width, height = _number(layout.width), _number(layout.height)
     title = escape(clean(net.name))
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img">'
+        f'width="{width}" height="{height}" role="{"group" if paint.links else "img"}">'
     )
     yield f"<title>{title}</title>"
-    yield f"<style>{STYLE}</style>"
+    yield f"<style>{style_of(paint)}</style>"
     yield f"<defs>{_MARKERS}</defs>"
     yield f'<rect class="paper" width="{width}" height="{height}"/>'
     corners = dict(zip(net.steps, layout.boxes, strict=True))
     by_step = dict(zip(net.steps, cards, strict=True))
     labels: list[str] = []
     for edge, route in zip(edges, layout.routes, strict=True):
-        line, label_at = _trace(edge, route, corners, by_step)
-        yield _draw_arc(net, edge, line, route is None or route.has_head)
+        line, label_at = _trace(edge, route, corners, by_step, paint)
+        yield _draw_arc(net, edge, line, route is None or route.has_head, paint)
         if label_at is not None:
-            labels.append(_draw_guard(net, edge, label_at))
+            labels.append(_draw_label(net, edge, label_at, paint))
     for name, card in by_step.items():
-        yield _draw_card(card, corners[name])
+        yield _link(_draw_card(card, corners[name], paint), name, paint)
     yield from labels
     yield "</svg>"
 
@@ -79,52 +100,71 @@ def _trace(
     route: Route | None,
     corners: dict[str, Point],
     cards: dict[str, Card],
+    paint: Paint,
 ) -> tuple[str, Point | None]:
     if route is not None:
         pen = draw_curve if route.is_curve else draw_wire
         return pen(route.points), route.label_at
     card, (x, y) = cards[edge.source], corners[edge.source]
     middle = (x + card.width, y + card.height / 2)
-    label = _guard_width(edge)
+    label = _label_width(edge, paint)
     at = (middle[0] + _LOOP_WIDTH - 8 + label / 2, middle[1]) if label else None
     return draw_self_loop(middle, _LOOP_WIDTH - 8), at
 
 
-def _guard_width(edge: Edge) -> float:
-    guard = write_guard(edge, _GUARD_LENGTH)
-    return measure_mono(guard, GUARD_SIZE) + 14 if guard else 0.0
+def _label(edge: Edge, paint: Paint) -> str:
+    """The guard, and how many tokens went this way."""
+    count = paint.count(edge)
+    words = [write_guard(edge, _GUARD_LENGTH), f"{count:,}{_TIMES}" if count else None]
+    return " · ".join(word for word in words if word)
 
 
-def _draw_arc(net: Net, edge: Edge, line: str, has_head: bool) -> str:
+def _label_width(edge: Edge, paint: Paint) -> float:
+    label = _label(edge, paint)
+    return measure_mono(label, GUARD_SIZE) + 14 if label else 0.0
+
+
+def _draw_arc(net: Net, edge: Edge, line: str, has_head: bool, paint: Paint) -> str:
     look = look_of(net, edge)
     guard = write_guard(edge)
     says = f"{clean(edge.source)} → {clean(edge.target)}"
     head = f' marker-end="url(#noetl-{look})"' if has_head else ""
     tip = escape(f"{says} when {guard}" if guard else says)
     return (
-        f'<path class="arc {look}" data-from={_attribute(edge.source)} '
-        f'data-to={_attribute(edge.target)}{head} d="{line}">'
+        f'<path class="arc {look}{paint.flow(edge)}" '
+        f"data-from={_attribute(edge.source)} data-to={_attribute(edge.target)}"
+        f'{head} d="{line}">'
         f"<title>{tip}</title></path>"
     )
 
 
-def _draw_guard(net: Net, edge: Edge, at: Point) -> str:
-    guard = write_guard(edge, _GUARD_LENGTH) or ""
-    width, height = _guard_width(edge), GUARD_SIZE + 7
+def _draw_label(net: Net, edge: Edge, at: Point, paint: Paint) -> str:
+    label = _label(edge, paint)
+    width, height = _label_width(edge, paint), GUARD_SIZE + 7
     x, y = at[0] - width / 2, at[1] - height / 2
     return (
-        f'<g class="guard {look_of(net, edge)}">'
+        f'<g class="guard {look_of(net, edge)}{paint.flow(edge)}">'
         f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" '
         f'height="{_number(height)}" rx="{_number(height / 2)}"/>'
         f'<text x="{_number(at[0])}" y="{_number(at[1] + GUARD_SIZE * 0.35)}">'
-        f"{escape(guard)}</text><title>{escape(write_guard(edge) or '')}</title></g>"
+        f"{escape(label)}</text><title>{escape(write_guard(edge) or '')}</title></g>"
     )
 
 
-def _draw_card(card: Card, corner: Point) -> str:
+def _link(card: str, step: str, paint: Paint) -> str:
+    target = paint.links.get(step)
+    if target is None:
+        return card
+    says = _attribute(" ".join([step, *filter(None, [paint.notes.get(step)])]))
+    return f"<a href={quoteattr(target)} aria-label={says}>{card}</a>"
+
+
+def _draw_card(card: Card, corner: Point, paint: Paint) -> str:
     x, y = corner
     middle = x + card.width / 2
-    parts = [f'<g class="step {card.look}" data-step={_attribute(card.step)}>']
+    look = paint.looks.get(card.step)
+    classes = f"{card.look} was-{look}" if look else card.look
+    parts = [f'<g class="step {classes}" data-step={_attribute(card.step)}>']
     parts += [f"<title>{escape(card.tip)}</title>"] if card.tip else []
     parts += [_draw_frame(corner, card, 0.0)]
     parts += [_draw_frame(corner, card, 3.5)] if card.is_terminal else []
@@ -139,6 +179,9 @@ def _draw_card(card: Card, corner: Point) -> str:
         line += TASK_SIZE + 5
         role = "task" if kind else "task kind"
         parts.append(_write(role, middle, line, label, kind))
+    if card.note:
+        line += NOTE_SIZE + 8
+        parts.append(_write("note", middle, line, card.note))
     return "".join([*parts, "</g>"])
 
 

@@ -6,6 +6,7 @@ NAME_SIZE = 13
 TASK_SIZE = 11
 BADGE_SIZE = 10
 GUARD_SIZE = 10
+NOTE_SIZE = 10
 
 _FONT = "Inter,'Segoe UI',system-ui,-apple-system,'Helvetica Neue',Arial,sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -52,3 +53,48 @@ text{{font-family:{_FONT};text-anchor:middle}}
 .arc.guarded,.arc.failure{{stroke-dasharray:5 3.5}}.arc.never{{stroke-dasharray:1.5 4}}
 """
 STYLE = f"{_SHAPES}{_LIGHT}@media (prefers-color-scheme:dark){{{_DARK}}}\n"
+
+# What an execution did: colour says how steps ended, ink which arcs were taken.
+_PAINTED_LIGHT = """
+.was-done .frame{fill:#dafbe1;stroke:#1a7f37}.was-done .inner{stroke:#1a7f37}
+.was-failed .frame{fill:#ffebe9;stroke:#cf222e}.was-failed .inner{stroke:#cf222e}
+.was-active .frame{fill:#fff8c5;stroke:#9a6700}.was-active .inner{stroke:#9a6700}
+.was-skipped .frame,.was-idle .frame{fill:#ffffff;stroke:#8c959f}
+.was-skipped .name,.was-idle .name,.was-skipped .task,.was-idle .task{fill:#59636e}
+.was-skipped .kind,.was-idle .kind{fill:#59636e}
+.note{fill:#59636e}.was-done .note{fill:#116329}.was-failed .note{fill:#a40e26}
+.was-active .note{fill:#7d4e00}
+.arc.fired{stroke:#1a7f37}.arc.fired.failure{stroke:#cf222e}
+.arc.still{stroke:#b6bec7}.guard.still rect{stroke:#d1d9e0}
+.guard.still text{fill:#59636e}.guard.fired rect{fill:#f0fff4;stroke:#4ac26b}
+.guard.fired text{fill:#116329}.guard.fired.failure rect{fill:#fff5f5;stroke:#ff8182}
+.guard.fired.failure text{fill:#a40e26}
+a:focus-visible .frame{stroke:#0969da;stroke-width:3}
+"""
+_PAINTED_DARK = """
+.was-done .frame{fill:#0f2a1a;stroke:#3fb950}.was-done .inner{stroke:#3fb950}
+.was-failed .frame{fill:#331418;stroke:#f85149}.was-failed .inner{stroke:#f85149}
+.was-active .frame{fill:#32260b;stroke:#d29922}.was-active .inner{stroke:#d29922}
+.was-skipped .frame,.was-idle .frame{fill:#0d1117;stroke:#6e7681}
+.was-skipped .name,.was-idle .name,.was-skipped .task,.was-idle .task{fill:#9198a1}
+.was-skipped .kind,.was-idle .kind{fill:#9198a1}
+.note{fill:#9198a1}.was-done .note{fill:#7ee2a0}.was-failed .note{fill:#ff9c94}
+.was-active .note{fill:#e9c46a}
+.arc.fired{stroke:#3fb950}.arc.fired.failure{stroke:#f85149}
+.arc.still{stroke:#484f58}.guard.still rect{stroke:#30363d}
+.guard.still text{fill:#9198a1}.guard.fired rect{fill:#0c2116;stroke:#2ea043}
+.guard.fired text{fill:#7ee2a0}.guard.fired.failure rect{fill:#2a1215;stroke:#da3633}
+.guard.fired.failure text{fill:#ff9c94}
+a:focus-visible .frame{stroke:#58a6ff;stroke-width:3}
+"""
+_PAINTED_SHAPES = f"""
+.note{{font-size:{NOTE_SIZE}px}}
+.was-skipped .frame,.was-idle .frame{{stroke-dasharray:4 3}}
+.arc.fired{{stroke-width:2;stroke-dasharray:none}}
+.arc.still{{stroke-width:1.1}}.head path{{fill:context-stroke}}
+a{{cursor:pointer}}a:hover .frame{{stroke-width:2.2}}a:focus{{outline:none}}
+"""
+PAINTED_STYLE = (
+    f"{_PAINTED_SHAPES}{_PAINTED_LIGHT}"
+    f"@media (prefers-color-scheme:dark){{{_PAINTED_DARK}}}\n"
+)

@@ -1,0 +1,72 @@
+"""An execution of this home as an HTML page, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from noetl import __version__
+from noetl.adapters.blobs.files import FileBlobs
+from noetl.adapters.tools import BUILTIN
+from noetl.commands.logs import Place, find_execution, read_pages
+from noetl.commands.writing import writing
+from noetl.dsl.load import load
+from noetl.dsl.model import Playbook
+from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
+from noetl.home import Home
+from noetl.report.page import write_page
+from noetl.report.record import Record
+from noetl.types import JSON
+
+
+async def make_report(home: Home, execution: str) -> tuple[str, str]:
+    """The whole id and the page of what ``find_execution`` finds."""
+    place = await find_execution(home, execution)
+    record = await _fold(place)
+    playbook, text = await _read_playbook(home, record.playbook)
+    page = write_page(record, playbook, text, version=__version__)
+    return place.execution_id, page
+
+
+def save_report(page: str, file: str) -> None:
+    with writing(file) as stream:
+        stream.write(page.encode())
+    if file != "-":
+        size = len(page.encode()) / 1024
+        click.echo(f"report: {file} ({size:,.0f} KiB)", err=True)
+
+
+def check_target(file: str) -> None:
+    """Before hours of work: that the page can be written in the end."""
+    if file == "-":
+        return
+    if not file:
+        raise ConfigError("--html: name a file")
+    folder = Path(file).resolve().parent
+    if Path(file).is_dir():
+        raise ConfigError(f"--html {file}: that is a folder; name a file in it")
+    if not folder.is_dir():
+        raise ConfigError(f"--html {file}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"--html {file}: {folder} cannot be written")
+
+
+async def _fold(place: Place) -> Record:
+    record = Record()
+    async for page in read_pages(place):
+        record.take(page)
+    return record
+
+
+async def _read_playbook(
+    home: Home, about: dict[str, JSON]
+) -> tuple[Playbook | None, str | None]:
+    """What was run, from its pinned text; an old or lost text is not worth failing."""
+    try:
+        source = await FileBlobs(home.blobs).get(about["source"])
+    except (KeyError, BlobGone, BlobCorrupt, StoreError):
+        return None, None
+    loaded = load(source, BUILTIN, frozenset(about.get("extensions", ())))
+    return loaded.playbook, source.decode("utf-8-sig", "replace")

@@ -1,0 +1,184 @@
+"""One run of a step as the page shows it: calls, iterations, decisions."""
+
+from __future__ import annotations
+
+from array import array
+from math import nan
+
+from noetl.engine.events import Event
+from noetl.engine.runs import path_of
+from noetl.engine.times import seconds_of
+from noetl.report.samples import Sample
+from noetl.types import JSON
+
+CALLS = (12, 6)
+ROUTINGS = (3, 2)
+TRAILS = 10
+FAILED_TRAILS = 12
+
+
+class Call:
+    """One attempt of a task. ``done`` is its event, once it has ended."""
+
+    def __init__(self, event: Event) -> None:
+        self.label = event.task_label or ""
+        self.attempt = event.attempt or 1
+        self.started = seconds_of(event.timestamp)
+        self.ended: float | None = None
+        self.waits: list[tuple[float, float | None]] = []
+        self.waits_for = ""
+        self.child: str | None = None
+        self.done: Event | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.done is not None and self.done.status == "error"
+
+
+class Trail:
+    """The calls of one pipeline: of a run, or of one iteration."""
+
+    def __init__(self, name: str | None, started: float, item: JSON = None) -> None:
+        self.path = path_of(name)
+        self.item = item
+        self.started = started
+        self.calls: Sample[Call] = Sample(*CALLS)
+        self.attempts = 0
+        self.end: Event | None = None
+        self._open: Call | None = None
+
+    def take(self, event: Event) -> None:
+        now = seconds_of(event.timestamp)
+        call = self._open
+        if event.name == "task.started":
+            self._open = Call(event)
+            self.calls.add(self._open)
+            self.attempts = max(self.attempts, event.attempt or 1)
+        elif call is None:
+            return
+        elif event.name == "task.suspended":
+            call.waits.append((now, None))
+            call.waits_for = str(event.payload.get("on", ""))
+            if isinstance(child := event.payload.get("child"), dict):
+                call.child = child.get("execution_id")
+        elif event.name == "task.resumed" and call.waits:
+            call.waits[-1] = (call.waits[-1][0], now)
+        elif event.name == "task.done":
+            call.ended, call.done = now, event
+            if not call.waits:
+                call.started, call.ended = _measured(event, call.started, now)
+
+
+def _measured(done: Event, started: float, ended: float) -> tuple[float, float]:
+    """When the worker began and ended: events of one commit have the same time."""
+    meta = done.payload["outcome"].get("meta")
+    try:
+        return seconds_of(meta["started_at"]), seconds_of(meta["ts"])
+    except (KeyError, TypeError, ValueError):
+        return started, ended
+
+
+class Iterations:
+    """Spans of all iterations of the outermost loop, 17 bytes each."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = self.failed = 0
+        self.starts = array("d")
+        self.ends = array("d")
+        self.bad = array("b")
+        self._places: dict[str, int] = {}
+
+    def start(self, name: str, now: float) -> None:
+        self._places[name] = len(self.starts)
+        self.starts.append(now)
+        self.ends.append(nan)
+        self.bad.append(0)
+
+    def end(self, name: str, now: float, *, failed: bool) -> None:
+        place = self._places.pop(name, None)
+        if place is None:
+            return
+        self.ends[place] = now
+        self.bad[place] = failed
+        self.failed += failed
+        self.done += not failed
+
+
+class StepRun:
+    """``end`` is step.done or step.failed; None while it runs. ``began`` is the event
+    by which its token was admitted, or denied."""
+
+    def __init__(self, began: Event, number: int) -> None:
+        self.step = began.step or ""
+        self.number = number
+        self.began = began
+        self.started = seconds_of(began.timestamp)
+        self.end: Event | None = None
+        self.is_cancelled = False
+        self.trail = Trail(None, self.started)
+        self.loop: Iterations | None = None
+        self.routings: Sample[Event] = Sample(*ROUTINGS)
+        self.iterations: list[Trail] = []
+        self.failures: list[Trail] = []
+        self._open: dict[str, Trail] = {}
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.began.name == "step.skipped"
+
+    @property
+    def status(self) -> str:
+        if self.is_skipped:
+            return "skipped"
+        if self.end is not None:
+            failed = "cancelled" if self.is_cancelled else "failed"
+            return "done" if self.end.name == "step.done" else failed
+        call = list(self.trail.calls.kept().values())[-1:]
+        waits = call and call[0].waits and call[0].waits[-1][1] is None
+        return "waiting" if waits else "running"
+
+    @property
+    def ended(self) -> float | None:
+        if self.is_skipped:
+            return self.started
+        return None if self.end is None else seconds_of(self.end.timestamp)
+
+    @property
+    def attempts(self) -> int:
+        trails = (self.trail, *self.iterations, *self.failures)
+        return max(trail.attempts for trail in trails)
+
+    def take(self, event: Event) -> None:
+        """An event of this run, other than its end."""
+        name, iteration = event.name, event.iteration_id
+        if name == "loop.started" and iteration is None:
+            self.loop = Iterations(event.payload["total"])
+        elif name == "next.evaluated":
+            self.routings.add(event)
+        elif name.startswith("loop.iteration.") and iteration is not None:
+            self._iterate(event, iteration)
+        elif name.startswith("task."):
+            trail = self.trail if iteration is None else self._open.get(iteration)
+            if trail is not None:
+                trail.take(event)
+
+    def _iterate(self, event: Event, name: str) -> None:
+        now = seconds_of(event.timestamp)
+        is_outer = self.loop is not None and name.count("/") == 1
+        if event.name == "loop.iteration.started":
+            self._open[name] = Trail(name, now, event.payload.get("item"))
+            if is_outer and self.loop is not None:
+                self.loop.start(name, now)
+            return
+        failed = event.name == "loop.iteration.failed"
+        if is_outer and self.loop is not None:
+            self.loop.end(name, now, failed=failed)
+        trail = self._open.pop(name, None)
+        if trail is None:
+            return
+        trail.end = event
+        if len(self.iterations) < TRAILS:
+            self.iterations.append(trail)
+        elif failed and len(self.failures) < FAILED_TRAILS:
+            self.failures.append(trail)

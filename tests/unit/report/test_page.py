@@ -1,0 +1,205 @@
+"""The page says what the log holds, and nothing in the log can change the page."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+
+import pytest
+
+from noetl.engine.outcome import Outcome
+from noetl.engine.pipeline import Call
+from noetl.report.page import write_page
+from noetl.report.record import Record
+
+from .conftest import Page, simulate
+
+PageOf = Callable[..., Page]
+
+SHOP = """
+- step: fetch
+  desc: Asks the shop.
+  tool:
+    - ask:
+        kind: http
+        url: http://shop
+        spec:
+          policy:
+            rules:
+              - when: "{{ outcome.status == 'error' and _attempt < 3 }}"
+                then: {do: retry, attempts: 3, delay: 2}
+              - when: "{{ outcome.status == 'error' }}"
+                then: {do: fail}
+              - else: {then: {do: continue, set_ctx: {asked: true}}}
+  next:
+    arcs:
+      - {step: store, when: "{{ event.name == 'step.done' and ctx.asked }}"}
+      - {step: complain, when: "{{ event.name == 'step.failed' }}"}
+- step: store
+  spec: {policy: {admit: {rules: [{when: "{{ ctx.asked }}", then: {allow: false}}, {else: {then: {allow: true}}}]}}}
+  tool: {kind: noop}
+- step: complain
+  tool: {kind: noop}
+"""  # noqa: E501
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)',
+    "</pre></details><iframe src=javascript:alert(1)>",
+    "<!--",
+    "]]><svg onload=alert(1)>",
+    "&lt;b&gt;",
+    "\u202egnp.exe\x00\x1b[31m",
+]
+
+
+def flaky(call: Call) -> Outcome:
+    if call.task.label == "ask" and call.attempt < 3:
+        return Outcome.failed("http.server", "503 from the shop")
+    return Outcome.ok({"articles": 3})
+
+
+def test_it_says_what_ran_and_how_it_ended(page_of: PageOf) -> None:
+    page = page_of(SHOP, flaky, root="workload: {region: eu}\n")
+
+    assert "t completed" in page.text
+    assert '"region" : "eu"' in page.text
+    assert '"asked" : true' in page.text
+    assert "attempt 3" in page.text
+
+
+def test_it_says_why(page_of: PageOf) -> None:
+    """Which rule matched, which guard was true, which was not, and where it stands."""
+    page = page_of(SHOP, flaky)
+
+    assert "→ retry in 2 s {{ outcome.status == 'error' and _attempt < 3 }} rule 1" in (
+        page.text
+    )
+    assert "→ continue rule 3, else line 19" in page.text
+    assert (
+        "→ store fired {{ event.name == 'step.done' and ctx.asked }} the guard is true"
+        in page.text
+    )
+    assert "→ complain did not fire {{ event.name == 'step.failed' }}" in page.text
+    assert "gate denied {{ ctx.asked }}" in page.text
+    lines = [a for a in page.all("a") if (a["href"] or "").startswith("#line-")]
+    ids = {attributes.get("id") for _, attributes in page.elements}
+    assert lines
+    assert {(a["href"] or "")[1:] for a in lines} <= ids
+
+
+def test_a_failure_says_what_to_do(page_of: PageOf) -> None:
+    page = page_of(
+        "- {step: a, tool: {kind: http, url: http://x}}",
+        lambda call: Outcome.failed("timeout", "no answer"),
+    )
+    assert "timeout in step a" in page.text
+    assert "What to do: Raise the timeout" in page.text
+
+
+def test_every_step_of_the_graph_leads_to_its_detail(page_of: PageOf) -> None:
+    page = page_of(SHOP, flaky)
+    targets = [a["href"] for a in page.all("a") if a.get("aria-label")]
+
+    assert targets == ["#step-1", "#step-2", "#step-3"]
+    ids = {attributes.get("id") for _, attributes in page.elements}
+    assert {"step-1", "step-2", "step-3"} <= ids
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_tool_returned_stays_text(page_of: PageOf, text: str) -> None:
+    calm, evil = (
+        page_of(
+            '- {step: a, tool: {kind: noop}, next: {arcs: [{step: b, args: {x: "{{ '
+            'event.payload.result }}"}}]}}\n- {step: b, tool: {kind: noop}}',
+            lambda call, given=given: Outcome.ok({"value": given, given: 1}),
+        )
+        for given in ("calm", text)
+    )
+
+    assert [tag for tag, _ in evil.elements] == [tag for tag, _ in calm.elements]
+    assert not any(name.startswith("on") for _, a in evil.elements for name in a)
+    assert "\x1b" not in evil.source
+    assert "\u202e" not in evil.source
+
+
+def test_only_what_we_wrote_may_run_or_style(page_of: PageOf) -> None:
+    page = page_of(SHOP, flaky)
+    [policy] = [
+        meta["content"] or ""
+        for meta in page.all("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    ]
+    scripts = re.findall(r"<script>(.*?)</script>", page.source, re.DOTALL)
+    styles = re.findall(r"<style>(.*?)</style>", page.source, re.DOTALL)
+
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert (len(scripts), len(styles)) == (1, 2)
+    for content in (*scripts, *styles):
+        digest = b64encode(sha256(content.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+
+
+def test_nothing_is_fetched_and_no_style_stands_in_an_attribute(
+    page_of: PageOf,
+) -> None:
+    page = page_of(SHOP, flaky)
+
+    for tag, attributes in page.elements:
+        assert "src" not in attributes, tag
+        assert "style" not in attributes, tag
+        assert (attributes.get("href") or "#").startswith("#"), tag
+    assert "url(http" not in page.source
+    assert "@import" not in page.source
+
+
+def test_a_long_log_makes_a_page_of_bounded_size() -> None:
+    """Ten times the iterations, each with a large result: hardly a larger page."""
+    sizes = []
+    for count in (1_000, 10_000):
+        simulation, text = simulate(
+            f'- step: a\n  loop: {{in: "{{{{ range({count}) }}}}", iterator: i}}\n'
+            "  tool: {kind: noop}",
+            lambda call: Outcome.ok("x" * 3_000),
+        )
+        record = Record().take(simulation.log)
+        page = write_page(record, simulation.playbook, text, version="0")
+        sizes.append(len(page))
+        assert f"of {len(simulation.log):,} events" in page
+
+    assert sizes[1] < 1.02 * sizes[0] < 6_000_000
+
+
+def test_a_playbook_that_was_lost_is_no_obstacle() -> None:
+    simulation, _ = simulate(SHOP, flaky)
+    page = Page(write_page(Record().take(simulation.log), None, None, version="0"))
+
+    assert "completed" in page.text
+    assert "→ store fired" in page.text
+
+
+def test_every_prefix_of_a_log_makes_a_page() -> None:
+    """A run that is under way, paused or was killed can be looked at."""
+    simulation, text = simulate(SHOP, flaky)
+    for end in range(1, len(simulation.log) + 1):
+        record = Record().take(simulation.log[:end])
+        assert write_page(record, simulation.playbook, text, version="0")
+
+
+def test_large_values_are_shown_as_references(page_of: PageOf) -> None:
+    page = page_of(
+        "- {step: a, tool: {kind: noop}}", lambda call: Outcome.ok(["x" * 200_000])
+    )
+
+    assert "(a list of 195.3 KiB, stored apart as" in page.text
+    assert "xxxxxxxxxx" not in page.source
+
+
+def test_what_looks_like_a_secret_in_the_playbook_is_hidden(page_of: PageOf) -> None:
+    page = page_of("- {step: a, tool: {kind: noop, token: AKIAABCDEFGHIJKLMNOP}}")
+
+    assert "AKIAABCDEFGHIJKLMNOP" not in page.source
