@@ -19,6 +19,7 @@ from pages.events import events
 from pages.keychain import keychain
 from pages.markdown import table
 from pages.playbook_tests import playbook_tests
+from pages.sql import sql
 
 from noetl.dsl.grammar.shape import Retired, Shape
 
@@ -236,6 +237,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "access.md": ("Roles and permissions", access),
     "errors.md": ("Errors", errors),
     "events.md": ("Events", events),
+    "sql.md": ("Tables for SQL", sql),
 }
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Run a playbook to its end, durably.",
     "schema": "Print the JSON Schema of playbooks, for editors.",
     "signal": "Tell a waiting execution something.",
+    "sql": "Ask the log in SQL: executions, events, results.",
     "show": "Show an execution: its steps, its result, its error.",
     "test": "Test playbooks with scripted tools, in virtual time.",
     "validate": "Check playbooks; show what is wrong and how to mend it.",

@@ -58,6 +58,8 @@ def forms(secret: str) -> set[bytes]:
         repr(secret)[1:-1],
         ascii(secret)[1:-1],
         html.escape(secret),
+        html.escape(json.dumps(secret)[1:-1]),
+        html.escape(json.dumps(secret, ensure_ascii=False)[1:-1]),
         shlex.quote(secret)[1:-1],
         data.hex(),
         data.hex().upper(),
@@ -143,6 +145,7 @@ def test_no_byte_of_two_hundred_secrets_is_anywhere(
         target = [execution["execution_id"]] if verb != ["list"] else []
         home.noetl(*verb, *target)
         home.noetl(*verb, *target, "--json")
+    leave_in_other_forms(home, execution["execution_id"])
 
     check_that_the_secrets_were_used(home, execution["execution_id"], secrets)
     assert not list((home.path / "sealed").iterdir())
@@ -158,6 +161,20 @@ def test_no_byte_of_two_hundred_secrets_is_anywhere(
         if form in text
     ]
     assert not found
+
+
+def leave_in_other_forms(home: Home, execution_id: str) -> None:
+    """Pages, files and answers that are made of the log."""
+    for command in (
+        ["show", execution_id, "--html", "-"],
+        ["events", "all", "--export", "jsonl", "-"],
+        ["events", "all", "--export", "parquet", str(home.path / "all.parquet")],
+        ["sql", "from events", "--json"],
+        ["sql", "from results", "--csv"],
+        ["sql", "from executions"],
+    ):
+        code, _ = home.noetl(*command)
+        assert code == 0, home.printed[-1]
 
 
 def check_that_the_secrets_were_used(

@@ -32,6 +32,7 @@ VARIABLE = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
     (re.compile(r"until [\d: -]+\d \([^)]+\)"), "until TIME"),
     (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
+    (re.compile(r"\([\d,]+ KiB\)"), "(SIZE)"),
 )
 WAITS = " waits for "
 """In the line of a task that waits."""

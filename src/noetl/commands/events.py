@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from noetl.commands.exporting import FORMATS, export_events
 from noetl.commands.logs import PAGE, Place, find_execution, read_pages, reading
 from noetl.commands.printing import where_of
 from noetl.engine.events import Event
-from noetl.engine.tracing import span_of
+from noetl.engine.tracing import traced
 from noetl.home import Home
 
 LAST = "playbook.processed"
@@ -23,18 +24,38 @@ INTERVAL = 0.2  # seconds between two looks into a log that others write
 @click.argument("execution", metavar="ID")
 @click.option("--follow", "-f", is_flag=True, help="Go on until it has finished.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
-def command(execution: str, follow: bool, as_json: bool) -> None:
+@click.option(
+    "--export",
+    type=(click.Choice(FORMATS), str),
+    metavar="FORMAT FILE",
+    help="Write them to a file: parquet or jsonl.",
+)
+def command(
+    execution: str, follow: bool, as_json: bool, export: tuple[str, str] | None
+) -> None:
     """Print the events of an execution in log order. A prefix of ID will do.
 
     With --follow, those that come later are printed as they are committed, until the
     execution has finished. Exit code: 0, or 130 if it was interrupted before.
 
+    With --export they become a file, which is there when it is whole; with - as FILE,
+    jsonl goes to standard output. The ID all then means every execution.
+
     \b
     Examples:
       noetl events 019a8f --json
       noetl events 019a8f --follow
+      noetl events all --export parquet events.parquet
     """
     try:
+        if export is not None:
+            if follow or as_json:
+                wrong = "--follow" if follow else "--json"
+                raise click.UsageError(f"{wrong} contradicts --export")
+            asyncio.run(export_events(Home.of(), execution, *export))
+            return
+        if execution == "all":
+            raise click.UsageError("all executions at once can only be exported")
         asyncio.run(_print(execution, follow=follow, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -67,15 +88,10 @@ async def _follow(place: Place, *, as_json: bool) -> None:
 def _echo(page: Sequence[Event], trace: str, *, as_json: bool) -> None:
     """A page at once: printing each by itself takes longer than reading it."""
     if as_json:
-        click.echo(b"\n".join(_document(event, trace) for event in page))
+        encode = msgspec.json.encode
+        click.echo(b"\n".join(traced(encode(event), trace) for event in page))
     else:
         click.echo("\n".join(map(_line, page)))
-
-
-def _document(event: Event, trace: str) -> bytes:
-    """The event as it is stored, and where it belongs in a trace (W3C)."""
-    ids = f',"trace_id":"{trace}","span_id":"{span_of(event)}"}}'
-    return msgspec.json.encode(event)[:-1] + ids.encode()
 
 
 def _line(event: Event) -> str:

@@ -35,7 +35,8 @@ async def reading(path: Path) -> AsyncIterator[SqliteStore]:
         await store.close()
 
 
-async def _each_log(home: Home) -> AsyncIterator[SqliteStore]:
+async def each_log(home: Home) -> AsyncIterator[SqliteStore]:
+    """Every log of the home, opened for reading."""
     for path in home.logs():
         try:
             async with reading(path) as store:
@@ -56,7 +57,7 @@ async def list_executions(
     ``cursor`` is the last id of the page before.
     """
     found: list[Summary] = []
-    async for store in _each_log(home):
+    async for store in each_log(home):
         if cursor is None:
             found += await store.find(status=status, limit=limit)
         else:
@@ -70,7 +71,7 @@ async def find_execution(home: Home, wanted: str) -> Place:
     if wanted == "last":
         wanted = await _newest(home)
     found: list[Place] = []
-    async for store in _each_log(home):
+    async for store in each_log(home):
         found += [Place(store.path, name) for name in await store.resolve(wanted)]
     if not wanted or not found:
         message = f"no execution '{wanted}' under {home.folder}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from noetl.engine.events import Event
+import msgspec
 
 
 def trace_id_of(execution_id: str) -> str:
@@ -21,5 +21,19 @@ def span_id_of(entity_id: str, attempt: int | None = None) -> str:
     return blake2b(name.encode(), digest_size=8).hexdigest()
 
 
-def span_of(event: Event) -> str:
-    return span_id_of(event.entity_id, event.attempt)
+class _Entity(msgspec.Struct):
+    entity_id: str
+    attempt: int | None = None
+
+
+_entities = msgspec.json.Decoder(_Entity)
+
+
+def traced(body: bytes, trace_id: str) -> bytes:
+    """An encoded event, and where it belongs in a trace: what leaves NoETL.
+
+    Raises ``msgspec.DecodeError`` for what is no event.
+    """
+    entity = _entities.decode(body)
+    span = span_id_of(entity.entity_id, entity.attempt)
+    return body[:-1] + f',"trace_id":"{trace_id}","span_id":"{span}"}}'.encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import NamedTuple
 
 from noetl.adapters.stores.chain import Damage, first_damage
 from noetl.adapters.stores.encoding import decode, decode_summary
@@ -18,9 +19,24 @@ _NEWEST = (1 << 63) - 1
 _LAST = "\U0010ffff"
 
 
+class Position(NamedTuple):
+    """An execution's place in the file, the end of its log, its line in a listing."""
+
+    number: int
+    last_seq: int
+    summary: Summary
+
+
 def read(
     db: sqlite3.Connection, execution_id: str, after: int, limit: int | None
 ) -> list[Event]:
+    return [decode(body) for body in bodies(db, execution_id, after, limit)]
+
+
+def bodies(
+    db: sqlite3.Connection, execution_id: str, after: int, limit: int | None
+) -> list[bytes]:
+    """The events as they are stored."""
     head = _head(db, execution_id)
     if head is None:
         return []
@@ -32,7 +48,7 @@ def read(
             raise _missing(execution_id, seq)
     if after + len(rows) < head.last_seq and len(rows) != limit:
         raise _missing(execution_id, after + len(rows) + 1)
-    return [decode(body) for _, body in rows]
+    return [body for _, body in rows]
 
 
 def snapshot(db: sqlite3.Connection, execution_id: str) -> Snapshot | None:
@@ -70,6 +86,13 @@ def _page(
     else:
         rows = db.execute(SQL["find_by_status"], (status, number, limit))
     return [decode_summary(text) for (text,) in rows]
+
+
+def heads(db: sqlite3.Connection, after: int, limit: int) -> list[Position]:
+    return [
+        Position(number, last_seq, decode_summary(text))
+        for number, last_seq, text in db.execute(SQL["heads"], (after, limit))
+    ]
 
 
 def has_open(db: sqlite3.Connection) -> bool:

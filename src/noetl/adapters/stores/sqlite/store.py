@@ -172,6 +172,20 @@ class SqliteStore:
             yield events
             after = events[-1].seq
 
+    async def bodies(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[bytes]:
+        """As ``read``, each event as the bytes that are stored."""
+        return await self._read(
+            lambda db: reading.bodies(db, execution_id, after, limit)
+        )
+
+    async def heads(
+        self, *, after: int = 0, limit: int = 500
+    ) -> Sequence[reading.Position]:
+        """Every execution in the order of their numbers, some at a time."""
+        return await self._read(lambda db: reading.heads(db, after, limit))
+
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         return await self._read(lambda db: reading.snapshot(db, execution_id))
 

@@ -113,6 +113,10 @@ SELECT number FROM execution WHERE execution_id < ? ORDER BY execution_id DESC L
 SELECT 1 FROM execution
 WHERE status IN ('running', 'waiting', 'paused', 'quarantined') LIMIT 1
 
+-- name: heads
+SELECT number, last_seq, summary FROM execution WHERE number > ?
+ORDER BY number LIMIT ?
+
 -- name: find
 SELECT summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
 

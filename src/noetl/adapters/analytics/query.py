@@ -1,0 +1,169 @@
+"""One question in SQL: checked, run where nothing can be changed, read in batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import duckdb
+import msgspec
+from duckdb import StatementType
+
+from noetl.adapters.analytics.tables import TABLES
+from noetl.adapters.analytics.warehouse import MEMORY, Warehouse, interruptible
+from noetl.adapters.tools.duck.faults import Fault
+from noetl.adapters.tools.duck.noetl_duck.faults import Place, describe
+from noetl.adapters.tools.duck.noetl_duck.rows import unique
+from noetl.adapters.tools.duck.noetl_duck.script import casting_query, text_of
+from noetl.adapters.tools.duck.noetl_duck.shapes import shape_of
+from noetl.errors import ConfigError
+
+BATCH = 1024
+
+_QUERIES = frozenset({StatementType.SELECT, StatementType.MULTI})  # MULTI is a PIVOT
+_READING = frozenset({*_QUERIES, StatementType.EXPLAIN})
+# A name can also be put together, for the functions query and query_table.
+_RESULTS = re.compile(r"\b(results|query|query_table)\b", re.IGNORECASE)
+_EVENTS = re.compile(r"\bevents\b", re.IGNORECASE)
+_TABLE = re.compile(r"Table with name (\S+) does not exist")
+_COLUMN = re.compile(r'Referenced column "(.+?)" not found')
+_NEAREST = re.compile(r'Candidate bindings: ("[^"]+")')
+
+
+class Answer(NamedTuple):
+    """Names of the columns, and the rows as JSON values, batch by batch."""
+
+    columns: list[str]
+    batches: Iterator[list[list[Any]]]
+
+
+def needs_results(sql: str) -> bool:
+    """Whether it may ask for them; rather too often than not."""
+    return _RESULTS.search(sql) is not None
+
+
+def needs_events(sql: str) -> bool:
+    """The same for events, from which the results come."""
+    return needs_results(sql) or _EVENTS.search(sql) is not None
+
+
+def check(sql: str) -> None:
+    """What is wrong with it can often be said before the log is read."""
+    with duckdb.connect(config={"errors_as_json": "true"}) as connection:
+        _statement(connection, sql)
+
+
+def ask(warehouse: Warehouse, sql: str) -> Answer:
+    """Raises ``ConfigError`` with the place in the SQL."""
+    connection = warehouse.connect(read_only=True)
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    statement = _statement(connection, sql)
+    with _explained(sql):
+        return _run(connection, statement)
+
+
+@contextmanager
+def _explained(sql: str) -> Iterator[None]:
+    try:
+        with interruptible():
+            yield
+    except duckdb.Error as error:
+        raise _explain(error, sql) from None
+
+
+def _run(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> Answer:
+    sql = statement.query
+    if statement.type not in _QUERIES:
+        cursor = connection.execute(statement)
+        names = [column[0] for column in cursor.description]
+        shapes = [shape_of(column[1]) for column in cursor.description]
+    else:
+        try:
+            relation = connection.sql(statement)
+        except duckdb.Error:
+            connection.execute(statement)  # says the position, too
+            raise
+        names, shapes = relation.columns, [shape_of(kind) for kind in relation.types]
+        if any(shape.is_cast for shape in shapes):
+            text = text_of(statement).decode()
+            cursor = connection.execute(casting_query(text, shapes))
+        else:
+            cursor = connection.execute(statement)
+    reads = [shape.read for shape in shapes]
+
+    def batches() -> Iterator[list[list[Any]]]:
+        try:
+            while rows := _fetch(cursor, sql):
+                yield [
+                    [
+                        value if read is None or value is None else read(value)
+                        for read, value in zip(reads, row, strict=True)
+                    ]
+                    for row in rows
+                ]
+        finally:
+            connection.close()
+
+    return Answer(unique(list(names)), batches())
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
+    with _explained(sql):
+        return cursor.fetchmany(BATCH)
+
+
+def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    try:
+        statements = list(connection.extract_statements(sql))
+        kinds = [statement.type for statement in statements]
+    except duckdb.Error as error:
+        raise _explain(error, sql) from None
+    except ValueError:  # a type that the driver has no name for
+        raise ConfigError("this only reads: begin with SELECT") from None
+    if not kinds:
+        raise ConfigError(f"there is no statement in it; {_known_tables()}")
+    if len(kinds) > 1:
+        raise ConfigError(f"one statement at a time, not {len(kinds)}")
+    if kinds[0] not in _READING:
+        raise ConfigError(
+            "this only reads: SELECT, FROM, WITH, DESCRIBE or EXPLAIN, and not "
+            f"{kinds[0].name}"
+        )
+    return statements[0]
+
+
+def _known_tables() -> str:
+    return f"the tables are {', '.join(TABLES)}"
+
+
+def _explain(error: duckdb.Error, sql: str) -> ConfigError:
+    fault = msgspec.convert(describe(error, Place(sql)), Fault)
+    said = " ".join(fault.said.split())
+    if fault.type == "Permission":
+        said = "no file and no extension can be used here: only the log is read"
+    elif fault.type == "OutOfMemory":
+        said = f"it needs more than {MEMORY // 1024**2:,} MiB: select or group less"
+    elif found := _TABLE.search(said):
+        said = f"there is no table {found[1]}; {_known_tables()}"
+    elif found := _COLUMN.search(said):
+        nearest = _NEAREST.search(said)
+        hint = f"; did you mean {nearest[1]}?" if nearest else ""
+        said = f'there is no column "{found[1]}"{hint}'
+    return ConfigError(said + _pointer(sql, fault))
+
+
+def _pointer(sql: str, fault: Fault) -> str:
+    """The line with a caret below the place, where DuckDB knows it."""
+    line, position = fault.details.get("line"), fault.details.get("position")
+    if not isinstance(line, int) or not isinstance(position, int):
+        return ""
+    lines = sql.split("\n")
+    if not 1 <= line <= len(lines):
+        return ""
+    start = max(0, position - 60)
+    shown = lines[line - 1][start : start + 100].replace("\t", " ")
+    caret = " " * (position - 1 - start) + "^"
+    return f"\n  {shown}\n  {caret}"
