@@ -97,6 +97,17 @@ def test_the_keyboard_reaches_everything(page: Browser) -> None:
     assert {"canvas", "gantt", "filters"} <= names
 
 
+def test_a_wide_graph_can_be_made_to_fit(report: Path, browser: Browser) -> None:
+    browser.visit(report.as_uri(), width=200)
+    spare = "(c => c.scrollWidth - c.clientWidth)(document.querySelector('.canvas'))"
+    hidden = "document.getElementById('fit').parentElement.hidden"
+    wide = browser.evaluate(spare)
+    browser.evaluate("document.getElementById('fit').click()")
+
+    assert (wide > 0, browser.evaluate(spare)) == (True, 0)
+    assert browser.evaluate(hidden) is False
+
+
 def test_events_can_be_filtered(page: Browser) -> None:
     shown = "document.querySelectorAll('#events tbody tr:not([hidden])').length"
     everything = page.evaluate(shown)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import click
 
 from noetl import __version__
@@ -14,7 +11,7 @@ from noetl.commands.logs import Place, find_execution, read_pages
 from noetl.commands.writing import writing
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
-from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
+from noetl.errors import BlobCorrupt, BlobGone, StoreError
 from noetl.home import Home
 from noetl.report.page import write_page
 from noetl.report.record import Record
@@ -36,21 +33,6 @@ def save_report(page: str, file: str) -> None:
     if file != "-":
         size = len(page.encode()) / 1024
         click.echo(f"report: {file} ({size:,.0f} KiB)", err=True)
-
-
-def check_target(file: str) -> None:
-    """Before hours of work: that the page can be written in the end."""
-    if file == "-":
-        return
-    if not file:
-        raise ConfigError("--html: name a file")
-    folder = Path(file).resolve().parent
-    if Path(file).is_dir():
-        raise ConfigError(f"--html {file}: that is a folder; name a file in it")
-    if not folder.is_dir():
-        raise ConfigError(f"--html {file}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK):
-        raise ConfigError(f"--html {file}: {folder} cannot be written")
 
 
 async def _fold(place: Place) -> Record:

@@ -18,7 +18,7 @@ from noetl.adapters.plugins.enabled import Plugins
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, folder_of, read_file
-from noetl.commands.reporting import check_target, make_report, save_report
+from noetl.commands.writing import check_target
 from noetl.config import RESULTS, SLOTS, read_extensions, read_plugins, read_settings
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
@@ -74,7 +74,7 @@ def command(
     if html == "-":
         raise click.UsageError("--html -: name a file; run prints how it ended itself")
     if html is not None:
-        check_target(html)
+        check_target("--html", html)
     source = read_file(file)
     enabled = read_extensions(extensions)
     plugins = read_plugins()
@@ -97,6 +97,8 @@ def command(
 
 def _report(document: dict[str, JSON], file: str | None) -> None:
     if file is not None:
+        from noetl.commands.reporting import make_report, save_report
+
         _, page = asyncio.run(make_report(Home.of(), document["execution_id"]))
         save_report(page, file)
 

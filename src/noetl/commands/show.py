@@ -9,8 +9,8 @@ import click
 
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.printing import count_of, origin_words
-from noetl.commands.reporting import check_target, make_report, save_report
 from noetl.commands.run import print_end
+from noetl.commands.writing import check_target
 from noetl.engine.document import Document
 from noetl.home import Home
 from noetl.types import JSON
@@ -59,8 +59,10 @@ def command(execution: str | None, as_json: bool, html: str | None) -> None:
 
 
 def _write_page(execution: str, file: str) -> None:
+    from noetl.commands.reporting import make_report, save_report
+
     if file:
-        check_target(file)
+        check_target("--html", file)
     execution_id, page = asyncio.run(make_report(Home.of(), execution))
     save_report(page, file or f"{execution_id}.html")
 

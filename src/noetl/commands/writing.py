@@ -47,5 +47,20 @@ def replacing(file: str) -> Iterator[str]:
             part.unlink()
 
 
+def check_target(option: str, file: str) -> None:
+    """Before hours of work: that the file can be written in the end."""
+    if file == "-":
+        return
+    if not file:
+        raise ConfigError(f"{option}: name a file")
+    folder = Path(file).resolve().parent
+    if Path(file).is_dir():
+        raise ConfigError(f"{option} {file}: that is a folder; name a file in it")
+    if not folder.is_dir():
+        raise ConfigError(f"{option} {file}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"{option} {file}: {folder} cannot be written")
+
+
 def _unwritable(file: str, error: OSError) -> ConfigError:
     return ConfigError(f"{file}: cannot be written: {error.strerror or error}")

@@ -11,7 +11,7 @@ from noetl.report.record import Record
 from noetl.report.values import Budget, show_value
 from noetl.types import JSON
 
-CHARACTERS = 3_000_000
+CHARACTERS = 1_500_000
 """Of values, over the whole page."""
 
 

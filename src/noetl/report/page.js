@@ -1,7 +1,8 @@
 
 "use strict";
 // The page works without this. It filters events, copies the id, opens what a link
-// leads to, and shows in the navigation where one is.
+// leads to, moves a large graph to what matters or makes it fit, and shows in the
+// navigation where one is.
 (() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const one = (selector) => document.querySelector(selector);
@@ -16,6 +17,22 @@
   };
   addEventListener("hashchange", reveal);
   reveal();
+
+  const canvas = one(".canvas");
+  const middle = one(".canvas .was-failed, .canvas .was-active") ?? one(".canvas .entry");
+  if (canvas && middle) {
+    const [outer, inner] = [canvas, middle].map((part) => part.getBoundingClientRect());
+    canvas.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+    canvas.scrollTop += inner.bottom > outer.bottom ? inner.top - outer.top - 40 : 0;
+  }
+  const fit = one("#fit");
+  if (canvas && fit && canvas.scrollWidth > canvas.clientWidth) {
+    fit.parentElement.hidden = false;
+    fit.addEventListener("click", () => {
+      const fits = canvas.classList.toggle("fit");
+      fit.setAttribute("aria-pressed", fits);
+    });
+  }
 
   for (const button of all("button[data-copy]")) {
     if (!navigator.clipboard) continue;

@@ -35,11 +35,12 @@ def write_page(
     """The whole page. ``text`` is the playbook's, if it could be read."""
     material = Material(record, playbook, text)
     paint = paint_of(material)
+    top, facts = head(material), data(material)  # they take what they need first
     sections = {
         "graph": graph(material, paint),
         "timeline": timeline(material),
         "steps": steps(material),
-        "data": data(material),
+        "data": facts,
         "events": events(material),
         "playbook": source(material),
     }
@@ -48,7 +49,7 @@ def write_page(
         "body",
         element("a", "Skip to the steps", href="#steps", class_="skip"),
         _navigation(sections),
-        element("main", head(material), sections.values()),
+        element("main", top, sections.values()),
         element(
             "footer",
             f"Written by NoETL {version} from the log of ",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -60,6 +60,10 @@ class Record:
         self.refusal: dict[str, JSON] | None = None
         self._open: dict[str, tuple[StepRun, int, int]] = {}
         self._cancelled = False
+
+    def open_runs(self) -> Iterator[StepRun]:
+        """Those that have not ended."""
+        yield from (run for run, _, _ in self._open.values() if run.end is None)
 
     @property
     def status(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from math import nan
 
 from noetl.engine.events import Event
@@ -26,13 +27,29 @@ class Call:
         self.started = seconds_of(event.timestamp)
         self.ended: float | None = None
         self.waits: list[tuple[float, float | None]] = []
-        self.waits_for = ""
+        self.wait: Event | None = None
         self.child: str | None = None
         self.done: Event | None = None
 
     @property
     def is_error(self) -> bool:
         return self.done is not None and self.done.status == "error"
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.done is None and bool(self.waits) and self.waits[-1][1] is None
+
+    @property
+    def waits_for(self) -> str:
+        """``signal approved``, ``playbook shop/pay``, or a moment."""
+        payload = self.wait.payload if self.wait is not None else {}
+        match payload.get("on"):
+            case "signal":
+                return f"signal {payload.get('signal')}"
+            case "playbook":
+                return f"playbook {payload['child'].get('path')}"
+            case _:
+                return f"until {payload.get('until')}"
 
 
 class Trail:
@@ -45,20 +62,20 @@ class Trail:
         self.calls: Sample[Call] = Sample(*CALLS)
         self.attempts = 0
         self.end: Event | None = None
-        self._open: Call | None = None
+        self.open: Call | None = None
 
     def take(self, event: Event) -> None:
         now = seconds_of(event.timestamp)
-        call = self._open
+        call = self.open
         if event.name == "task.started":
-            self._open = Call(event)
-            self.calls.add(self._open)
+            self.open = Call(event)
+            self.calls.add(self.open)
             self.attempts = max(self.attempts, event.attempt or 1)
         elif call is None:
             return
         elif event.name == "task.suspended":
             call.waits.append((now, None))
-            call.waits_for = str(event.payload.get("on", ""))
+            call.wait = event
             if isinstance(child := event.payload.get("child"), dict):
                 call.child = child.get("execution_id")
         elif event.name == "task.resumed" and call.waits:
@@ -134,9 +151,14 @@ class StepRun:
         if self.end is not None:
             failed = "cancelled" if self.is_cancelled else "failed"
             return "done" if self.end.name == "step.done" else failed
-        call = list(self.trail.calls.kept().values())[-1:]
-        waits = call and call[0].waits and call[0].waits[-1][1] is None
-        return "waiting" if waits else "running"
+        return "waiting" if next(self.waiting(), None) is not None else "running"
+
+    def waiting(self) -> Iterator[Call]:
+        """The calls that wait, of the run itself or of its iterations."""
+        for trail in (self.trail, *self._open.values()):
+            call = trail.open
+            if call is not None and call.is_waiting:
+                yield call
 
     @property
     def ended(self) -> float | None:

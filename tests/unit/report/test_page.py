@@ -190,6 +190,27 @@ def test_every_prefix_of_a_log_makes_a_page() -> None:
         assert write_page(record, simulation.playbook, text, version="0")
 
 
+def test_it_says_what_an_execution_waits_for(page_of: PageOf) -> None:
+    page = page_of(
+        """
+        - step: start
+          tool: {kind: noop}
+          next: {spec: {mode: inclusive}, arcs: [{step: boss}, {step: pay}]}
+        - step: boss
+          tool: {kind: wait, signal: approved}
+          next: {arcs: [{step: pay}]}
+        - step: pay
+          spec: {join: {mode: all}}
+          tool: {kind: noop}
+        """
+    )
+
+    assert "t waiting" in page.text
+    assert "Step boss waits for signal approved" in page.text
+    assert "noetl signal sim approved" in page.text
+    assert "1 token waiting to be joined" in page.text
+
+
 def test_large_values_are_shown_as_references(page_of: PageOf) -> None:
     page = page_of(
         "- {step: a, tool: {kind: noop}}", lambda call: Outcome.ok(["x" * 200_000])

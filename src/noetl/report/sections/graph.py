@@ -33,11 +33,16 @@ def paint_of(material: Material) -> Paint:
 def look_of(counts: StepCounts) -> Look:
     if counts.failed:
         return "failed"
-    if counts.active:
+    if counts.active or (waiting_tokens(counts) and not counts.runs):
         return "active"
     if counts.done:
         return "done"
     return "skipped" if counts.skipped else "idle"
+
+
+def waiting_tokens(counts: StepCounts | None) -> int:
+    """Tokens that a join holds back: what it took is not counted any more."""
+    return 0 if counts is None or counts.runs or counts.skipped else counts.joined
 
 
 def graph(material: Material, paint: Paint) -> Html | None:
@@ -71,10 +76,15 @@ def _legend() -> Html:
     arcs = element(
         "li", element("i", class_="sign arc-sign"), "arc that fired, how often"
     )
-    return element("ul", signs, arcs, class_="legend")
+    fit = element(
+        "button", "fit to width", type="button", id="fit", aria_pressed="false"
+    )
+    return element("ul", signs, arcs, element("li", fit, hidden=True), class_="legend")
 
 
 def _note(counts: StepCounts) -> str:
+    if waiting_tokens(counts):
+        return f"{count(counts.joined, 'token')} waiting"
     if not counts.runs:
         return "denied" if counts.skipped else "not reached"
     words = []

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from noetl.engine.error_kinds import remedy_of
 from noetl.report.markup import Child, Html, element, prose
 from noetl.report.material import Material
+from noetl.report.runs import Call
 from noetl.report.words import count, duration, moment
 from noetl.types import JSON
 
 DETAILS = 6_000
 DIAGNOSTICS = 50
+WAITS = 8
 
 
 def head(material: Material) -> Html:
@@ -143,19 +145,43 @@ def _diagnostics(material: Material, error: dict[str, JSON]) -> Html | None:
 
 
 def _how_to_go_on(material: Material) -> Html | None:
-    words = {
-        "paused": ("It is paused. Go on with", "noetl resume {id}"),
-        "running": (
-            "When this page was made it was not over. Look again with",
-            "noetl show {id} --html",
-        ),
-        "waiting": ("It waits. See for what with", "noetl show {id}"),
-    }
-    found = words.get(material.record.status)
-    if found is None:
+    """What an execution that is not over waits for, and what moves it."""
+    record, name = material.record, material.execution_id
+    if record.state.finished:
         return None
-    command = found[1].format(id=material.execution_id)
-    return element("p", found[0], " ", element("code", command), class_="going-on")
+    lines: list[Html] = []
+    if record.status == "paused":
+        lines.append(_command("It is paused. Go on with", f"noetl resume {name}"))
+    for run in record.open_runs():
+        for call in run.waiting():
+            lines.append(_waiting(material, run.step, call))
+    left = len(lines) - WAITS
+    more = element("p", f"… and {left:,} more wait") if left > 0 else None
+    again = _command(
+        "When this page was made, it was not over. Look again with",
+        f"noetl show {name} --html",
+    )
+    return element("div", lines[:WAITS], more, again, class_="going-on")
+
+
+def _waiting(material: Material, step: str, call: Call) -> Html:
+    words = element(
+        "span",
+        "Step ",
+        material.step_link(step),
+        " waits for ",
+        element("strong", call.waits_for),
+        ".",
+    )
+    wait = call.wait.payload if call.wait is not None else {}
+    if wait.get("on") != "signal":
+        return element("p", words)
+    order = f"noetl signal {material.execution_id} {wait.get('signal')}"
+    return element("p", words, " Answer it with ", element("code", order))
+
+
+def _command(words: str, command: str) -> Html:
+    return element("p", words, " ", element("code", command))
 
 
 def _facts(material: Material) -> Html:

@@ -11,14 +11,17 @@ from noetl.report.markup import Child, Html, element
 from noetl.report.material import Material
 from noetl.report.reasons import Reason
 from noetl.report.record import StepCounts
-from noetl.report.runs import Call, StepRun, Trail
-from noetl.report.sections.graph import look_of
+from noetl.report.runs import StepRun, Trail
+from noetl.report.sections.calls import (
+    because,
+    labelled,
+    show_calls,
+    show_error,
+)
+from noetl.report.sections.graph import look_of, waiting_tokens
 from noetl.report.values import inline
 from noetl.report.words import count, duration
-from noetl.types import JSON
 
-VALUE = 6_000
-ITEM = 160
 MOST_STEPS = 400
 _WORDS = {"active": "not over", "idle": "not reached", "skipped": "denied"}
 
@@ -88,8 +91,11 @@ def _body(material: Material, name: str, step: Step | None) -> Iterator[Html]:
         place = material.line_link(step.at.mark[0])
         yield element("p", step.desc or "", " ", place, class_="about")
     sample = material.record.runs_of.get(name)
+    if joined := waiting_tokens(material.record.steps.get(name)):
+        yield element("p", f"{count(joined, 'token')} waiting to be joined.")
     if sample is None:
-        yield element("p", _why_not_reached(material, name), class_="about")
+        if not joined:
+            yield element("p", _why_not_reached(material, name), class_="about")
         return
     for number, run in sample.parts():
         if run is None:
@@ -129,7 +135,7 @@ def _run(material: Material, run: StepRun, *, numbered: bool) -> Html:
         else None,
         _admission(material, run),
         _given(material, run),
-        _calls(material, run.trail),
+        show_calls(material, run.trail),
         _loop(material, run),
         _ending(material, run.end, run.trail),
         [_routing(material, event) for event in run.routings.kept().values()],
@@ -150,98 +156,7 @@ def _admission(material: Material, run: StepRun) -> Html | None:
 
 def _given(material: Material, run: StepRun) -> Html | None:
     args = run.began.payload.get("args")
-    return _labelled(material, "Arguments", args) if args else None
-
-
-def _labelled(material: Material, label: str, value: JSON) -> Html:
-    """A short value on the line, a longer one to be opened."""
-    words = inline(value, ITEM)
-    if not words.endswith("…"):
-        return element(
-            "p",
-            element("span", label, class_="label"),
-            element("code", words),
-            class_="pair",
-        )
-    return element(
-        "details",
-        element(
-            "summary", element("span", label, class_="label"), element("code", words)
-        ),
-        material.value(value, VALUE),
-        class_="pair",
-    )
-
-
-def _calls(material: Material, trail: Trail) -> Html | None:
-    rows: list[Html] = []
-    for number, call in trail.calls.parts():
-        if call is None:
-            words = f"… {count(number, 'call')} not shown"
-            rows.append(element("li", words, class_="rest"))
-        else:
-            rows.append(_call(material, call))
-    return element("ol", rows, class_="calls") if rows else None
-
-
-def _call(material: Material, call: Call) -> Html:
-    attempt = f" attempt {call.attempt}" if call.attempt > 1 else ""
-    title: list[Child] = [element("strong", call.label), attempt]
-    if call.done is None:
-        waits = f"waits ({call.waits_for})" if call.waits else "runs"
-        return element("li", element("p", title, f" {waits}", class_="call-head"))
-    took = None if call.ended is None else call.ended - call.started
-    outcome = call.done.payload["outcome"]
-    reason = material.reasons.of_call(call.done)
-    patches = [
-        _labelled(material, name, call.done.payload[name])
-        for name in ("set_ctx", "set_iter")
-        if call.done.payload.get(name)
-    ]
-    return element(
-        "li",
-        element(
-            "p",
-            title,
-            element("span", outcome["status"], class_=f"pill small {_grade(call)}"),
-            element("span", duration(took), class_="aside"),
-            element("span", "→ ", reason.verdict, class_="directive"),
-            _because(material, reason),
-            class_="call-head",
-        ),
-        _error(material, outcome.get("error")) if call.is_error else None,
-        element("p", "Child execution ", element("code", call.child), class_="about")
-        if call.child
-        else None,
-        patches,
-        class_="bad" if call.is_error else None,
-    )
-
-
-def _grade(call: Call) -> str:
-    return "failed" if call.is_error else "done"
-
-
-def _because(material: Material, reason: Reason) -> Html:
-    return element(
-        "span",
-        element("code", reason.guard) if reason.guard else None,
-        f" {reason.note} " if reason.note else " ",
-        material.line_link(reason.line),
-        class_="because",
-    )
-
-
-def _error(material: Material, error: JSON) -> Html | None:
-    if not isinstance(error, dict):
-        return None
-    return element(
-        "p",
-        element("code", str(error.get("kind", "")), class_="kind-of-error"),
-        " ",
-        str(error.get("message", ""))[:VALUE],
-        class_="fault",
-    )
+    return labelled(material, "Arguments", args) if args else None
 
 
 def _loop(material: Material, run: StepRun) -> Html | None:
@@ -288,7 +203,7 @@ def _iteration(material: Material, trail: Trail) -> Html:
                 if trail.attempts > 1
                 else None,
             ),
-            _calls(material, trail),
+            show_calls(material, trail),
             _ending(material, trail.end, trail),
         ),
     )
@@ -301,9 +216,9 @@ def _ending(material: Material, end: Event | None, trail: Trail) -> Html | None:
         calls = list(trail.calls.kept().values())
         if calls and calls[-1].is_error:
             return None  # that is how the pipeline failed, and it stands there
-        return _error(material, end.payload["error"])
+        return show_error(material, end.payload["error"])
     result = end.payload.get("result")
-    return _labelled(material, "Result", result) if result is not None else None
+    return labelled(material, "Result", result) if result is not None else None
 
 
 def _routing(material: Material, event: Event) -> Html:
@@ -330,6 +245,6 @@ def _reason(material: Material, reason: Reason) -> Html:
         element("span", sign, class_="mark", aria_hidden="true"),
         element("span", target, class_="target"),
         element("span", reason.verdict, class_="verdict"),
-        _because(material, reason),
+        because(material, reason),
         class_="yes" if reason.good else "no",
     )

@@ -140,7 +140,7 @@ def _call(call: Call, scale: _Scale, end: float) -> Iterator[Html]:
     yield _bar(scale, call.started, ended, 7, HEIGHT - 14, role, tip)
     for began, stopped in call.waits:
         until = ended if stopped is None else stopped
-        tip = f"{call.label} waits ({call.waits_for}): {duration(until - began)}"
+        tip = f"{call.label} waits: {duration(until - began)}"
         yield _bar(scale, began, until, 7, HEIGHT - 14, "wait", tip)
 
 
