@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 
 from noetl.adapters.analytics.query import needs_events, needs_results
 from noetl.adapters.analytics.tables import TABLES
+from noetl.adapters.analytics.warehouse import require_duckdb
 from noetl.commands.sql import SHOWN
+from noetl.errors import ConfigError
 
 from .conftest import Shell
 
@@ -375,3 +378,14 @@ def test_a_file_that_was_there_stays_until_the_new_one_is_whole(shell: Shell) ->
     (shell.home / "log-2.db").unlink()
     shell.noetl("events", "all", "--export", "jsonl", "out.jsonl")
     assert file.read_text().startswith('{"event_id"')
+
+
+def test_a_missing_package_is_one_line_that_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def find(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", find)
+    with pytest.raises(ConfigError, match=r"not installed; run: pip install '\.\[duck"):
+        require_duckdb()

@@ -20,7 +20,7 @@ def events(material: Material) -> Html:
     if material.playbook is not None:
         narrator = Narrator(material.playbook, record.first)
     rows = [
-        _gap(material, number) if event is None else _row(material, event, narrator)
+        _gap(number) if event is None else _row(material, event, narrator)
         for number, event in record.events.parts()
     ]
     shown = sum(1 for _, event in record.events.parts() if event is not None)
@@ -29,7 +29,8 @@ def events(material: Material) -> Html:
         "section",
         element("h2", "Events"),
         _extent(material, shown),
-        _filters(record.events.kept().values()),
+        element("p", "On paper: the first 60 rows.", class_="rest on-paper"),
+        _filters(),
         element(
             "div",
             element(
@@ -60,7 +61,7 @@ def _extent(material: Material, shown: int) -> Html:
     return element("p", words, more, class_="about")
 
 
-def _filters(kept: object) -> Html:
+def _filters() -> Html:
     """Shown by the script: without it they could do nothing."""
     return element(
         "form",
@@ -88,7 +89,7 @@ def _filters(kept: object) -> Html:
     )
 
 
-def _gap(material: Material, left_out: int) -> Html:
+def _gap(left_out: int) -> Html:
     words = f"… {count(left_out, 'event')} not shown"
     return element("tr", element("td", words, colspan=5), class_="gap")
 

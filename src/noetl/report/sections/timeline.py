@@ -185,7 +185,9 @@ def _flight(loop: Iterations, scale: _Scale, end: float) -> Iterator[Html]:
         element("title", f"at most about {max(busy):,.0f} in flight"),
         _area(busy),
         (
-            element("rect", x=number, y=22, width=1, height=2, class_="turn bad")
+            element(
+                "rect", x=number - 0.25, y=20, width=1.5, height=4, class_="turn bad"
+            )
             for number, failed in enumerate(bad)
             if failed
         ),
@@ -200,8 +202,8 @@ def _flight(loop: Iterations, scale: _Scale, end: float) -> Iterator[Html]:
 
 def _area(busy: list[float]) -> Html:
     most = max(busy) or 1.0
-    tops = (f"V{24 - 20 * share / most:.1f}h1" for share in busy)
-    return element("path", d=f"M0 24{''.join(tops)}V24z", class_="turn")
+    tops = (f"V{19 - 19 * share / most:.1f}h1" for share in busy)
+    return element("path", d=f"M0 19{''.join(tops)}V19z", class_="turn")
 
 
 class _Load:
