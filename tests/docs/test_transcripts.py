@@ -13,7 +13,11 @@ PAGES = [
     "README.md",
     "docs/tutorial/first-playbook.md",
     "docs/tutorial/api-to-database.md",
-    *sorted(f"docs/how-to/{page.name}" for page in (ROOT / "docs/how-to").glob("*.md")),
+    *sorted(
+        f"docs/how-to/{page.name}"
+        for page in (ROOT / "docs/how-to").glob("*.md")
+        if page.name != "write-a-plug-in.md"  # tests/plugged runs its code
+    ),
 ]
 
 

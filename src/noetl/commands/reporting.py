@@ -6,9 +6,9 @@ import click
 
 from noetl import __version__
 from noetl.adapters.blobs.files import FileBlobs
-from noetl.adapters.tools import BUILTIN
 from noetl.commands.logs import Place, find_execution, read_pages
 from noetl.commands.writing import writing
+from noetl.config import read_plugins
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
 from noetl.errors import BlobCorrupt, BlobGone, StoreError
@@ -50,5 +50,5 @@ async def _read_playbook(
         source = await FileBlobs(home.blobs).get(about["source"])
     except (KeyError, BlobGone, BlobCorrupt, StoreError):
         return None, None
-    loaded = load(source, BUILTIN, frozenset(about.get("extensions", ())))
+    loaded = load(source, read_plugins().kinds, frozenset(about.get("extensions", ())))
     return loaded.playbook, source.decode("utf-8-sig", "replace")
