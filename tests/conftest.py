@@ -6,5 +6,6 @@ pytest_plugins = [
     "databases",
     "nats_servers",
     "pytester",
+    "s3_peer",
     "secret_peer",
 ]

@@ -16,6 +16,7 @@ from noetl.errors import NoetlError
 # Short helps stand here so that `noetl --help` imports no command.
 COMMANDS = {
     "cancel": "Cancel an execution: its tools are stopped.",
+    "clean": "Remove results that nobody needs, and old executions.",
     "config": "Print the settings that hold, and where they come from.",
     "doctor": "Check this machine and this home; say what to mend.",
     "events": "Print the log of an execution.",
@@ -25,6 +26,7 @@ COMMANDS = {
     "list": "List executions, the newest first.",
     "pause": "Pause an execution: nothing new starts.",
     "replay": "Rebuild the state of an execution from its log.",
+    "result": "List and fetch the results of an execution.",
     "resume": "Go on with an execution that was paused or killed.",
     "retry": "Run again what failed, or from a step on.",
     "run": "Run a playbook to its end, durably.",
@@ -92,14 +94,15 @@ def noetl(context: click.Context, config: str | None) -> None:
 
 
 def main() -> NoReturn:
-    """The entry point: every error that NoETL means to say is one line, exit 2."""
+    """The entry point: every error that NoETL means to say is one line, exit 2, or 3
+    if something cannot be reached."""
     gc.disable()  # most lives are short: collecting would cost more than it frees
     try:
         noetl(prog_name="noetl")
         code = 0
     except NoetlError as error:
         click.echo(f"noetl: {error}", err=True)
-        code = 2
+        code = 3 if getattr(error, "kind", "") == "store.unreachable" else 2
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
     _leave(code)

@@ -29,7 +29,6 @@ MASK = "***"
 _LARGEST = 1024 * 1024
 _EXTENSION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z")
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:[^\s@]+\Z")
 _NUMBER = re.compile(r"[0-9]{1,9}\Z")
 _POSITION = re.compile(r"(.+) \(at line (\d+), column (\d+)\)")
 
@@ -120,19 +119,35 @@ def _parse_names(value: JSON) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in names)))
 
 
-def _parse_results(value: JSON, _: Path) -> str:
-    """A credential has no place in it: it is shown wherever results are named."""
-    if not isinstance(value, str) or not _ADDRESS.match(value):
-        raise ValueError
-    return value
-
-
 def _parse_slots(value: JSON, _: Path) -> int:
     if isinstance(value, str) and _NUMBER.match(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
         raise ValueError
     return value
+
+
+def _parse_results_url(value: JSON, _: Path) -> str | None:
+    """A credential in it would be printed by ``noetl config``, and logged by others."""
+    if not isinstance(value, str):
+        raise ValueError
+    from urllib.parse import urlsplit
+
+    found = urlsplit(value.rstrip("/"))
+    if found.query or found.fragment or "@" in found.netloc:
+        raise ConfigError(
+            "it may hold no credential and no options; those are read from the "
+            "environment (AWS_…, GOOGLE_…, AZURE_…)"
+        )
+    needs = {"file": not found.netloc and found.path}
+    needs |= dict.fromkeys(("s3", "gs", "az"), found.netloc)
+    if not found.scheme or not needs.get(found.scheme, found.netloc or found.path):
+        raise ValueError
+    return found.geturl()
+
+
+def _in_the_home() -> str | None:
+    return None
 
 
 HOME = Setting(
@@ -170,15 +185,18 @@ PLUGINS = Setting(
     default=frozenset[str],
     default_words="none",
 )
-RESULTS: Setting[str | None] = Setting(
-    name="results",
-    words="an address such as scheme:///folder, without a password",
-    doc="Where large results are kept, by a scheme that an enabled plug-in brings.",
-    parse=_parse_results,
-    default=lambda: None,
-    default_words="the folder `results` of the home",
+RESULTS_URL = Setting(
+    name="results_url",
+    words="s3://bucket/folder, gs://bucket/folder, az://container/folder, "
+    "file:///folder or an address for a plug-in, without credentials and options",
+    doc="Where values go that are too large for the log. Credentials are what the "
+    "cloud's own variables say (`AWS_…`, `GOOGLE_…`, `AZURE_…`), not part of the URL. "
+    "Enabled plug-ins bring other schemes.",
+    parse=_parse_results_url,
+    default=_in_the_home,
+    default_words="`results` in the home",
 )
-SETTINGS: tuple[Setting[Any], ...] = (HOME, EXTENSIONS, SLOTS, PLUGINS, RESULTS)
+SETTINGS: tuple[Setting[Any], ...] = (HOME, EXTENSIONS, SLOTS, PLUGINS, RESULTS_URL)
 
 
 class Settings:

@@ -10,17 +10,16 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
 
-from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.plugins.stores import open_results
+from noetl.adapters.plugins.stores import open_blobs
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.secrets.sealed import SealedFiles
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
-from noetl.config import SLOTS
+from noetl.config import RESULTS_URL, SLOTS, read_settings
 from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
@@ -32,6 +31,7 @@ from noetl.engine.forking import Fork
 from noetl.engine.runs import status_of
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
+from noetl.ports import Blobs
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
 from noetl.runtime.forks import begin_fork
@@ -72,14 +72,13 @@ class Embedded:
         extensions: frozenset[str] = frozenset(),
         slots: int | None = None,
         plugins: Plugins | None = None,
-        results: str | None = None,
     ) -> None:
         plugins = plugins or Plugins()
         slots = slots or SLOTS.default()
         self.execution_id = execution_id or new_execution_id()
         self._folder = folder
         self._store = store
-        self._blobs = open_results(results, home.blobs, plugins.results)
+        self._blobs = make_blobs(home, plugins)
         folders = playbooks or ([folder] if folder is not None else [])
         paths = [Path(folder) for folder in folders]
         catalog = FileCatalog(paths, self._blobs, extensions, plugins.kinds)
@@ -89,7 +88,7 @@ class Embedded:
             slots,
             keys,
             home=str(home.folder),
-            blobs=self._blobs if isinstance(self._blobs, FileBlobs) else None,
+            blobs=self._blobs,
             plugins=plugins,
         )
         self.orchestrator = Orchestrator(
@@ -278,6 +277,14 @@ class Embedded:
         for tool in self._tools.values():
             await tool.close()
         await self._store.close()
+
+
+def make_blobs(home: Home, plugins: Plugins) -> Blobs:
+    """Where this home keeps what is too large for its log."""
+    address = read_settings()[RESULTS_URL]
+    identity = home.identity() if address is not None else ""
+    folders = str(home.blobs), str(home.drafts)
+    return open_blobs(address, *folders, identity, plugins.results)
 
 
 def make_keyring(home: Home, plugins: Plugins) -> Keyring:

@@ -5,7 +5,9 @@ NoetlError
 ├── StoreError            a store misbehaved, or cannot be opened
 │   ├── LogConflict       somebody appended first: reload and decide again
 │   ├── LeaseLost         this worker no longer owns the run: stop, report nothing
+│   ├── PayloadTooLarge   a report holds a large value, and not a reference to it
 │   ├── BlobGone          a referenced value is not there any more
+│   ├── BlobFormat        a reference leads to a file, and not to a value
 │   └── BlobCorrupt       a referenced value is not what was stored
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
 │   └── SecretError       a secret cannot be had, by a task or for the keychain
@@ -53,6 +55,16 @@ class BlobGone(StoreError):
 
 class BlobCorrupt(StoreError):
     kind = "ref.corrupt"
+
+
+class BlobFormat(StoreError):
+    kind = "ref.format"
+
+
+class PayloadTooLarge(StoreError):
+    """A worker reports more than an event may hold: refused, and nothing changes."""
+
+    kind = "event.too_large"
 
 
 class ToolError(NoetlError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from noetl.config import HOME, read_settings
@@ -25,6 +27,19 @@ class Home:
     @property
     def blobs(self) -> Path:
         return self.folder / "results"
+
+    @property
+    def drafts(self) -> Path:
+        """Results on their way to a store elsewhere, and from there."""
+        return self.folder / "tmp" / "results"
+
+    def identity(self) -> str:
+        """A name for this home, made once: a store elsewhere knows it by that."""
+        file = self.folder / "id"
+        self.make()
+        with suppress(FileExistsError), file.open("x") as made:
+            made.write(f"{secrets.token_hex(16)}\n")
+        return file.read_text().strip()
 
     @property
     def key(self) -> Path:

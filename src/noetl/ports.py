@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 import msgspec
 
 from noetl.dsl.model import Playbook
 from noetl.engine.events import Event
-from noetl.engine.outcome import Outcome
+from noetl.engine.outcome import Outcome, Stored
 from noetl.engine.state import ExecutionStatus
+from noetl.errors import StoreError, ToolError
 from noetl.types import JSON
 
 
@@ -152,8 +154,43 @@ class Store(Protocol):
         ...
 
 
+class Draft(Protocol):
+    """A list of rows on its way into the result store, masked as results are."""
+
+    size: int
+
+    async def add(self, rows: Sequence[JSON]) -> None:
+        """Raises ``ToolError`` for what is no JSON, or forged."""
+        ...
+
+    async def keep(self) -> Stored:
+        """Store it: whole, verified and durable when this returns."""
+        ...
+
+    def drop(self) -> None:
+        """Forget it; after ``keep`` there is nothing to forget."""
+        ...
+
+
+class Drafts(Protocol):
+    """What a tool does with results that are too large to hand over."""
+
+    def open(self) -> Draft: ...
+
+    def file(self) -> str:
+        """A new file, for who writes it by himself, to be adopted."""
+        ...
+
+    async def adopt(self, file: str, hint: str) -> Stored:
+        """Store a file; one of ``json`` is JSON lines, and becomes a list."""
+        ...
+
+
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of one task: rendered inputs, effective knobs, nothing else."""
+    """One attempt of one task: rendered inputs, effective knobs, nothing else.
+
+    ``drafts`` takes large results; without it they must be handed over.
+    """
 
     kind: str
     inputs: Mapping[str, JSON]
@@ -164,6 +201,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     action_id: str
     attempt: int
     folder: str | None = None  # the playbook's own folder, for modules and files
+    drafts: Drafts | None = None
 
 
 class Tool(Protocol):
@@ -187,16 +225,65 @@ class Tool(Protocol):
         ...
 
 
+class Blob(msgspec.Struct, frozen=True):
+    """What is known of a blob without reading it; ``at`` is when it was last put."""
+
+    key: str
+    size: int
+    at: float
+
+
 class Blobs(Protocol):
-    """Large values by their content: the key is the SHA-256 of the bytes."""
+    """Large values by their content: the key is the SHA-256 of the bytes.
+
+    ``place`` says in a message where it looks. ``drafts`` is a folder on this machine
+    for values that are still being written.
+    """
+
+    place: str
+    drafts: str
 
     async def put(self, data: bytes) -> str:
         """Store and return the key; durable when it returns, once however often put."""
         ...
 
+    async def adopt(self, file: str) -> Blob:
+        """The same for what a draft holds, however large. Then the draft is gone."""
+        ...
+
     async def get(self, key: str) -> bytes:
         """The bytes, verified. Raises ``BlobGone`` or ``BlobCorrupt``."""
         ...
+
+    def file(self, key: str) -> AbstractAsyncContextManager[str]:
+        """A file with the bytes, verified, for a while; it may be the blob itself.
+
+        Raises as ``get`` when it is entered.
+        """
+        ...
+
+    def each(self) -> AsyncIterator[Blob]:
+        """All that are there, in no order."""
+        ...
+
+    async def remove(self, key: str, before: float) -> bool:
+        """Forget it, unless it was put, once more, after that moment."""
+        ...
+
+    async def sweep(self, before: float, *, dry_run: bool = False) -> Sequence[Blob]:
+        """Remove drafts that nobody has written to since; they have no keys."""
+        ...
+
+    async def others(self) -> int:
+        """How many other homes keep theirs here: then nobody knows what is named."""
+        ...
+
+
+def tool_error(error: StoreError, message: str) -> ToolError:
+    """What the error of a store is to the call that needed it."""
+    if error.kind == "store.unreachable":
+        return ToolError("store.unreachable", message, retryable=True)
+    return ToolError(error.kind, message)
 
 
 class Wanted(msgspec.Struct, frozen=True):

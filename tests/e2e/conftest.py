@@ -70,6 +70,11 @@ class Shell:
         raise AssertionError(f"it ended before {name}: {process.communicate()}")
 
 
+@pytest.fixture(scope="session")
+def make_shell() -> type[Shell]:
+    return Shell
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)

@@ -56,7 +56,7 @@ def test_it_prints_each_value_with_its_origin(tmp_path: Path) -> None:
             "place": None,
             "secret": False,
         },
-        "results": {
+        "results_url": {
             "value": None,
             "origin": "default",
             "place": None,
@@ -73,7 +73,7 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["extensions", "-", "default"],
         ["slots", "16", "default"],
         ["plugins", "-", "default"],
-        ["results", "-", "default"],
+        ["results_url", "-", "default"],
     ]
     assert done.stderr == (
         "warning: NOETL_SLOT sets nothing; did you mean NOETL_SLOTS?\n"

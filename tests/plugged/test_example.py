@@ -140,7 +140,7 @@ def test_fields_of_a_keychain_kind_are_checked(plugged: Desk) -> None:
 @pytest.mark.spec("RES-02", "S-48")
 def test_large_results_go_to_the_store_and_come_back(plugged: Desk) -> None:
     file = plugged.folder / "results.db"
-    plugged.environ["NOETL_RESULTS"] = f"sqlite://{file}"
+    plugged.environ["NOETL_RESULTS_URL"] = f"sqlite://{file}"
     plugged.write(
         "  - step: start\n"
         "    tool: {kind: python, code: 'result = [0] * 200_000'}\n"
@@ -194,7 +194,7 @@ def test_the_how_to_shows_plug_ins_that_load(desk: Desk) -> None:
         desk.package(f"noetl-{group}", block, **{group: entry})
     desk.environ |= {
         "NOETL_PLUGINS": ",".join(f"noetl-{group}" for group in groups),
-        "NOETL_RESULTS": "acme://here",
+        "NOETL_RESULTS_URL": "acme://here",
     }
     desk.write(
         "  - step: start\n"

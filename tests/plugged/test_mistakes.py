@@ -54,7 +54,7 @@ def test_nothing_is_imported_that_is_not_enabled(desk: Desk) -> None:
     desk.write(ACME, "keychain: [{name: k, kind: acme_key}]\n")
 
     validated = desk.noetl("validate", "t.yaml")
-    ran = desk.noetl("run", "t.yaml", NOETL_RESULTS="acme://x")
+    ran = desk.noetl("run", "t.yaml", NOETL_RESULTS_URL="acme://x")
     doctor = desk.noetl("doctor")
 
     hint = "noetl-acme brings it, and is not enabled: add it to the setting plugins"
@@ -70,7 +70,7 @@ def test_a_store_that_is_not_enabled_is_named(desk: Desk) -> None:
     desk.package("noetl-acme", "", results="acme = noetl_acme:PLUGIN")
     desk.write("  - step: start\n    tool: {kind: noop}\n")
 
-    done = desk.noetl("run", "t.yaml", NOETL_RESULTS="acme://x")
+    done = desk.noetl("run", "t.yaml", NOETL_RESULTS_URL="acme://x")
 
     assert done.returncode == 2
     assert done.stderr == (
@@ -275,7 +275,7 @@ def test_a_store_that_returns_something_else_is_found_out(desk: Desk) -> None:
         """,
         results="acme = noetl_acme:PLUGIN",
     )
-    desk.environ |= {"NOETL_PLUGINS": "noetl-acme", "NOETL_RESULTS": "acme:x"}
+    desk.environ |= {"NOETL_PLUGINS": "noetl-acme", "NOETL_RESULTS_URL": "acme:x"}
     desk.write(
         "  - step: start\n"
         "    tool: {kind: python, code: 'result = [0] * 200_000'}\n"

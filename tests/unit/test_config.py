@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from noetl.adapters.blobs.addresses import open_blobs
 from noetl.config import (
     EXTENSIONS,
     HOME,
+    RESULTS_URL,
     SETTINGS,
     SLOTS,
     Setting,
@@ -65,7 +68,7 @@ def test_without_anything_the_defaults_hold(home: Path) -> None:
         "extensions": "default",
         "slots": "default",
         "plugins": "default",
-        "results": "default",
+        "results_url": "default",
     }
 
 
@@ -130,7 +133,7 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         pytest.param(
             "[server]\nurl = 1",
             ":1: unknown setting 'server'; known: extensions, home, plugins, "
-            "results, slots",
+            "results_url, slots",
             id="an unknown table",
         ),
         pytest.param(
@@ -248,5 +251,53 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_EXTENSIONS",
         "NOETL_SLOTS",
         "NOETL_PLUGINS",
-        "NOETL_RESULTS",
+        "NOETL_RESULTS_URL",
     ]
+
+
+@pytest.mark.spec("RES-07")
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("s3://bucket", "s3://bucket"),
+        ("s3://bucket/some/folder/", "s3://bucket/some/folder"),
+        ("gs://bucket/x", "gs://bucket/x"),
+        ("az://container/x", "az://container/x"),
+        ("file:///srv/results", "file:///srv/results"),
+    ],
+)
+def test_results_can_be_kept_elsewhere(given: str, url: str) -> None:
+    settings = read_settings({"NOETL_RESULTS_URL": given})
+
+    assert settings[RESULTS_URL] == url
+
+
+@pytest.mark.parametrize("given", ["s3:", "s3://", "results", "file://h"])
+def test_what_is_no_store_is_told(given: str) -> None:
+    with pytest.raises(ConfigError, match="expected s3://bucket/folder, gs://"):
+        read_settings({"NOETL_RESULTS_URL": given})
+
+
+@pytest.mark.parametrize(
+    "given", ["s3://AKIA:hush@bucket", "az://c/x?sig=hush", "gs://b/x#hush"]
+)
+def test_a_credential_in_a_url_is_refused_and_not_quoted(given: str) -> None:
+    with pytest.raises(ConfigError, match="no credential and no options") as caught:
+        read_settings({"NOETL_RESULTS_URL": given})
+
+    assert "hush" not in str(caught.value)
+
+
+def test_a_store_that_needs_an_extra_says_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("clouds", "objects", "refusals"):
+        monkeypatch.delitem(sys.modules, f"noetl.adapters.blobs.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
+
+    with pytest.raises(ConfigError) as caught:
+        open_blobs("s3://bucket/x", str(tmp_path), str(tmp_path), "home")
+
+    assert "s3://bucket/x need the package obstore" in str(caught.value)
+    assert "pip install '.[objects]'" in str(caught.value)

@@ -15,7 +15,7 @@ from noetl.commands.origins import Origin, Plan, Wishes, make_plan, open_origin
 from noetl.commands.outlook import Outlook, print_outlook
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.run import drive, finish, interruptible
-from noetl.config import RESULTS, SLOTS, read_plugins, read_settings
+from noetl.config import SLOTS, read_plugins, read_settings
 from noetl.embedded import Embedded, open_free_log
 from noetl.home import Home
 from noetl.runtime.origins import Start
@@ -103,7 +103,6 @@ async def _run(
             extensions=plan.playbook.extensions,
             slots=settings[SLOTS],
             plugins=read_plugins(),
-            results=settings[RESULTS],
         )
         try:
             runtime.watch(progress.take)

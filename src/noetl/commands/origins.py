@@ -10,17 +10,16 @@ import click
 import msgspec
 
 from noetl.adapters.catalogs.files import FileCatalog, pin
-from noetl.adapters.plugins.stores import open_results
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.commands.logs import find_execution, reading
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import folder_of, read_file
 from noetl.commands.run import read_duration, read_inputs, read_setting
-from noetl.config import RESULTS, read_extensions, read_plugins, read_settings
+from noetl.config import read_extensions, read_plugins
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
-from noetl.embedded import new_execution_id
+from noetl.embedded import make_blobs, new_execution_id
 from noetl.engine.forking import Fork
 from noetl.engine.succession import find_obstacles
 from noetl.errors import BlobGone, ConfigError
@@ -74,7 +73,7 @@ class _Successor(msgspec.Struct, frozen=True):
 async def open_origin(home: Home, execution: str) -> AsyncIterator[Origin]:
     place = await find_execution(home, execution)
     plugins = read_plugins()
-    blobs = open_results(read_settings()[RESULTS], home.blobs, plugins.results)
+    blobs = make_blobs(home, plugins)
     async with reading(place.log) as log:
         summary = await log.summary(place.execution_id)
         [first] = await log.read(place.execution_id, limit=1)

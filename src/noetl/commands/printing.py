@@ -79,6 +79,16 @@ def origin_words(origin: Mapping[str, JSON]) -> str:
     return f"{origin['execution_id']} at event {origin['seq']}"
 
 
+def bytes_of(size: int) -> str:
+    """``512 bytes``, ``1.5 kB``, ``2.1 GB``."""
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            break
+        amount /= 1000
+    return f"{size:,} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"
+
+
 def where_of(event: Event) -> str:
     """The step, and which iteration of it: ``fetch``, ``fetch[3]``, ``fetch[3/0]``."""
     _, inside, path = (event.iteration_id or "").partition("/")

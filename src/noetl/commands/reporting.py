@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from noetl import __version__
-from noetl.adapters.blobs.files import FileBlobs
 from noetl.commands.logs import Place, find_execution, read_pages
 from noetl.commands.writing import writing
 from noetl.config import read_plugins
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
+from noetl.embedded import make_blobs
 from noetl.errors import BlobCorrupt, BlobGone, StoreError
 from noetl.home import Home
 from noetl.report.page import write_page
@@ -47,7 +47,7 @@ async def _read_playbook(
 ) -> tuple[Playbook | None, str | None]:
     """What was run, from its pinned text; an old or lost text is not worth failing."""
     try:
-        source = await FileBlobs(home.blobs).get(about["source"])
+        source = await make_blobs(home, read_plugins()).get(about["source"])
     except (KeyError, BlobGone, BlobCorrupt, StoreError):
         return None, None
     loaded = load(source, read_plugins().kinds, frozenset(about.get("extensions", ())))

@@ -11,7 +11,7 @@ from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.run import drive, finish, interruptible
-from noetl.config import RESULTS, SLOTS, read_plugins, read_settings
+from noetl.config import SLOTS, read_plugins, read_settings
 from noetl.embedded import Embedded
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -64,7 +64,6 @@ async def _resume(
         playbooks=playbooks,
         slots=settings[SLOTS],
         plugins=read_plugins(),
-        results=settings[RESULTS],
     )
     try:
         runtime.watch(progress.take)

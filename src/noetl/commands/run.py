@@ -19,7 +19,7 @@ from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, folder_of, read_file
 from noetl.commands.writing import check_target
-from noetl.config import RESULTS, SLOTS, read_extensions, read_plugins, read_settings
+from noetl.config import SLOTS, read_extensions, read_plugins, read_settings
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded, load
 from noetl.dsl.merge import deep_merge
@@ -120,7 +120,6 @@ def _runtime(
         extensions=extensions,
         slots=settings[SLOTS],
         plugins=plugins,
-        results=settings[RESULTS],
     )
 
 

@@ -102,7 +102,7 @@ def fill_join(batch: Batch, step: Step) -> tuple[bool, Run | None]:
     counted = tokens if join.need == "all" else tokens[: _count(join)]
     args: dict[str, JSON] = {}
     for token in counted:
-        args.update(token.args)
+        args.update(batch.values.fetch(token.args))
     late = [] if join.need == "all" else _able(batch, step, missing)
     return True, admit(batch, step, tokens, args, late)
 

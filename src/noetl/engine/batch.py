@@ -7,9 +7,10 @@ import msgspec
 from noetl.dsl.model import Playbook
 from noetl.engine.events import NAMES, Event, Source, Status
 from noetl.engine.evolve import evolve
-from noetl.engine.references import PAYLOAD_LIMIT, Values, fit
+from noetl.engine.references import PAYLOAD_LIMIT, Values
 from noetl.engine.scope import Scope
 from noetl.engine.secrets import Secrets
+from noetl.engine.spilling import fit
 from noetl.engine.state import State
 from noetl.engine.times import rfc3339
 from noetl.net.net import Net

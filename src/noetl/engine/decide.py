@@ -16,7 +16,7 @@ from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
-from noetl.engine.reports import Fact, OutOfOrder, record
+from noetl.engine.reports import Fact, OutOfOrder, check_facts, record
 from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
 from noetl.engine.state import Run
 from noetl.engine.times import rfc3339, seconds_of
@@ -109,6 +109,7 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
     run = batch.state.runs.get(run_id)
     if run is None or not is_open(run, path):
         raise OutOfOrder(f"no pipeline '{command_id}' is open")
+    check_facts(facts)
     stop = record(batch, run, path, facts)
     progress = find_progress(run, path)
     if progress.end is None:

@@ -366,6 +366,18 @@ _REFERENCES = {
         "A large value is not what was stored.",
         "Restore the store from a copy; check the disk.",
     ),
+    "ref.not_found": ErrorKind(
+        "There is no such result, and no log names one.",
+        "`noetl result ls ID` lists those of an execution.",
+    ),
+    "ref.range": ErrorKind(
+        "A range of bytes ends before it begins, or behind the end.",
+        "Ask for `KEY:FIRST-LAST` within the size, counted from 0.",
+    ),
+    "ref.format": ErrorKind(
+        "A template reads a stored file that is no JSON, such as Parquet.",
+        "Read it as a table of a `duckdb` task, or get it with `noetl result get`.",
+    ),
     "ref.not_owner": ErrorKind(
         "A tool returned a reference that only NoETL may make (`store: noetl`).",
         "Return the value itself, or name another store.",
@@ -376,6 +388,11 @@ _WORKERS = {
         "A worker reported about a run that is somebody else's by now. It stops, and "
         "nothing of it counts.",
         "Nothing: the new owner goes on. Often: see whether workers are overloaded.",
+    ),
+    "event.too_large": ErrorKind(
+        "A worker reported a payload above the limit instead of a reference. It is "
+        "refused, and nothing changes.",
+        "The worker stores the value first; NoETL's own do.",
     ),
     "worker.lost": ErrorKind(
         "A worker died in the middle of a call, and the task says "
@@ -392,8 +409,16 @@ _STORE = {
     ),
     "store.full": ErrorKind("The disk, or the quota, is full.", "Make room."),
     "store.io": ErrorKind("The disk reports an error.", "Check disk and mount."),
+    "store.denied": ErrorKind(
+        "A store elsewhere refuses the credential, or there is none.",
+        "Set the variables that its client reads; check the rights to read, write, "
+        "list and delete.",
+    ),
     "store.unreachable": ErrorKind(
-        "The database server does not answer.", "Bring it back; check its address."
+        "A store elsewhere does not answer. Where a tool needs it, the call may be "
+        "tried again.",
+        "Check its address and the network.",
+        None,
     ),
     "store.readonly": ErrorKind(
         "The log cannot be written.", "Check the rights of its files and folder."

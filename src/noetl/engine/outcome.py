@@ -38,17 +38,37 @@ class Meta(msgspec.Struct, frozen=True):
     span_id: str | None = None
 
 
+class Stored(msgspec.Struct, frozen=True):
+    """A value that a tool has put into the result store by itself; ``hint`` is its
+    type, or the format of a file."""
+
+    key: str
+    size: int
+    hint: str = "list"
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """Exactly one per call; ``helper`` is what the kind adds, e.g. ``http``."""
+    """Exactly one per call; ``helper`` is what the kind adds, e.g. ``http``.
+
+    ``stored`` has parts of the result by their dotted paths. A tool's own code says
+    so: what it was given by others cannot, and is no reference (S-48).
+    """
 
     status: Literal["ok", "error"]
     result: JSON = None
     error: Failure | None = None
     helper: dict[str, JSON] = msgspec.field(default_factory=dict)
+    stored: dict[str, Stored] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def ok(cls, result: JSON = None, **helper: JSON) -> Outcome:
-        return cls("ok", result, None, helper)
+    def ok(
+        cls,
+        result: JSON = None,
+        *,
+        stored: dict[str, Stored] | None = None,
+        **helper: JSON,
+    ) -> Outcome:
+        return cls("ok", result, None, helper, stored or {})
 
     @classmethod
     def failed(

@@ -18,12 +18,18 @@ from noetl.dsl.model import Task
 from noetl.engine import ids
 from noetl.engine.context import apply_patch
 from noetl.engine.limits import CEILING
-from noetl.engine.outcome import Failure, Meta, Outcome, envelope
+from noetl.engine.outcome import Failure, Meta, Outcome, Stored, envelope
 from noetl.engine.policy import Verdict, judge, skip_before
 from noetl.engine.progress import Progress, note_done, note_started
-from noetl.engine.references import WORKER_LIMIT, Values, claims_reference
+from noetl.engine.references import (
+    WORKER_LIMIT,
+    Values,
+    claims_reference,
+    make_reference,
+)
 from noetl.engine.scope import Scope
 from noetl.engine.secrets import Secrets
+from noetl.engine.spilling import names_too_large, placed
 from noetl.engine.suspensions import SUSPENDING, answer_of, child_of, wait_of
 from noetl.errors import TemplateError
 from noetl.types import JSON
@@ -95,6 +101,7 @@ class Pipeline:
         self._skip: Verdict | None = None
         self._refused: Failure | None = None  # no rule may answer this one
         self._values = values or Values(WORKER_LIMIT)
+        self._spilled = frame.spilled
         self.progress = progress
         self.ctx: Mapping[str, JSON] = frame.ctx
 
@@ -182,7 +189,12 @@ class Pipeline:
         # What was waited for is the server's own word, and may be a reference.
         given = outcome if self.progress.waiting is not None else _checked(outcome)
         body = envelope(given, task.kind, meta)
+        if given.stored:
+            self._spilled = True
+            body["result"] = _referring(body["result"], given.stored)
         payload = self._judged(task, body)
+        if given.stored:
+            payload["spilled"] = [f"outcome.result.{path}" for path in given.stored]
         directive = payload["directive"]
         if directive["do"] in ("continue", "skip"):
             directive["next"] = self._following(label)
@@ -212,6 +224,9 @@ class Pipeline:
             return _exhausted(outcome, task.label, verdict, attempt)
         if verdict.do == "fail":
             return _failed(outcome, task.label, outcome["error"], verdict)
+        problem = _too_many_names(verdict)
+        if problem is not None:
+            return _failed(outcome, task.label, msgspec.to_builtins(problem))
         return _payload(outcome, verdict)
 
     def _find_refusal(self, task: Task, scope: Scope) -> Failure | None:
@@ -247,7 +262,7 @@ class Pipeline:
         )
         if progress.iter is not None:
             scope["iter"] = progress.iter
-        scope.hold(self._secrets, self._values.begin() if frame.spilled else None)
+        scope.hold(self._secrets, self._values.begin() if self._spilled else None)
         return scope
 
 
@@ -296,6 +311,27 @@ def _checked(outcome: Outcome) -> Outcome:
         return Outcome.failed("tool.contract", f"the result is not JSON: {error}")
     message = "the result claims to be a reference of NoETL's own store"
     return Outcome.failed("ref.not_owner", message)
+
+
+def _too_many_names(verdict: Verdict) -> Failure | None:
+    """Of a patch every name is in the event; only values can be stored elsewhere."""
+    for name, patch in (("ctx", verdict.set_ctx), ("iter", verdict.set_iter)):
+        size = names_too_large(patch or {})
+        if size is not None:
+            message = (
+                f"set_{name} writes {len(patch or {}):,} keys, which take {size:,} "
+                "bytes, more than an event holds: write one key with a mapping of them"
+            )
+            return Failure("limit.exceeded", message)
+    return None
+
+
+def _referring(result: JSON, stored: Mapping[str, Stored]) -> JSON:
+    references = {
+        path: make_reference(each.key, each.size, each.hint)
+        for path, each in stored.items()
+    }
+    return placed(result, references)
 
 
 def _payload(outcome: JSON, verdict: Verdict) -> dict[str, JSON]:

@@ -1,4 +1,4 @@
-"""Large values by reference: spilling is arithmetic, reading is a second try (S-48)."""
+"""Large values by reference: reading is a second try (S-48)."""
 
 from __future__ import annotations
 
@@ -7,37 +7,17 @@ from hashlib import sha256
 
 import msgspec
 
-from noetl.errors import TemplateError, Unloaded
+from noetl.errors import BlobFormat, TemplateError, Unloaded
 from noetl.types import JSON
 
 STORE = "noetl"
 PAYLOAD_LIMIT = 64 * 1024
 SERVER_LIMIT = 16 * 1024 * 1024
+FILES = frozenset({"csv", "ndjson", "parquet"})
+"""Hints of what is stored as a file, and not as JSON."""
+
 WORKER_LIMIT = 256 * 1024 * 1024
 
-# Members of payloads that have a meaning to the engine: their values may be stored
-# elsewhere, they themselves may not. Of a mapping with many small values the whole
-# is stored where only templates read it.
-_FRAMES = frozenset(
-    {
-        "again",
-        "answer",
-        "args",
-        "child",
-        "ctx",
-        "details",
-        "error",
-        "fired",
-        "fork",
-        "outcome",
-        "set_ctx",
-        "set_iter",
-        "token",
-        "workload",
-    }
-)
-_HINTS: dict[type, str] = {dict: "mapping", list: "list", str: "text"}
-_SMALLEST = 1024
 _MARK = b'"store":"noetl"'
 _encode = msgspec.json.Encoder().encode
 
@@ -51,9 +31,14 @@ def claims_reference(value: JSON) -> bool:
 
     Raises ``TypeError`` or ``ValueError`` for what is not JSON.
     """
-    if _MARK not in _encode(value):
+    return claims_encoded(_encode(value))
+
+
+def claims_encoded(body: bytes) -> bool:
+    """The same of a value that is encoded already."""
+    if _MARK not in body:
         return False
-    return any(map(is_reference, _parts(value)))
+    return holds_reference(msgspec.json.decode(body))
 
 
 def _parts(value: JSON) -> Iterator[JSON]:
@@ -67,67 +52,36 @@ def _parts(value: JSON) -> Iterator[JSON]:
             waiting += part
 
 
-def fit(
-    payload: dict[str, JSON], limit: int
-) -> tuple[dict[str, JSON], dict[str, bytes]]:
-    """The payload with its largest values replaced by references until it fits.
-
-    The blobs are by their keys. Which values they were is said in ``spilled``.
-    """
-    blobs: dict[str, bytes] = {}
-    spilled: list[str] = []
-    size = len(_encode(payload))
-    found = [(path, _encode(value)) for path, value in _candidates(payload, [])]
-    for path, body in sorted(found, key=lambda each: len(each[1]), reverse=True):
-        if size <= limit or len(body) < _SMALLEST:
-            break
-        value: JSON = payload
-        for step in path:
-            value = value[step]
-        key = sha256(body).hexdigest()
-        blobs[key] = body
-        reference = reference_to(key, _HINTS[type(value)], len(body))
-        payload = _replaced(payload, path, reference)
-        spilled.append(".".join(map(str, path)))
-        size -= len(body) - len(_encode(reference)) - len(spilled[-1]) - 3
-    if spilled:
-        payload = {**payload, "spilled": spilled}
-    return payload, blobs
-
-
-def reference_to(key: str, hint: str, size: int) -> dict[str, JSON]:
-    """What stands for a stored value; ``key`` is its SHA-256."""
-    return {
+def make_reference(
+    key: str, size: int, hint: str, body: bytes = b""
+) -> dict[str, JSON]:
+    """``refs`` are the keys of what the value itself refers to, if it does."""
+    reference: dict[str, JSON] = {
         "store": STORE,
         "key": key,
         "size": size,
         "checksum": f"sha256:{key}",
         "schema_hint": hint,
     }
+    if _MARK in body:
+        parts = _parts(msgspec.json.decode(body))
+        reference["refs"] = sorted({p["key"] for p in parts if is_reference(p)})
+    return reference
 
 
-def _candidates(
-    frame: JSON, path: list[str | int]
-) -> Iterator[tuple[list[str | int], JSON]]:
-    members = frame.items() if isinstance(frame, dict) else enumerate(frame)
-    for key, value in members:
-        here = [*path, key]
-        if key == "spilled" or is_reference(value):
-            continue
-        in_list = isinstance(frame, list)
-        if (key in _FRAMES or in_list) and isinstance(value, dict | list):
-            yield from _candidates(value, here)
-        elif isinstance(value, dict | list | str):
-            yield here, value
+def check_format(reference: dict[str, JSON]) -> None:
+    """Raises ``BlobFormat`` if it stands for a file, and not for a value."""
+    hint = reference.get("schema_hint")
+    if hint in FILES:
+        raise BlobFormat(
+            f"the result {reference['key']} is a {hint} file, not a value: pass it on "
+            "with the filter ref, and read it as a table of a duckdb task"
+        )
 
 
-def _replaced(frame: JSON, path: list[str | int], value: JSON) -> JSON:
-    """A copy of the frame with one value changed; the rest is shared."""
-    if not path:
-        return value
-    copy: JSON = dict(frame) if isinstance(frame, dict) else list(frame)
-    copy[path[0]] = _replaced(frame[path[0]], path[1:], value)
-    return copy
+def references_in(value: JSON) -> Iterator[dict[str, JSON]]:
+    """All of them, however deep; not those inside of what they stand for."""
+    return filter(is_reference, _parts(value))
 
 
 def holds_reference(value: JSON) -> bool:
@@ -153,6 +107,7 @@ class Values:
         self._sizes: dict[str, int] = {}
         self._missed: dict[str, TemplateError] = {}
         self._touched: set[str] = set()
+        self._nested: set[str] = set()
         self._limit = limit
 
     def begin(self) -> Values:
@@ -163,6 +118,8 @@ class Values:
     def put(self, key: str, value: JSON, size: int) -> None:
         self._loaded[key] = value
         self._sizes[key] = size
+        if holds_reference(value):
+            self._nested.add(key)
 
     def miss(self, key: str, kind: str, message: str) -> None:
         """It cannot be loaded: whoever touches it is told so."""
@@ -176,6 +133,7 @@ class Values:
                 return
             left -= self._sizes.pop(key)
             del self._loaded[key]
+            self._nested.discard(key)
 
     def load(self, value: JSON) -> JSON:
         """The value for a reference; raises ``Unloaded``, or ``TemplateError``."""
@@ -183,14 +141,18 @@ class Values:
 
     def whole(self, value: JSON) -> JSON:
         """The value without any reference in it; what has none is given as it is."""
-        if not isinstance(value, dict | list) or not holds_reference(value):
-            return value
-        found = [part for part in _parts(value) if is_reference(part)]
-        self._check(found)
-        missing = [part for part in found if not self._is_known(part)]
-        if missing:
-            raise Unloaded(missing)
-        return self._filled(value)
+        while isinstance(value, dict | list):
+            found = list(references_in(value))
+            if not found:
+                break
+            self._check(found)
+            missing = [part for part in found if not self._is_known(part)]
+            if missing:
+                raise Unloaded(missing)
+            value = self._filled(value)
+            if self._nested.isdisjoint(part["key"] for part in found):
+                break
+        return value
 
     def fetch(self, value: JSON) -> JSON:
         """As ``load``, for the engine itself: it may read what it has written."""

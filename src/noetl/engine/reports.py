@@ -13,12 +13,15 @@ from noetl.engine.batch import Batch
 from noetl.engine.context import is_equal, read_path, unfold
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
-from noetl.engine.references import is_same
+from noetl.engine.references import PAYLOAD_LIMIT, is_same
 from noetl.engine.runs import find_progress, path_of
+from noetl.engine.spilling import check_payload, fit
 from noetl.engine.state import Run
 from noetl.engine.waits import fix_time
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, PayloadTooLarge
 from noetl.types import JSON
+
+_ENVELOPE = 4 * 1024  # bytes that are left for the rest of the event
 
 
 class OutOfOrder(NoetlError):
@@ -35,6 +38,32 @@ class Fact(msgspec.Struct, frozen=True):
     label: str | None = None
     attempt: int | None = None
     payload: dict[str, JSON] = msgspec.field(default_factory=dict)
+
+
+def fit_facts(facts: Sequence[Fact]) -> tuple[list[Fact], dict[str, bytes]]:
+    """The worker's part of S-48: the facts with references for what is too large.
+
+    The blobs are by their keys; they are stored before the facts are reported.
+    """
+    fitted: list[Fact] = []
+    blobs: dict[str, bytes] = {}
+    for fact in facts:
+        if fact.payload:
+            try:
+                check_payload(fact.payload)
+            except PayloadTooLarge:
+                payload, found = fit(fact.payload, PAYLOAD_LIMIT - _ENVELOPE)
+                fact = msgspec.structs.replace(fact, payload=payload)
+                blobs |= found
+        fitted.append(fact)
+    return fitted, blobs
+
+
+def check_facts(facts: Sequence[Fact]) -> None:
+    """The server's part of it (RES-05). Raises ``PayloadTooLarge``."""
+    for fact in facts:
+        if fact.payload:
+            check_payload(fact.payload)
 
 
 def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bool:
@@ -143,7 +172,8 @@ def _write_once(
         if writer is None:
             continue
         stored = read_path(batch.state.ctx, key)
-        if is_equal(stored, value) or is_same(stored, value):
+        same = is_same(stored, value) or is_same(value, stored)
+        if same or is_equal(stored, value):
             continue
         message = f"ctx.{key} was written by iteration {writer} of this parallel loop"
         failure = Failure("ctx.conflict", message)

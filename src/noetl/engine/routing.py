@@ -26,6 +26,7 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
     if router is None:
         return False
     scope = batch.scope(run.args, run.boundary)
+    carried = batch.values.fetch(run.args)
     answers: list[dict[str, JSON]] = []
     fired: list[dict[str, JSON]] = []
     handled = False
@@ -39,7 +40,7 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
             continue
         number = batch.state.token_count + len(fired) + 1
         token = ids.token_id(batch.state.execution_id, number)
-        merged = {**run.args, **args}  # S-06: the arc's win
+        merged = {**carried, **args}  # S-06: the arc's win
         fired.append({"token_id": token, "step": arc.step, "args": merged})
         handled = handled or arc.when is not None
     payload: dict[str, JSON] = {

@@ -47,6 +47,8 @@ class Scope(dict[str, JSON]):
     def __missing__(self, name: str) -> JSON:
         for namespace in ("args", "ctx", "iter", "workload"):
             values = self.get(namespace)
+            if self.stored is not None:
+                values = self.stored.load(values)
             if isinstance(values, Mapping) and name in values:
                 return values[name]
         raise KeyError(name)

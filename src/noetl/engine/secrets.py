@@ -108,6 +108,11 @@ class Secrets:
             for item in value.values() if isinstance(value, dict) else value:
                 yield from self.held_in(item)
 
+    @property
+    def hides(self) -> bool:
+        """Whether there is anything to mask."""
+        return bool(self._redactor)
+
     # -- masking -----------------------------------------------------------------
 
     def redact(self, value: JSON, *, short: bool = True) -> JSON:

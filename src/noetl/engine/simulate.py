@@ -22,7 +22,7 @@ from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Ended, Frame, Pipeline, Wait
 from noetl.engine.references import Values
 from noetl.engine.renaming import Renaming
-from noetl.engine.reports import Fact
+from noetl.engine.reports import Fact, fit_facts
 from noetl.engine.runs import find_progress, pipelines
 from noetl.engine.secrets import Secrets
 from noetl.engine.shelf import Shelf
@@ -287,7 +287,12 @@ class Simulation:
         self._report(call, [*facts, done])
 
     def _report(self, call: Call, facts: Sequence[Fact]) -> None:
-        self._settle(lambda batch: report(batch, _command_of(call), facts))
+        fitted, blobs = fit_facts(facts)
+        self._shelf.put(blobs)
+        for key, body in blobs.items():
+            self._values.put(key, msgspec.json.decode(body), len(body))
+        self.size += sum(map(len, blobs.values()))
+        self._settle(lambda batch: report(batch, _command_of(call), fitted))
 
     def recover(self) -> None:
         """A new owner has the log and nothing else. Raises ``Diverged``."""

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from noetl.engine.outcome import Outcome
 from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.references import WORKER_LIMIT, Values
-from noetl.engine.reports import Fact, OutOfOrder
+from noetl.engine.reports import Fact, OutOfOrder, fit_facts
 from noetl.errors import LeaseLost, Unloaded
 from noetl.ports import Clock, Tool
+from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
 from noetl.runtime.orchestrator import TTL, Orchestrator
@@ -191,9 +192,10 @@ class Executor:
             outcome = asked
         began = self._clock.now()
         if outcome is None:
+            drafts = CallDrafts(self._orchestrator.blobs, work.secrets)
             invocation = Invocation(
                 self._tools[call.task.kind],
-                tool_call(work.frame, call, work.folder),
+                tool_call(work.frame, call, work.folder, drafts),
                 self._orchestrator.keys,
             )
             if invocation.has_effect:  # record before effect (I-17)
@@ -241,4 +243,7 @@ class Executor:
         self, work: Work, facts: Sequence[Fact], *, wants: bool
     ) -> Answer:
         owner = self._owner if wants and len(self._running) <= self._slots else None
-        return await self._orchestrator.report(work.lease, facts, wants=owner)
+        fitted, blobs = fit_facts(facts)
+        for body in blobs.values():  # stored before anybody names them (I-35)
+            await self._orchestrator.blobs.put(body)
+        return await self._orchestrator.report(work.lease, fitted, wants=owner)

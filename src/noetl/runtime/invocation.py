@@ -13,14 +13,14 @@ from noetl.engine.reports import OutOfOrder
 from noetl.engine.times import rfc3339
 from noetl.engine.tracing import span_id_of
 from noetl.errors import LeaseLost, ToolError
-from noetl.ports import Tool, ToolCall
+from noetl.ports import Drafts, Tool, ToolCall
 from noetl.runtime.keychain import Keyring
 
 VISIBLE_AFTER = 0.25
 """Seconds after which a call without effects is put on record as begun, too."""
 
 
-def tool_call(frame: Frame, call: Call, folder: str | None) -> ToolCall:
+def tool_call(frame: Frame, call: Call, folder: str | None, drafts: Drafts) -> ToolCall:
     return ToolCall(
         kind=call.task.kind,
         inputs=call.inputs,
@@ -31,6 +31,7 @@ def tool_call(frame: Frame, call: Call, folder: str | None) -> ToolCall:
         action_id=call.action_id,
         attempt=call.attempt,
         folder=folder,
+        drafts=drafts,
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.forking import Fork
-from noetl.engine.references import is_reference, reference_to
+from noetl.engine.references import is_reference, make_reference
 from noetl.engine.renaming import Renaming
 from noetl.engine.state import State
 from noetl.ports import Blobs
@@ -74,7 +74,7 @@ class Kept:
             if not key.startswith("log:") or key.startswith(self._own):
                 return value
             body = _encode(await self._loader.get(value))
-            return reference_to(await self._blobs.put(body), "list", len(body))
+            return make_reference(await self._blobs.put(body), len(body), "list", body)
         if isinstance(value, dict):
             return {key: await self._within_reach(each) for key, each in value.items()}
         if isinstance(value, list):

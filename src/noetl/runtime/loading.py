@@ -8,9 +8,9 @@ from typing import Protocol
 import msgspec
 
 from noetl.engine.events import Event
-from noetl.engine.references import Values, is_reference
+from noetl.engine.references import Values, check_format, is_reference
 from noetl.engine.runs import path_of
-from noetl.errors import BlobCorrupt, BlobGone
+from noetl.errors import BlobCorrupt, BlobFormat, BlobGone
 from noetl.ports import Blobs
 from noetl.runtime.live import PAGE
 from noetl.types import JSON
@@ -48,20 +48,21 @@ class Loader:
             try:
                 value = await self.get(reference, recent)
                 values.put(key, value, reference["size"])
-            except (BlobGone, BlobCorrupt) as error:
+            except (BlobGone, BlobCorrupt, BlobFormat) as error:
                 values.miss(key, error.kind, str(error))
 
     async def get(self, reference: JSON, recent: Sequence[Event] = ()) -> JSON:
-        """The value; raises ``BlobGone`` or ``BlobCorrupt``."""
+        """The value; raises ``BlobGone``, ``BlobCorrupt`` or ``BlobFormat``."""
         key = reference["key"]
         if key.startswith("log:"):
             return await self._results(reference, recent)
+        check_format(reference)
         return msgspec.json.decode(await self._blobs.get(key))
 
     async def whole(self, value: JSON) -> JSON:
         """A value without any reference in it, however deep."""
         if is_reference(value):
-            return await self.get(value)
+            return await self.whole(await self.get(value))
         if isinstance(value, dict):
             return {key: await self.whole(item) for key, item in value.items()}
         if isinstance(value, list):

@@ -14,10 +14,10 @@ from noetl.engine.references import (
     PAYLOAD_LIMIT,
     Values,
     claims_reference,
-    fit,
     is_reference,
 )
 from noetl.engine.scope import Scope
+from noetl.engine.spilling import fit
 from noetl.errors import TemplateError, Unloaded
 from noetl.templates import compile_template
 

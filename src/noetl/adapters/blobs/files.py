@@ -4,68 +4,168 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from hashlib import sha256
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
-from noetl.adapters.blobs.keys import check_bytes, check_key, key_of
+from noetl.adapters.blobs.drafts import ENDING, remove_old
+from noetl.adapters.blobs.keys import (
+    check_bytes,
+    check_key,
+    gone,
+    is_key,
+    key_of,
+    key_of_file,
+)
 from noetl.errors import BlobCorrupt, BlobGone, StoreError
+from noetl.ports import Blob
 
 # Links are not followed, and a pipe put there by somebody is not waited for.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class FileBlobs:
-    """The folder is made when the first blob is put; it is its user's alone."""
+    """The folder is made when the first blob is put; it is its user's alone.
+
+    Who puts a blob that is there makes it young again, and who removes old ones waits
+    for him: what is about to be named is never removed.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         self._folder = Path(folder)
+        self.place = str(folder)
+        self.drafts = str(self._folder / "drafts")
 
     async def put(self, data: bytes) -> str:
         key = key_of(data)
         await asyncio.to_thread(self._store, key, data)
         return key
 
+    async def adopt(self, file: str) -> Blob:
+        return await asyncio.to_thread(self._adopt, file)
+
     async def get(self, key: str) -> bytes:
         return await asyncio.to_thread(self._load, check_key(key))
 
-    def locate(self, key: str) -> str:
-        """The file of a blob, verified, for who reads files. Blocks; raises as ``get``.
+    @asynccontextmanager
+    async def file(self, key: str) -> AsyncIterator[str]:
+        yield await asyncio.to_thread(self._locate, check_key(key))
 
-        It is not to be changed: it is the blob itself.
-        """
-        with self._found(check_key(key)) as file:
-            digest = sha256()
-            while part := os.read(file, 1 << 20):
-                digest.update(part)
-        if digest.hexdigest() != key:
-            raise BlobCorrupt(f"blob {key} holds something else")
-        return str(self._folder / key[:2] / key[2:])
+    async def each(self) -> AsyncIterator[Blob]:
+        for name in await asyncio.to_thread(self._names, self._folder):
+            if len(name) == 2:
+                for blob in await asyncio.to_thread(self._found_below, name):
+                    yield blob
+
+    async def remove(self, key: str, before: float) -> bool:
+        return await asyncio.to_thread(self._remove, check_key(key), before)
+
+    async def sweep(self, before: float, *, dry_run: bool = False) -> Sequence[Blob]:
+        return await asyncio.to_thread(remove_old, self.drafts, before, dry_run)
+
+    async def others(self) -> int:
+        return 0
 
     def _store(self, key: str, data: bytes) -> None:
-        try:
-            self._make_folders(key[:2])
-            with _opened(self._folder / key[:2], _FOLDER) as folder:
-                if not self._is_intact(key):
-                    _write(folder, key[2:], data)
-                # Also if it was there: its writer may have ended before this line.
-                os.fsync(folder)
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            kind = "store.full" if full else "store.io"
-            raise StoreError(f"blob {key} cannot be stored: {error}", kind) from error
+        with self._writing(key) as folder:
+            if self._is_intact(key):
+                os.utime(key[2:], dir_fd=folder)
+            else:
+                self._write(folder, key[2:], data)
+            # Also if it was there: its writer may have ended before this line.
+            os.fsync(folder)
+
+    def _adopt(self, file: str) -> Blob:
+        with open(file, "rb") as draft:
+            key = key_of_file(draft)
+            os.fsync(draft.fileno())
+            os.fchmod(draft.fileno(), 0o600)
+            size = os.fstat(draft.fileno()).st_size
+        with self._writing(key) as folder:
+            os.utime(file)
+            os.replace(file, key[2:], dst_dir_fd=folder)
+            os.fsync(folder)
+            return Blob(key, size, os.stat(key[2:], dir_fd=folder).st_mtime)
 
     def _load(self, key: str) -> bytes:
         with self._found(key) as file:
             data = _read(file)
         return check_bytes(key, data)
+
+    def _locate(self, key: str) -> str:
+        with self._found(key) as file, os.fdopen(os.dup(file), "rb") as opened:
+            if key_of_file(opened) != key:
+                raise BlobCorrupt(f"blob {key} holds something else")
+        return str(self._folder / key[:2] / key[2:])
+
+    def _found_below(self, folder: str) -> list[Blob]:
+        found = []
+        for name in self._names(self._folder / folder):
+            path = self._folder / folder / name
+            with suppress(FileNotFoundError):
+                about = path.stat(follow_symlinks=False)
+                if is_key(folder + name) and stat.S_ISREG(about.st_mode):
+                    found.append(Blob(folder + name, about.st_size, about.st_mtime))
+        return found
+
+    def _remove(self, key: str, before: float) -> bool:
+        with suppress(FileNotFoundError), self._locked(fcntl.LOCK_EX):
+            path = self._folder / key[:2] / key[2:]
+            if path.stat(follow_symlinks=False).st_mtime < before:
+                path.unlink()
+                return True
+        return False
+
+    @staticmethod
+    def _names(folder: Path) -> list[str]:
+        try:
+            return sorted(os.listdir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    @contextmanager
+    def _writing(self, key: str) -> Iterator[int]:
+        """The folder of a blob, which nobody removes meanwhile."""
+        try:
+            self._make_folders(key[:2])
+            with (
+                self._locked(fcntl.LOCK_SH),
+                _opened(self._folder / key[:2], _FOLDER) as folder,
+            ):
+                yield folder
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            kind = "store.full" if full else "store.io"
+            raise StoreError(f"blob {key} cannot be stored: {error}", kind) from error
+
+    def _write(self, folder: int, name: str, data: bytes) -> None:
+        """As a draft first: a crash leaves the blob whole, or not there."""
+        draft = os.path.join(self.drafts, f"{secrets.token_hex(8)}{ENDING}")
+        try:
+            with _opened(draft, _WRITE) as file:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(file, rest) :]
+                os.fsync(file)
+            os.replace(draft, name, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        with _opened(self._folder / "lock", _LOCK) as file:
+            fcntl.flock(file, how)
+            yield
 
     @contextmanager
     def _found(self, key: str) -> Iterator[int]:
@@ -79,7 +179,7 @@ class FileBlobs:
                 yield file
         except OSError as error:
             if error.errno in _NOT_OURS:
-                raise BlobGone(f"blob {key} is not there") from None
+                raise gone(key, self.place) from None
             raise StoreError(f"blob {key}: {error}", "store.io") from error
 
     def _is_intact(self, key: str) -> bool:
@@ -91,10 +191,11 @@ class FileBlobs:
         return True
 
     def _make_folders(self, name: str) -> None:
-        if (self._folder / name).is_dir():
+        if (self._folder / name).is_dir() and os.path.isdir(self.drafts):
             return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._folder / name).mkdir(mode=0o700, exist_ok=True)
+        Path(self.drafts).mkdir(mode=0o700, exist_ok=True)
         for made in (self._folder, self._folder.parent):
             with _opened(made, os.O_RDONLY | os.O_DIRECTORY) as folder:
                 os.fsync(folder)
@@ -107,22 +208,6 @@ def _opened(path: Path | str, flags: int, folder: int | None = None) -> Iterator
         yield file
     finally:
         os.close(file)
-
-
-def _write(folder: int, name: str, data: bytes) -> None:
-    """Under another name first: a crash leaves the blob whole, or not there."""
-    temporary = f".{name}.{secrets.token_hex(8)}"
-    try:
-        with _opened(temporary, _WRITE, folder) as file:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(file, rest) :]
-            os.fsync(file)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
 
 
 def _read(file: int) -> bytes:

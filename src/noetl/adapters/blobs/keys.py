@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from typing import BinaryIO
 
 from noetl.errors import BlobCorrupt, BlobGone
 
 _KEY = re.compile(r"[0-9a-f]{64}")
+_PART = 1 << 20
 
 
 def key_of(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
+def key_of_file(file: BinaryIO) -> str:
+    """Of what is left of it, read in parts."""
+    digest = sha256()
+    while part := file.read(_PART):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def is_key(text: str) -> bool:
+    return _KEY.fullmatch(text) is not None
+
+
 def check_key(key: str) -> str:
     """Nothing that was not made by ``key_of`` is looked for: it cannot be there."""
-    if not _KEY.fullmatch(key):
+    if not is_key(key):
         raise BlobGone(f"{key[:80]!r} is not the key of a blob")
     return key
 
@@ -25,3 +39,7 @@ def check_bytes(key: str, data: bytes) -> bytes:
     if key_of(data) != key:
         raise BlobCorrupt(f"blob {key} holds {len(data)} bytes of something else")
     return data
+
+
+def gone(key: str, place: str) -> BlobGone:
+    return BlobGone(f"blob {key} is not there any more (looked in {place})")

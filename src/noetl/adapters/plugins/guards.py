@@ -9,12 +9,11 @@ from typing import TypeVar
 
 import msgspec
 
-from noetl.adapters.blobs.keys import check_bytes, check_key, key_of
 from noetl.adapters.processes.limits import read_timeout
 from noetl.adapters.processes.noetl_child.values import NotJson, encode
 from noetl.engine.outcome import Failure, Outcome
-from noetl.errors import ConfigError, SecretError, StoreError, ToolError
-from noetl.plugins import ResultPlugin, ResultStore, SecretPlugin, ToolPlugin
+from noetl.errors import ConfigError, SecretError, ToolError
+from noetl.plugins import SecretPlugin, ToolPlugin
 from noetl.ports import SecretProvider, Tool, ToolCall, Wanted
 from noetl.types import JSON
 
@@ -32,7 +31,7 @@ class GuardedTool:
 
     def __init__(self, plugin: ToolPlugin) -> None:
         kind = plugin.kind.name
-        self._tool: Tool = _made(f"tool kind '{kind}'", plugin.make)
+        self._tool: Tool = made(f"tool kind '{kind}'", plugin.make)
         for method in ("has_effect", "run", "close"):
             if not callable(getattr(self._tool, method, None)):
                 what = f"a {type(self._tool).__name__} has no {method}()"
@@ -104,7 +103,7 @@ def _plain(kind: str, value: object) -> JSON:
         raise _broken(kind, f"returned what JSON cannot hold: {error}") from None
 
 
-def _made(what: str, make: Callable[[], T]) -> T:
+def made(what: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except (Exception, SystemExit) as error:
@@ -139,41 +138,3 @@ class GuardedProvider:
             what = type(error).__name__
             message = f"the plug-in of kind {self._kind} failed with {what}"
             raise SecretError("secret.wrong", message) from None
-
-
-class GuardedBlobs:
-    """Keys are made and bytes compared here: whoever keeps them is not asked to.
-
-    Making it raises ``ConfigError`` if the plug-in refuses the address.
-    """
-
-    def __init__(self, plugin: ResultPlugin, url: str) -> None:
-        self._place = url
-        self._store: ResultStore = _made(f"results in {url}", lambda: plugin.make(url))
-
-    async def put(self, data: bytes) -> str:
-        key = key_of(data)
-        try:
-            await self._store.put(key, data)
-        except StoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise self._failed(f"blob {key} cannot be stored", error) from error
-        return key
-
-    async def get(self, key: str) -> bytes:
-        check_key(key)
-        try:
-            data = await self._store.get(key)
-        except StoreError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise self._failed(f"blob {key} cannot be read", error) from error
-        if not isinstance(data, bytes):
-            message = f"{self._place} returned a {type(data).__name__}, and no bytes"
-            raise StoreError(message, "store.io")
-        return check_bytes(key, data)
-
-    def _failed(self, what: str, error: BaseException) -> StoreError:
-        message = f"{what} in {self._place}: {type(error).__name__}: {error}"
-        return StoreError(message, "store.io")

@@ -13,13 +13,12 @@ from noetl.engine.outcome import Outcome
 
 if TYPE_CHECKING:
     from noetl.adapters.tools.duck.client import Client
-    from noetl.adapters.tools.duck.tables import BlobFiles
-    from noetl.ports import ToolCall
+    from noetl.ports import Blobs, ToolCall
 
 _PARAMS = Shape(("list", "mapping"), words="a list (?) or a mapping ($name)")
 _SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
 _ATTACH = Shape(("mapping", "list"), words="a mapping of aliases to files, or a list")
-_EXPORT = Shape(("text", "mapping"), words="a path, or {path, format}")
+_EXPORT = Shape(("text", "mapping"), words="a path, {path, format} or {format}")
 
 DUCKDB = Kind(
     name="duckdb",
@@ -36,7 +35,7 @@ DUCKDB = Kind(
     },
     row="PIPE-14",
     result="`{rows, columns, rowcount}`, rows as mappings; of several statements the "
-    "last one's. With `export`, `{path, format, rows, size}`.",
+    "last one's. With `export` to a path, `{path, format, rows, size}`.",
     knobs={
         "memory": Field(_SIZE, "PIPE-10", "DuckDB's memory limit (1GiB)."),
         "threads": Field(
@@ -44,7 +43,7 @@ DUCKDB = Kind(
         ),
         "max_rows": Field(integer(1, 2**53), "PIPE-10", "Most rows of a result."),
         "max_bytes": Field(
-            _SIZE, "PIPE-10", "Most bytes of it, as JSON (64MiB, never more)."
+            _SIZE, "PIPE-10", "Most bytes of it, as JSON (16GiB, never more)."
         ),
     },
     defaults={"timeout": 3600},
@@ -57,7 +56,7 @@ class DuckdbTool:
     """Runs each call in a process of its execution, at most ``slots`` at a time.
 
     ``roots`` are the folders whose files it may touch, besides the playbook's own; by
-    default the current one and ``home``. ``blobs`` is where references are files.
+    default the current one and ``home``. ``blobs`` is where references lead to.
     """
 
     instant = False
@@ -68,7 +67,7 @@ class DuckdbTool:
         *,
         home: str | None = None,
         roots: Sequence[str] | None = None,
-        blobs: BlobFiles | None = None,
+        blobs: Blobs | None = None,
     ) -> None:
         self._slots = slots
         self._home = home

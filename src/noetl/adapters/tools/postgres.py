@@ -44,7 +44,7 @@ POSTGRES = Kind(
         "transaction": Field(BOOLEAN, "PIPE-10", "All statements or none."),
         "idempotency": Field(one_of("key"), "PIPE-10", "Exactly once by `action_id`."),
         "max_rows": Field(integer(1, 2**53), "PIPE-10", "Most rows of a result."),
-        "max_bytes": Field(_SIZE, "PIPE-10", "Most bytes of it, as JSON (64MiB)."),
+        "max_bytes": Field(_SIZE, "PIPE-10", "Most bytes of it, as JSON (16GiB)."),
     },
     defaults={"timeout": 3600, "transaction": True},
     one_of=(("command", "query", "sql", "copy_from", "copy_to"),),

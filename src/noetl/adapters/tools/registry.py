@@ -16,8 +16,8 @@ from noetl.adapters.tools.secrets import SecretsTool
 from noetl.ports import Keys, Tool
 
 if TYPE_CHECKING:
-    from noetl.adapters.blobs.files import FileBlobs
     from noetl.adapters.plugins.enabled import Plugins
+    from noetl.ports import Blobs
 
 
 class Place(NamedTuple):
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
     slots: int
     home: str | None = None
-    blobs: FileBlobs | None = None
+    blobs: Blobs | None = None
     plugins: Plugins | None = None
 
 
@@ -53,7 +53,7 @@ def make_tools(
     keys: Keys | None = None,
     *,
     home: str | None = None,
-    blobs: FileBlobs | None = None,
+    blobs: Blobs | None = None,
     plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
     """A tool for each kind that is built in or plugged in, for so many slots.

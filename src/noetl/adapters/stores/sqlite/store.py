@@ -31,6 +31,7 @@ from noetl.adapters.stores.sqlite.queues import (
     submit,
 )
 from noetl.adapters.stores.sqlite.readers import Readers
+from noetl.adapters.stores.sqlite.removal import remove
 from noetl.adapters.stores.sqlite.schema import migrate, require_current
 from noetl.adapters.stores.sqlite.transitions import record
 from noetl.adapters.stores.sqlite.writer import Writer
@@ -214,6 +215,10 @@ class SqliteStore:
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""
         return await self._read(lambda db: reading.resolve(db, beginning, limit))
+
+    async def remove(self, execution_ids: Sequence[str]) -> None:
+        """Forget executions that are over, each as a whole; all of them or none."""
+        await self._write(lambda db: remove(db, execution_ids))
 
     async def verify(self, execution_id: str) -> Damage | None:
         """Walk the hash chain; say where it breaks first."""

@@ -21,10 +21,10 @@ from noetl.adapters.tools.duck.gates import Gates
 from noetl.adapters.tools.duck.request import Request, read_request
 from noetl.adapters.tools.duck.roots import Roots
 from noetl.adapters.tools.duck.scratch import Bench, Scratch
-from noetl.adapters.tools.duck.tables import BlobFiles, Tables
+from noetl.adapters.tools.duck.tables import Files, Tables, fetch
 from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
-from noetl.ports import ToolCall
+from noetl.ports import Blobs, ToolCall
 from noetl.types import JSON
 
 # The folder is the playbook's, whose modules must not take the place of others.
@@ -62,7 +62,7 @@ class Client:
         self,
         slots: int,
         home: str | None,
-        blobs: BlobFiles | None,
+        blobs: Blobs | None,
         others: Sequence[str] | None,
     ) -> None:
         self._home = home
@@ -90,21 +90,27 @@ class Client:
 
     async def _perform(self, call: ToolCall) -> Outcome:
         scratch = self._bench.scratch()
+        request: Request | None = None
         try:
-            # Rows are written and large values verified here: that takes a while.
-            request = await asyncio.to_thread(self._prepare, call, scratch)
-            async with self._gates.entered(request.files()):
-                return await self._run(call, request)
+            async with contextlib.AsyncExitStack() as stack:
+                tables = call.inputs.get("tables")
+                files = await fetch(tables, self._blobs, stack)
+                # Rows are written here, and that takes a while.
+                request = await asyncio.to_thread(self._prepare, call, scratch, files)
+                async with self._gates.entered(request.files()):
+                    return await self._run(call, request)
         finally:
+            if request is not None:
+                await asyncio.to_thread(remove_parts, request)
             await asyncio.to_thread(scratch.remove)
 
-    def _prepare(self, call: ToolCall, scratch: Scratch) -> Request:
+    def _prepare(self, call: ToolCall, scratch: Scratch, files: Files) -> Request:
         others = self._others
         if others is None:
             others = [os.getcwd(), *([self._home] if self._home else [])]
         roots = Roots(call.folder, others)
         request = read_request(call, roots)
-        tables = Tables(roots, scratch, self._blobs).read(call.inputs.get("tables"))
+        tables = Tables(roots, scratch, files).read(call.inputs.get("tables"))
         return msgspec.structs.replace(
             request, scratch=scratch.path, tables=list(tables)
         )
@@ -129,21 +135,37 @@ class Client:
             raise crash(error, request) from None
         finally:
             self._pool.release(runner)
-            if request.export is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(request.export.part)  # it is in its place, or of no use
         if reply.fault is not None:
             raise defect(reply.fault, request)
-        return outcome_of(msgspec.convert(reply.result, Answer), request)
+        result = result_of(msgspec.convert(reply.result, Answer), request)
+        form = result.pop("stored", None)
+        if form is None or call.drafts is None:
+            return Outcome.ok(result)
+        part = request.rows_file if form == "json" else parts_of(request)[0]
+        stored = await call.drafts.adopt(str(part), form)
+        return Outcome.ok(result, stored={"rows": stored})
 
 
-def outcome_of(answer: Answer, request: Request) -> Outcome:
+def parts_of(request: Request) -> list[str]:
+    """Files that are in their place when all went well, and else of no use."""
+    parts = [request.export.part] if request.export is not None else []
+    return parts if request.rows_file is None else [*parts, request.rows_file]
+
+
+def remove_parts(request: Request) -> None:
+    for part in parts_of(request):
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
+def result_of(answer: Answer, request: Request) -> dict[str, JSON]:
     if answer.refusal is not None:
         refusal = answer.refusal
         raise ToolError(refusal.kind, refusal.message, details=refusal.details)
     if answer.fault is not None:
         raise explain(answer.fault, memory_of(request))
-    return Outcome.ok(answer.result)
+    result: dict[str, JSON] = answer.result
+    return result
 
 
 def defect(ending: Ending, request: Request) -> ToolError:

@@ -26,7 +26,10 @@ machine.
 
 `export: out/report.parquet` writes the rows of the last statement, which must be a
 query, as `parquet`, `csv`, `json` (a list) or `ndjson`, by the file's ending or by
-`format`. The file appears when it is whole.
+`format`. The file appears when it is whole. Without a path, `export: {format: parquet}`
+(or `csv`, `ndjson`) puts the file into the result store: the result is `{rows, columns,
+rowcount}`, where `rows` is a reference for `tables` of other tasks. Secrets are not
+masked in files.
 
 ### Tables
 
@@ -38,11 +41,14 @@ query, as `parquet`, `csv`, `json` (a list) or `ndjson`, by the file's ending or
 | a list of other values | one column, `value` |
 | `{rows, columns}`, as an earlier result | `columns` are names, or `{name: TYPE}` |
 | a reference: `"{{ ctx.orders \\| ref }}"` | the same, read from the store as a file |
+| a result with one: `"{{ _prev \\| ref }}"` | the same, of its `rows` |
 | `{path, format}`, such as an earlier `export` | a view of the file |
 
 Types are those of all rows: `BIGINT`, `DOUBLE`, `BOOLEAN`, `VARCHAR`, lists and structs
 of them; `JSON` where types are mixed. A text stays `VARCHAR`, also if it looks like a
-date. Of an empty list the columns must be given.
+date. Of an empty list the columns must be given. Above 32 MiB of JSON, the table is a
+view of a copy on the disk, in Parquet: memory does not grow with it, and it cannot be
+changed.
 
 ### Parameters
 
@@ -69,8 +75,9 @@ texts `VARCHAR`: cast them where DuckDB does not, `$day::DATE`.
 | `UNION` | the member's value |
 
 The second column `id` of a result is called `id_2`. `rowcount` counts rows returned or
-changed. A result above `spec.max_bytes` or `spec.max_rows` is `duckdb.too_large`,
-whatever its size: rows are read in batches.
+changed. Rows are read in batches; from 1 MiB on they go to the result store, and `rows`
+is a reference that reads as the list. Above `spec.max_bytes` or `spec.max_rows` it is
+`duckdb.too_large`.
 
 ### Limits
 

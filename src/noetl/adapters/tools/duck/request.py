@@ -14,10 +14,11 @@ from noetl.adapters.processes.limits import read_memory, read_size
 from noetl.adapters.tools.duck.effects import is_read_only
 from noetl.adapters.tools.duck.roots import Roots
 from noetl.errors import ToolError
-from noetl.ports import ToolCall
+from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON
 
 MEMORY = 1024**3
+STORED = 16 * 1024**3
 THREADS = 4
 FORMATS = {
     ".csv": "csv",
@@ -35,20 +36,25 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 class Export(msgspec.Struct, frozen=True):
-    """``part`` is the name until the file is whole."""
+    """``part`` is the name until the file is whole; without a ``path`` it is for the
+    result store."""
 
-    path: str
+    path: str | None
     format: str
     part: str
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows in a JSON file; with a ``format``, a file to be read where it is."""
+    """Rows in a JSON file; with a ``format``, a file to be read where it is.
+
+    One that ``is_large`` is not to be held in memory.
+    """
 
     name: str
     file: str
     columns: dict[str, str] | list[str] | None = None
     format: str | None = None
+    is_large: bool = False
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +72,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     max_rows: int | None
     max_bytes: int
+    rows_file: str | None = None
     scratch: str = ""
     tables: list[Table] = []
 
@@ -90,6 +97,8 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
     command = read_command(inputs)
     reads = is_read_only(command)
     database = read_database(inputs.get("database"), roots)
+    # What is handed over goes through memory; what goes to the store does not.
+    drafts, most = call.drafts, LARGEST if call.drafts is None else STORED
     params = inputs.get("params")
     if params is not None and not isinstance(params, list | dict):
         raise ToolError("tool.contract", "params must be a list (?) or mapping ($name)")
@@ -100,12 +109,13 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
         read_only=reads and database is not None,
         attach=dict(read_attached(inputs.get("attach"), roots, reads)),
         extensions=read_extensions(inputs.get("extensions")),
-        export=read_export(inputs.get("export"), roots),
+        export=read_export(inputs.get("export"), roots, drafts),
         roots=roots.folders,
         memory=read_memory(spec) or MEMORY,
         threads=read_number(spec, "threads") or min(os.cpu_count() or 1, THREADS),
         max_rows=read_number(spec, "max_rows"),
-        max_bytes=min(read_size(spec, "max_bytes") or LARGEST, LARGEST),
+        max_bytes=min(read_size(spec, "max_bytes") or most, most),
+        rows_file=drafts.file() if drafts is not None else None,
     )
 
 
@@ -154,13 +164,22 @@ def read_extensions(given: JSON) -> list[str]:
     return given
 
 
-def read_export(given: JSON, roots: Roots) -> Export | None:
+def read_export(given: JSON, roots: Roots, drafts: Drafts | None) -> Export | None:
     if given is None:
         return None
     if isinstance(given, str):
         given = {"path": given}
+    if isinstance(given, dict) and given.keys() == {"format"} and drafts is not None:
+        if given["format"] not in ("csv", "ndjson", "parquet"):
+            message = (
+                "export.format without a path must be one of csv, ndjson, parquet; as "
+                "JSON a large result goes to the result store by itself"
+            )
+            raise ToolError("tool.contract", message)
+        return Export(None, given["format"], drafts.file())
     if not isinstance(given, dict) or not isinstance(given.get("path"), str):
-        raise ToolError("tool.contract", "export must be a path, or {path, format}")
+        message = "export must be a path, {path, format} or {format}"
+        raise ToolError("tool.contract", message)
     path = roots.resolve(given["path"], "export")
     folder, name = os.path.split(path)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")

@@ -65,8 +65,11 @@ class Scratch:
         self.path = path
         self._count = 0
 
-    def write(self, data: bytes) -> str:
+    def make(self) -> None:
         os.makedirs(self.path, mode=0o700, exist_ok=True)
+
+    def write(self, data: bytes) -> str:
+        self.make()
         self._count += 1
         file = os.path.join(self.path, f"{self._count}.json")
         with open(file, "wb") as opened:

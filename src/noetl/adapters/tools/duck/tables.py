@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from contextlib import AsyncExitStack
 
 import msgspec
 
 from noetl.adapters.tools.duck.request import Table, read_format
 from noetl.adapters.tools.duck.roots import Roots
 from noetl.adapters.tools.duck.scratch import Scratch
-from noetl.engine.references import is_reference
+from noetl.engine.references import FILES, is_reference
 from noetl.errors import StoreError, ToolError
+from noetl.ports import Blobs, tool_error
 from noetl.types import JSON
+
+Files = Mapping[str, str]
+Columns = dict[str, str] | list[str] | None
 
 _TYPE = re.compile(r"[A-Za-z][\w ,()\[\]\"']*\Z")
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class BlobFiles(Protocol):
-    """Where large values are files: then nobody needs to read them twice."""
+LARGE = 32 * 1024 * 1024
+"""Bytes of JSON from which a table is not held in memory."""
 
-    def locate(self, key: str) -> str:
-        """The file, verified. Raises ``StoreError``: it is gone, or corrupt."""
-        ...
+
+async def fetch(given: JSON, blobs: Blobs | None, stack: AsyncExitStack) -> Files:
+    """The files of what is given by reference, by key, for as long as the stack."""
+    files: dict[str, str] = {}
+    for name, value in given.items() if isinstance(given, dict) else ():
+        found = value.get("rows") if _is_result(value) else value
+        if not is_reference(found):
+            continue
+        key, where = str(found.get("key")), f"tables.{name}"
+        if blobs is None or key.startswith("log:"):
+            message = (
+                f"{where} is a reference that is no file: leave the filter ref out"
+            )
+            raise ToolError("tool.contract", message)
+        try:
+            files[key] = await stack.enter_async_context(blobs.file(key))
+        except StoreError as error:
+            raise tool_error(error, f"{where}: {error}") from None
+    return files
+
+
+def _is_result(value: JSON) -> bool:
+    return isinstance(value, dict) and "rows" in value and not is_reference(value)
 
 
 class Tables:
     """``{name: rows}``: a list, a reference, an exported file, or ``{rows, columns}``.
 
-    What is no file yet is written to ``scratch``.
+    What is no file yet is written to ``scratch``; ``files`` are those of references.
     """
 
-    def __init__(self, roots: Roots, scratch: Scratch, blobs: BlobFiles | None) -> None:
+    def __init__(self, roots: Roots, scratch: Scratch, files: Files) -> None:
         self._roots = roots
         self._scratch = scratch
-        self._blobs = blobs
+        self._files = files
 
     def read(self, given: JSON) -> Iterator[Table]:
         if given is None:
@@ -52,9 +77,20 @@ class Tables:
                 yield Table(name, path, format=read_format(value, where))
             elif isinstance(value, dict) and not is_reference(value):
                 columns = read_columns(value.get("columns"), where)
-                yield Table(name, self._file(value.get("rows"), where), columns)
+                yield self._table(name, value.get("rows"), where, columns)
             else:
-                yield Table(name, self._file(value, where))
+                yield self._table(name, value, where)
+
+    def _table(
+        self, name: str, rows: JSON, where: str, columns: Columns = None
+    ) -> Table:
+        if is_reference(rows) and rows.get("schema_hint") in FILES:
+            return Table(name, self._files[rows["key"]], format=rows["schema_hint"])
+        file = self._file(rows, where)
+        is_large = os.path.getsize(file) > LARGE
+        if is_large:
+            self._scratch.make()  # for its copy
+        return Table(name, file, columns, is_large=is_large)
 
     def _file(self, rows: JSON, where: str) -> str:
         if isinstance(rows, list):
@@ -62,16 +98,7 @@ class Tables:
         if not is_reference(rows):
             message = f"{where} must be a list of rows, or {{rows, columns}}"
             raise ToolError("tool.contract", message)
-        key = str(rows.get("key"))
-        if self._blobs is None or key.startswith("log:"):
-            message = (
-                f"{where} is a reference that is no file: leave the filter ref out"
-            )
-            raise ToolError("tool.contract", message)
-        try:
-            file = self._blobs.locate(key)
-        except StoreError as error:
-            raise ToolError(error.kind, f"{where}: {error}") from None
+        file = self._files[rows["key"]]
         if rows.get("schema_hint") == "mapping":
             return self._rows_of(file, where)
         return file
@@ -86,7 +113,7 @@ class Tables:
         return self._scratch.write(bytes(members["rows"]))
 
 
-def read_columns(given: JSON, where: str) -> dict[str, str] | list[str] | None:
+def read_columns(given: JSON, where: str) -> Columns:
     """``{name: type}``, or names alone, as a result has them."""
     if given is None:
         return None

@@ -19,7 +19,7 @@ from noetl.adapters.tools.pg.pools import Pools
 from noetl.adapters.tools.pg.request import Request, read_request
 from noetl.adapters.tools.pg.rows import Budget, run_statement
 from noetl.adapters.tools.pg.script import Statement
-from noetl.engine.outcome import Outcome
+from noetl.engine.outcome import Outcome, Stored
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
@@ -63,7 +63,7 @@ class Client:
                 run.too_late() if late else explain(error, request.address, run.place)
             )
             raise run.judge(told) from None
-        return Outcome.ok(result, **run.helper())
+        return outcome_of(result, run.helper())
 
     async def close(self) -> None:
         await self._pools.close()
@@ -78,6 +78,18 @@ class Client:
     def _folders(self, call: ToolCall) -> Sequence[str]:
         roots = [os.getcwd()] if self._roots is None else self._roots
         return [*([call.folder] if call.folder else []), *roots]
+
+
+def outcome_of(result: dict[str, JSON], helper: dict[str, JSON]) -> Outcome:
+    """With what was stored by itself said apart from what was not."""
+    stored: dict[str, Stored] = {}
+    parts = {"": result}
+    for number, each in enumerate(result.get("statements", ())):
+        parts[f"statements.{number}."] = each
+    for path, part in parts.items():
+        if isinstance(part["rows"], Stored):
+            stored[f"{path}rows"], part["rows"] = part["rows"], None
+    return Outcome.ok(result, stored=stored, **helper)
 
 
 class Run:
@@ -151,7 +163,7 @@ class Run:
 
     async def _work(self, connection: Any) -> dict[str, JSON]:
         request = self._request
-        budget = Budget(request.most_rows, request.most_bytes)
+        budget = Budget(request.most_rows, request.most_bytes, request.drafts)
         if request.copy_in is not None:
             self._committing = request.begin is None
             return await load(connection, request.copy_in, self._roots)

@@ -43,9 +43,12 @@ the parameters. A value becomes what its place asks for:
 | ranges | their text: `[1,5)` |
 
 Every one of these texts may be sent back as a parameter. The second column `id` of a
-result is called `id_2`. `rowcount` counts rows returned or changed. A result above
-`spec.max_bytes` or `spec.max_rows` is the error `pg.too_large`, whatever its size: rows
-are read in batches.
+result is called `id_2`. `rowcount` counts rows returned or changed. Rows are read in
+batches. From 1 MiB on they are written to the result store as they come, and `rows` is
+a reference that reads as the list ([how to](../how-to/large-results.md)): memory does
+not grow with the result. Above `spec.max_bytes` or `spec.max_rows` it is the error
+`pg.too_large`. With `spec.idempotency: key`, and for CSV, `max_bytes` is 64 MiB, and
+nothing is streamed.
 
 ### Transactions
 

@@ -13,11 +13,12 @@ from noetl.adapters.tools.pg.effects import only_reads
 from noetl.adapters.tools.pg.placeholders import check
 from noetl.adapters.tools.pg.script import Statement, split
 from noetl.errors import ToolError
-from noetl.ports import ToolCall
+from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON
 
 CONNECTIONS = 10
 LARGEST = 64 * 1024 * 1024
+STORED = 16 * 1024**3
 _WORK = ("command", "query", "sql", "copy_from", "copy_to")
 _STARTING = frozenset({"BEGIN", "START"})
 _ENDING = frozenset({"COMMIT", "END"})
@@ -38,6 +39,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     most_rows: int | None
     most_bytes: int
+    drafts: Drafts | None
 
     def only_reads(self) -> bool:
         if self.copy_in is not None:
@@ -84,6 +86,9 @@ def read_request(call: ToolCall) -> Request:
     elif params is not None:
         message = "COPY binds no values: give params with 'command' alone"
         raise ToolError("tool.contract", message)
+    # What a key finds again is in the target's table, and CSV is one text: both are
+    # handed over.
+    drafts = None if keyed or copy_out is not None else call.drafts
     return Request(
         address=read_address(inputs),
         statements=statements,
@@ -95,7 +100,8 @@ def read_request(call: ToolCall) -> Request:
         connections=read_number(spec, "connections", 1000) or CONNECTIONS,
         timeout=read_timeout(spec),
         most_rows=read_number(spec, "max_rows", 2**53),
-        most_bytes=read_size(spec, "max_bytes") or LARGEST,
+        most_bytes=read_size(spec, "max_bytes") or (STORED if drafts else LARGEST),
+        drafts=drafts,
     )
 
 

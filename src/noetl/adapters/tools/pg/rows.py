@@ -12,8 +12,13 @@ from noetl.adapters.tools.pg.faults import Place
 from noetl.adapters.tools.pg.placeholders import values_of, write
 from noetl.adapters.tools.pg.script import Statement
 from noetl.adapters.tools.pg.values import reader_of, unique
+from noetl.engine.outcome import Stored
 from noetl.errors import ToolError
+from noetl.ports import Draft, Drafts
 from noetl.types import JSON
+
+HANDED_OVER = 1024 * 1024
+"""Bytes of a result, as JSON, up to which its rows are not stored at once."""
 
 _FIRST = 2  # one row needs one round trip, and a huge one stands almost alone
 _BATCH = 1024 * 1024
@@ -36,10 +41,11 @@ class Shape:
 
 
 class Budget(msgspec.Struct):
-    """What all rows of a call may take together, as JSON."""
+    """What all rows of a call may take together, as JSON; ``drafts`` takes many."""
 
     most_rows: int | None
     most_bytes: int
+    drafts: Drafts | None = None
     rows: int = 0
     size: int = 0
     largest: int = 1
@@ -89,23 +95,59 @@ async def run_statement(
     alone = not connection.is_in_transaction()
     if alone:  # a cursor needs one
         await connection.execute("BEGIN")
-    rows = await read_rows(prepared, arguments, shape, budget)
+    collected = Collected(budget.drafts)
+    try:
+        await read_rows(prepared, arguments, shape, budget, collected)
+        found = await collected.finish()
+    finally:
+        collected.drop()
     if alone:
         await connection.execute("COMMIT")
-    return result(rows, columns, tag(statement, len(rows)), len(rows))
+    count = collected.count
+    return result(found, columns, tag(statement, count), count)
+
+
+class Collected:
+    """Rows in memory, until they are too many to be handed over: then in a draft."""
+
+    def __init__(self, drafts: Drafts | None) -> None:
+        self._drafts = drafts
+        self._draft: Draft | None = None
+        self._rows: list[JSON] = []
+        self.count = 0
+
+    async def add(self, rows: list[JSON], size: int) -> None:
+        """``size`` is that of all rows so far."""
+        self.count += len(rows)
+        self._rows += rows
+        if self._drafts is not None and size > HANDED_OVER:
+            if self._draft is None:
+                self._draft = self._drafts.open()
+            await self._draft.add(self._rows)
+            self._rows = []
+
+    async def finish(self) -> list[JSON] | Stored:
+        return self._rows if self._draft is None else await self._draft.keep()
+
+    def drop(self) -> None:
+        if self._draft is not None:
+            self._draft.drop()
 
 
 async def read_rows(
-    prepared: Any, arguments: Sequence[object], shape: Shape, budget: Budget
-) -> list[JSON]:
+    prepared: Any,
+    arguments: Sequence[object],
+    shape: Shape,
+    budget: Budget,
+    rows: Collected,
+) -> None:
     cursor = await prepared.cursor(*arguments)
-    rows: list[JSON] = []
-    size = _FIRST
+    before, size = budget.size, _FIRST
     while True:
         records = await cursor.fetch(size)
-        rows += take_all(records, shape, budget)
+        await rows.add(take_all(records, shape, budget), budget.size - before)
         if len(records) < size:
-            return rows
+            return
         size = budget.next_batch(size)
 
 
@@ -119,7 +161,7 @@ def take_all(records: Sequence[Any], shape: Shape, budget: Budget) -> list[JSON]
 
 
 def result(
-    rows: list[JSON], columns: Sequence[str], status: str, count: int
+    rows: list[JSON] | Stored, columns: Sequence[str], status: str, count: int
 ) -> dict[str, JSON]:
     return {"rows": rows, "columns": columns, "rowcount": count, "status": status}
 

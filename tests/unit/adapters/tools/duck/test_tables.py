@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from ducks import Duck
 
-from noetl.engine.references import fit
+from noetl.engine.spilling import fit
 
 pytestmark = pytest.mark.spec("PIPE-14")
 

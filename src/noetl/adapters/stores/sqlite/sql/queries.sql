@@ -123,3 +123,16 @@ SELECT summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
 -- name: find_by_status
 SELECT summary FROM execution WHERE status = ? AND number < ?
 ORDER BY number DESC LIMIT ?
+
+-- name: remove_events
+DELETE FROM event WHERE key > ? AND key <= ?
+
+-- name: remove_commands
+-- By the ids that begin with the execution's.
+DELETE FROM command WHERE command_id >= ? AND command_id < ?
+
+-- name: remove_snapshot
+DELETE FROM snapshot WHERE execution = ?
+
+-- name: remove_execution
+DELETE FROM execution WHERE number = ?

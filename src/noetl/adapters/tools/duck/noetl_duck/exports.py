@@ -19,13 +19,17 @@ _OPTIONS = {
 
 
 class Export:
-    """``part`` is where it is written to, beside ``path``, until all is committed."""
+    """``part`` is where it is written to, beside ``path``, until all is committed.
 
-    def __init__(self, path: str, part: str, form: str) -> None:
+    Without a ``path``, somebody else takes it to the result store.
+    """
+
+    def __init__(self, path: str | None, part: str, form: str) -> None:
         self._path = path
         self._part = part
         self._form = form
         self._rows = 0
+        self._columns: list[str] = []
 
     @classmethod
     def of(cls, request: dict[str, Any] | None) -> Export | None:
@@ -34,13 +38,21 @@ class Export:
         return cls(request["path"], request["part"], request["format"])
 
     def write(
-        self, connection: duckdb.DuckDBPyConnection, query: str, params: Any
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        query: str,
+        params: Any,
+        columns: list[str],
     ) -> None:
+        self._columns = columns
         target = f"{literal(self._part)} ({_OPTIONS[self._form]})"
         done = connection.execute(f"COPY (\n{query}\n) TO {target}", params)
         ((self._rows,),) = done.fetchall()
 
     def publish(self) -> bytes:
+        if self._path is None:
+            result = {"rows": None, "columns": self._columns, "rowcount": self._rows}
+            return msgspec.json.encode({**result, "stored": self._form})
         size = os.stat(self._part).st_size
         os.replace(self._part, self._path)
         reference = {

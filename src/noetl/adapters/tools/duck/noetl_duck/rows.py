@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, BinaryIO
 
 import duckdb
 import msgspec
@@ -10,13 +10,19 @@ import msgspec
 from .refusals import Refusal
 from .shapes import Shape
 
+HANDED_OVER = 1024 * 1024
+"""Bytes of a result up to which its rows are part of the answer."""
+
 _BATCH = 1024
 _encode = msgspec.json.Encoder().encode
 
 
 class Limits(msgspec.Struct, frozen=True):
+    """``file`` takes the rows, if they are more than is handed over."""
+
     max_rows: int | None
     max_bytes: int
+    file: str | None = None
 
 
 class Rows:
@@ -27,17 +33,32 @@ class Rows:
         self._reads = [(at, s.read) for at, s in enumerate(shapes) if s.read]
         self._limits = limits
         self._rows: list[bytes] = []
+        self._count = 0
+        self._file: BinaryIO | None = None
         self._size = len(_encode(self._columns))
 
     def read(self, cursor: duckdb.DuckDBPyConnection) -> None:
         while batch := cursor.fetchmany(_BATCH):
             for values in batch:
                 self._take(list(values))
+            if self._size > HANDED_OVER and self._limits.file is not None:
+                self._write(self._limits.file)
 
     def as_json(self) -> bytes:
+        if self._file is not None:
+            self._write(self._file.name)
+            self._file.close()
+            result = {"rows": None, "columns": self._columns, "rowcount": self._count}
+            return _encode({**result, "stored": "json"})
         head = f'"columns":{_encode(self._columns).decode()},"rowcount":'
         rows = b",".join(self._rows)
-        return b'{"rows":[%b],%b%d}' % (rows, head.encode(), len(self._rows))
+        return b'{"rows":[%b],%b%d}' % (rows, head.encode(), self._count)
+
+    def _write(self, file: str) -> None:
+        if self._file is None:
+            self._file = open(file, "xb")  # noqa: SIM115
+        self._file.writelines(row + b"\n" for row in self._rows)
+        self._rows.clear()
 
     def _take(self, values: list[Any]) -> None:
         for at, read in self._reads:
@@ -45,11 +66,12 @@ class Rows:
                 values[at] = read(values[at])
         row = _encode(dict(zip(self._columns, values, strict=True)))
         self._rows.append(row)
+        self._count += 1
         self._size += len(row) + 1
         if self._size > self._limits.max_bytes:
             raise too_large(f"{self._limits.max_bytes} bytes", "max_bytes")
         most = self._limits.max_rows
-        if most is not None and len(self._rows) > most:
+        if most is not None and self._count > most:
             raise too_large(f"{most} rows", "max_rows")
 
 

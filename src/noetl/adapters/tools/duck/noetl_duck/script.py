@@ -53,7 +53,9 @@ class Script:
         self._sql: str = request["command"]
         self._roots: list[str] = request["roots"]
         self._params = Params(request["params"])
-        self._limits = Limits(request["max_rows"], request["max_bytes"])
+        self._limits = Limits(
+            request["max_rows"], request["max_bytes"], request["rows_file"]
+        )
         self._export = Export.of(request["export"])
         self._place = place
 
@@ -101,9 +103,9 @@ class Script:
             if not is_query:
                 message = "export needs a query as the last statement"
                 raise Refusal("tool.contract", message)
-            self._bind(statement, params)
+            columns = self._bind(statement, params).columns
             self._place.is_exact = False
-            self._export.write(self._connection, text.decode(), params)
+            self._export.write(self._connection, text.decode(), params, columns)
             return b""
         if is_query:
             return self._query(statement, text.decode(), params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import duckdb
@@ -31,12 +32,16 @@ def open_session(request: dict[str, Any], place: Place) -> Connection:
             options = " (READ_ONLY)" if file["read_only"] else ""
             target = f"{literal(file['path'])} AS {name(alias)}{options}"
             connection.execute(f"ATTACH {target}")
-        for table in request["tables"]:
+        for number, table in enumerate(request["tables"]):
             place.label = f"tables.{table['name']}"
+            table["copy"] = os.path.join(request["scratch"], f"table-{number}.parquet")
             add_table(connection, table)
         place.label = ""
         folders = texts(f"{root.rstrip('/')}/" for root in request["roots"])
         connection.execute(f"SET allowed_directories = {folders}")
+        given = [*request["tables"], *filter(None, [request["export"]])]
+        files = (each.get(at) for each in given for at in ("file", "copy", "part"))
+        connection.execute(f"SET allowed_paths = {texts(filter(None, files))}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except BaseException:

@@ -17,6 +17,7 @@ _READERS = {
     "parquet": "read_parquet({file})",
 }
 _WIDE = frozenset({"UBIGINT", "HUGEINT"})
+_ROWS = 20_480  # of a part
 _ONLY = "value"  # the column of rows that are no mappings
 
 
@@ -26,7 +27,7 @@ def add_table(connection: duckdb.DuckDBPyConnection, table: dict[str, Any]) -> N
         reader = _READERS[table["format"]].format(file=file)
         connection.execute(f"CREATE TEMP VIEW {name(table['name'])} AS FROM {reader}")
         return
-    structure = structure_of(connection, file)
+    structure = structure_of(connection, file, is_large=table["is_large"])
     is_flat = structure is not None and not isinstance(structure, dict)
     records = "false" if is_flat else "true"
     last: duckdb.Error | None = None
@@ -38,9 +39,12 @@ def add_table(connection: duckdb.DuckDBPyConnection, table: dict[str, Any]) -> N
             f"columns = {{{listed}}})"
         )
         try:
-            connection.execute(
-                f"CREATE TEMP TABLE {name(table['name'])} AS FROM {reader}"
-            )
+            if table["is_large"]:
+                add_view(connection, table, reader)
+            else:
+                connection.execute(
+                    f"CREATE TEMP TABLE {name(table['name'])} AS FROM {reader}"
+                )
             return
         except duckdb.Error as error:
             last = error
@@ -50,12 +54,38 @@ def add_table(connection: duckdb.DuckDBPyConnection, table: dict[str, Any]) -> N
     raise last
 
 
-def structure_of(connection: duckdb.DuckDBPyConnection, file: str) -> Any:
-    """Of all rows, not of a sample; a text stays one, whatever it looks like."""
-    (found,) = connection.execute(
-        "SELECT json_group_structure(json) "
-        f"FROM read_json_objects({file}, format = 'array')"
-    ).fetchall()
+def add_view(
+    connection: duckdb.DuckDBPyConnection, table: dict[str, Any], reader: str
+) -> None:
+    """Over a copy on the disk, in parts: a table would take all of the memory."""
+    file = literal(table["copy"])
+    options = f"FORMAT parquet, ROW_GROUP_SIZE {_ROWS}"
+    ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
+    connection.execute("SET threads = 1")  # several would wait for each other's rows
+    connection.execute(f"COPY (FROM {reader}) TO {file} ({options})")
+    connection.execute(f"SET threads = {threads}")
+    view = f"CREATE TEMP VIEW {name(table['name'])} AS FROM read_parquet({file})"
+    connection.execute(view)
+
+
+def structure_of(
+    connection: duckdb.DuckDBPyConnection, file: str, *, is_large: bool
+) -> Any:
+    """Of all rows, not of a sample; a text stays one, whatever it looks like.
+
+    The aggregate keeps what it sees: of a large file it sees one row of each kind.
+    """
+    rows = f"read_json_objects({file}, format = 'array')"
+    query = f"SELECT json_group_structure(json) FROM {rows}"
+    if is_large:
+        numbered = f"SELECT json, row_number() OVER () AS n FROM {rows}"
+        kinds = (
+            "SELECT arg_min(json, n) AS json, min(n) AS n "
+            f"FROM ({numbered}) GROUP BY json_structure(json)"
+        )
+        all_kinds = "to_json(list(json ORDER BY n))"
+        query = f"SELECT json_structure({all_kinds})->0 FROM ({kinds})"
+    (found,) = connection.execute(query).fetchall()
     return None if found[0] is None else json.loads(found[0])
 
 

@@ -1,0 +1,137 @@
+"""Payloads that are too large: spilling is arithmetic (S-48)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from noetl.engine.references import PAYLOAD_LIMIT, is_reference, make_reference
+from noetl.errors import PayloadTooLarge
+from noetl.types import JSON
+
+Path = list[str | int]
+
+# Which members of a payload the engine reads by itself. Theirs are the names, so their
+# members are stored elsewhere, one by one. Those of EACH are stored as a whole, if they
+# are many and small; of NAMES the engine needs every name, for it patches them.
+EACH, NAMES = "each", "names"
+_ERROR = {"details": EACH}
+_FRAMES: Mapping[str, JSON] = {
+    "again": [{"args": EACH}],
+    "answer": {"error": _ERROR},
+    "args": EACH,
+    "child": {"args": EACH},
+    "ctx": NAMES,
+    "error": _ERROR,
+    "fired": [{"args": EACH}],
+    "fork": {},
+    "outcome": {"error": _ERROR},
+    "set_ctx": NAMES,
+    "set_iter": NAMES,
+    "token": {"args": EACH},
+    "workload": EACH,
+}
+_HINTS: dict[type, str] = {dict: "mapping", list: "list", str: "text"}
+_SMALLEST = 1024
+_REFERENCE = 300  # bytes of one, with the path that says where it is
+_NAMES_LIMIT = PAYLOAD_LIMIT * 3 // 4  # the rest is for the outcome
+_encode = msgspec.json.Encoder().encode
+
+
+def fit(
+    payload: dict[str, JSON], limit: int
+) -> tuple[dict[str, JSON], dict[str, bytes]]:
+    """The payload with its largest values replaced by references until it fits.
+
+    The blobs are by their keys. Which values they were is said in ``spilled``. Where
+    single values are not enough, because they are many, whole mappings are taken.
+    """
+    fitted, blobs, size = _spill(payload, limit, EACH)
+    if size > limit:
+        fitted, blobs, _ = _spill(payload, limit, NAMES)
+    return fitted, blobs
+
+
+def check_payload(payload: dict[str, JSON]) -> None:
+    """Raises ``PayloadTooLarge``: who reports stores first, and sends references."""
+    size = len(_encode(payload))
+    if size > PAYLOAD_LIMIT:
+        raise PayloadTooLarge(
+            f"a payload of {size:,} bytes: at most {PAYLOAD_LIMIT:,} are taken; "
+            "store the value and send a reference"
+        )
+
+
+def names_too_large(patch: Mapping[str, JSON]) -> int | None:
+    """How many bytes a patch takes at least, if those are too many for one event."""
+    if len(patch) * (_REFERENCE + 64) <= _NAMES_LIMIT:
+        return None
+    size = 0
+    for name, value in patch.items():
+        size += len(name) + 4 + min(len(_encode(value)), _REFERENCE)
+    return size if size > _NAMES_LIMIT else None
+
+
+def placed(value: JSON, references: Mapping[str, dict[str, JSON]]) -> JSON:
+    """The value with each reference at its dotted path."""
+    for path, reference in references.items():
+        steps: Path = [int(s) if s.isdecimal() else s for s in path.split(".")]
+        value = _replaced(value, steps, reference)
+    return value
+
+
+def _spill(
+    payload: dict[str, JSON], limit: int, split: str
+) -> tuple[dict[str, JSON], dict[str, bytes], int]:
+    blobs: dict[str, bytes] = {}
+    spilled: list[str] = list(payload.get("spilled", ()))
+    size = len(_encode(payload))
+    candidates = _candidates(payload, _FRAMES, split)
+    found = [(path, value, _encode(value)) for path, value in candidates]
+    found.sort(key=lambda each: len(each[2]), reverse=True)
+    for path, value, body in found:
+        if size <= limit or len(body) < _SMALLEST:
+            break
+        key = sha256(body).hexdigest()
+        blobs[key] = body
+        reference = make_reference(key, len(body), _HINTS[type(value)], body)
+        payload = _replaced(payload, path, reference)
+        spilled.append(".".join(map(str, path)))
+        size -= len(body) - len(_encode(reference)) - len(spilled[-1]) - 3
+    if blobs:
+        payload = {**payload, "spilled": spilled}
+    return payload, blobs, size
+
+
+def _candidates(value: JSON, frame: JSON, split: str) -> Iterator[tuple[Path, JSON]]:
+    """Values that may be stored elsewhere; ``split`` is what is not taken whole."""
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, member in members:
+        inner = _inner(frame, key)
+        is_split = isinstance(inner, dict | list) or (
+            inner is not None and (inner == NAMES or split == EACH)
+        )
+        if key == "spilled" or is_reference(member):
+            continue
+        if is_split and isinstance(member, dict | list):
+            for path, found in _candidates(member, inner, split):
+                yield [key, *path], found
+        elif isinstance(member, dict | list | str):
+            yield [key], member
+
+
+def _inner(frame: JSON, key: str | int) -> JSON:
+    if isinstance(frame, list):
+        return frame[0]
+    return frame.get(key) if isinstance(frame, Mapping) else None
+
+
+def _replaced(frame: JSON, path: Sequence[str | int], value: JSON) -> JSON:
+    """A copy of the frame with one value changed; the rest is shared."""
+    if not path:
+        return value
+    copy: JSON = dict(frame) if isinstance(frame, dict) else list(frame)
+    copy[path[0]] = _replaced(frame[path[0]], path[1:], value)
+    return copy

@@ -1,0 +1,134 @@
+"""Results that a tool writes row by row: masked, checked, then a blob."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import BinaryIO
+
+import msgspec
+
+from noetl.engine.outcome import Stored
+from noetl.engine.references import claims_encoded
+from noetl.engine.secrets import Secrets
+from noetl.errors import StoreError, ToolError
+from noetl.ports import Blobs, tool_error
+from noetl.types import JSON
+
+BUFFER = 1024 * 1024
+"""Bytes that a draft holds in memory, at most, besides one row."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RowDraft:
+    """A JSON list, one row on each line: who reads lines can read it, too."""
+
+    def __init__(self, file: str, blobs: Blobs, secrets: Secrets) -> None:
+        self._path = file
+        self._file: BinaryIO = open(file, "xb", buffering=0)  # noqa: SIM115
+        self._blobs = blobs
+        self._secrets = secrets
+        self._buffer = bytearray(b"[")
+        self._separator = b"\n"
+        self.size = 0
+
+    async def add(self, rows: Sequence[JSON]) -> None:
+        for row in rows:
+            self._take(self._encoded(row))
+        if len(self._buffer) >= BUFFER:
+            await asyncio.to_thread(self._flush)
+
+    async def add_lines(self, lines: Sequence[bytes]) -> None:
+        """Rows that are JSON already."""
+        if self._secrets.hides:
+            await self.add([msgspec.json.decode(line) for line in lines])
+            return
+        for line in lines:
+            self._take(_checked(line.rstrip(b"\n")))
+        await asyncio.to_thread(self._flush)
+
+    def _take(self, line: bytes) -> None:
+        self._buffer += self._separator
+        self._buffer += line
+        self._separator = b",\n"
+        self.size += len(line) + 2
+
+    def _flush(self) -> None:
+        with memoryview(self._buffer) as rest:
+            written = 0
+            while written < len(rest):
+                written += self._file.write(rest[written:])
+        self._buffer.clear()
+
+    async def keep(self) -> Stored:
+        self._buffer += b"\n]"
+        await asyncio.to_thread(self._flush)
+        self._file.close()
+        return await _adopted(self._blobs, self._path, "list")
+
+    def drop(self) -> None:
+        self._file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+    def _encoded(self, row: JSON) -> bytes:
+        try:
+            line = _encode(self._secrets.redact(row))
+        except (TypeError, ValueError) as error:
+            message = f"the result is not JSON: {error}"
+            raise ToolError("tool.contract", message) from None
+        return _checked(line)
+
+
+def _checked(line: bytes) -> bytes:
+    if claims_encoded(line):
+        message = "a row claims to be a reference of NoETL's own store"
+        raise ToolError("ref.not_owner", message)
+    return line
+
+
+class CallDrafts:
+    """Those of one call, whose execution has these secrets."""
+
+    def __init__(self, blobs: Blobs, secrets: Secrets) -> None:
+        self._blobs = blobs
+        self._secrets = secrets
+
+    def open(self) -> RowDraft:
+        return RowDraft(self.file(), self._blobs, self._secrets)
+
+    def file(self) -> str:
+        os.makedirs(self._blobs.drafts, mode=0o700, exist_ok=True)
+        return os.path.join(self._blobs.drafts, f"{secrets.token_hex(16)}.draft")
+
+    async def adopt(self, file: str, hint: str) -> Stored:
+        if hint != "json":
+            return await _adopted(self._blobs, file, hint)
+        draft = self.open()
+        try:
+            lines = _lines(file)
+            while batch := await asyncio.to_thread(next, lines, None):
+                await draft.add_lines(batch)
+            return await draft.keep()
+        finally:
+            draft.drop()
+            os.unlink(file)
+
+
+async def _adopted(blobs: Blobs, file: str, hint: str) -> Stored:
+    try:
+        blob = await blobs.adopt(file)
+    except StoreError as error:  # the call has failed: its rules may try it again
+        raise tool_error(error, str(error)) from None
+    return Stored(blob.key, blob.size, hint)
+
+
+def _lines(file: str) -> Iterator[list[bytes]]:
+    """The rows of a file of JSON lines, about a buffer of them at a time."""
+    with open(file, "rb") as opened:
+        while lines := opened.readlines(BUFFER):
+            yield lines

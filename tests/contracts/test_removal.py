@@ -1,0 +1,71 @@
+"""Executions that are over can be removed, each as a whole; nothing else can."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.errors import StoreError
+
+
+def over(facts: Any, name: str) -> Any:
+    transition = facts.transition(
+        name, count=3, status="completed", commands=[f"{name}-1"], snapshot=b"{}"
+    )
+    summary = msgspec.structs.replace(
+        transition.summary, finished_at="2026-11-15T08:00:01.000000Z"
+    )
+    return msgspec.structs.replace(transition, summary=summary)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    opened = SqliteStore.open(tmp_path / "log.db")
+    yield opened
+    asyncio.run(opened.close())
+
+
+async def test_what_is_removed_is_gone_and_the_rest_is_whole(store, facts, tmp_path):
+    for name in ("a", "b", "c"):
+        await store.commit([over(facts, name)])
+
+    await store.remove(["a", "c"])
+
+    assert [each.execution_id for each in await store.find()] == ["b"]
+    assert await store.read("a") == []
+    assert await store.snapshot("c") is None
+    assert len(await store.read("b")) == 3
+    assert await store.verify("b") is None
+    await store.commit([over(facts, "d")])
+    assert await store.verify("d") is None
+
+
+async def test_what_is_not_over_is_not_removed_nor_what_goes_with_it(store, facts):
+    await store.commit([over(facts, "a")])
+    await store.commit([facts.transition("b", commands=["b-1"])])
+
+    with pytest.raises(StoreError, match="b is not over"):
+        await store.remove(["a", "b"])
+    with pytest.raises(StoreError, match="there is no execution x"):
+        await store.remove(["a", "x"])
+
+    assert len(await store.find()) == 2
+
+
+async def test_afterwards_the_log_is_as_well_guarded_as_before(store, facts, tmp_path):
+    for name in ("a", "b"):
+        await store.commit([over(facts, name)])
+    await store.remove(["a"])
+    await store.close()
+
+    db = sqlite3.connect(tmp_path / "log.db")
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        db.execute("DELETE FROM event")
+    assert db.execute("SELECT command_id FROM command").fetchall() == [("b-1",)]
+    db.close()
