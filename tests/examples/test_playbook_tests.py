@@ -38,6 +38,7 @@ EQUIVALENT = dict.fromkeys(
         "orders: arc fetch → price (1): unguarded",
         "orders: arc price → report (1): unguarded",
         "postgres_etl: arc load → summarize (1): unguarded",
+        "quantum_sweep: arc sweep → choose (1): unguarded",
         "rooms: arc read_cities → list_hotels (1): unguarded",
         "rooms: arc list_hotels → read_rooms (1): unguarded",
         "rooms: arc read_rooms → report (1): unguarded",

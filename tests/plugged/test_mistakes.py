@@ -74,8 +74,8 @@ def test_a_store_that_is_not_enabled_is_named(desk: Desk) -> None:
 
     assert done.returncode == 2
     assert done.stderr == (
-        "noetl: results: nothing can keep them in 'acme:…'; noetl-acme brings it, and "
-        "is not enabled: add it to the setting plugins (NOETL_PLUGINS=noetl-acme)\n"
+        "noetl: results_url: nothing keeps results in 'acme:…'; noetl-acme brings it, "
+        "and is not enabled: add it to the setting plugins (NOETL_PLUGINS=noetl-acme)\n"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.blobs.addresses import open_blobs
+from noetl.adapters.blobs.addresses import open_known
 from noetl.config import (
     EXTENSIONS,
     HOME,
@@ -146,8 +146,8 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         pytest.param("slots = 1.5", "found 1.5", id="a fraction"),
         pytest.param("extensions = 3", "found 3", id="no names"),
         pytest.param("plugins = ['a b']", "'a b' is not the name", id="no package"),
-        pytest.param("results = 'folder'", "found 'folder'", id="no address"),
-        pytest.param("results = 'x://u:p@h'", "without a password", id="a password"),
+        pytest.param("results_url = 'folder'", "found 'folder'", id="no address"),
+        pytest.param("results_url = 'x://u:p@h'", "no credential", id="a password"),
         pytest.param(
             "extensions = ['lgacy']",
             ":1: extensions: unknown extension 'lgacy' (legacy?)",
@@ -297,7 +297,7 @@ def test_a_store_that_needs_an_extra_says_which(
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
 
     with pytest.raises(ConfigError) as caught:
-        open_blobs("s3://bucket/x", str(tmp_path), str(tmp_path), "home")
+        open_known("s3://bucket/x", str(tmp_path), str(tmp_path), "home")
 
     assert "s3://bucket/x need the package obstore" in str(caught.value)
     assert "pip install '.[objects]'" in str(caught.value)

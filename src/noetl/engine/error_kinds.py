@@ -414,9 +414,13 @@ _STORE = {
         "Set the variables that its client reads; check the rights to read, write, "
         "list and delete.",
     ),
+    "store.unlisted": ErrorKind(
+        "A plug-in keeps the results, and cannot say which it has.",
+        "Clean them up with the means of that store.",
+    ),
     "store.unreachable": ErrorKind(
-        "A store elsewhere does not answer. Where a tool needs it, the call may be "
-        "tried again.",
+        "A store elsewhere, or the database server, does not answer. If a tool needs "
+        "it, the call may be tried again.",
         "Check its address and the network.",
         None,
     ),

@@ -34,7 +34,8 @@ class PostgresDatabase:
             return [tuple(row) for row in await pool.fetch(query, *values)]
         except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise _translate(error) from error
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, asyncpg.InternalClientError) as error:
+            # The last is how the driver finds a connection that ends in mid-answer.
             raise _unreachable(type(error).__name__) from error
 
     async def close(self) -> None:
