@@ -91,7 +91,8 @@ class Trace:
     loose: set[str] = field(default_factory=set)
     """Steps whose details depend on the schedule: parallel loops that failed fast."""
     pairing: bool = False
-    """A join got two tokens of one source: which args meet depends on the schedule."""
+    """Which tokens of a join meet depends on the schedule: it got two of one source, or
+    its step was run past it and may send one more."""
 
 
 class PipelineFailed(Exception):
@@ -138,6 +139,8 @@ class Reference:
             self.trace.pairing = True
         self.delivered.add(way)
         if join is None or token.source not in self.sources_of(token.step):
+            if join is not None and self.feeds_itself(token.step):
+                self.trace.pairing = True
             self.enter(token.step, token.args, token.event)
         elif token.source in self.late.get(token.step, []):
             self.late[token.step].remove(token.source)
@@ -184,6 +187,20 @@ class Reference:
         if "from" in join:
             return list(join["from"])
         return [s for s in self.steps if name in self.targets(s)]
+
+    def feeds_itself(self, name: str) -> bool:
+        """Whether a run of the step, begun past its join, may send the join a token:
+        whether that meets those which wait depends on the schedule."""
+        seen: set[str] = set()
+        places = [name]
+        while places:
+            place = places.pop()
+            if place in self.sources_of(name) and name in self.targets(place):
+                return True
+            if place not in seen:
+                seen.add(place)
+                places += self.targets(place)
+        return False
 
     def targets(self, name: str) -> list[str]:
         router = self.steps[name].get("next")
