@@ -15,7 +15,7 @@ from noetl.engine.error_kinds import ERROR_KINDS
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noetl"
 KINDS = {name: kind for part in ERROR_KINDS.values() for name, kind in part.items()}
-UNDECLARED = "{kind} is made at {where}: declare it in engine/error_kinds.py"
+UNDECLARED = "{kind} is made at {where}: declare it in engine/error_kinds"
 
 
 @pytest.fixture(scope="module")
