@@ -49,7 +49,17 @@ async def strange(request: web.Request) -> web.Response:
     return web.json_response({"error": "unavailable"}, status=int(what))
 
 
-async def vault(request: web.Request) -> web.Response:
+async def send_in_parts(request: web.Request, size: int) -> web.StreamResponse:
+    """A secret of so many characters, in two parts: more than one read can take."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for part in ('{"data": {"pin": "' + "p" * (size // 2), "p" * (size // 2) + '"}}'):
+        await response.write(part.encode())
+    await response.write_eof()
+    return response
+
+
+async def vault(request: web.Request) -> web.StreamResponse:
     """KV version 2 at ``secret/data/app``, version 1 at ``kv/app``."""
     if request.headers.get("X-Vault-Token") != VAULT_TOKEN:
         return web.json_response({"errors": ["permission denied"]}, status=403)
@@ -62,6 +72,9 @@ async def vault(request: web.Request) -> web.Response:
             data: object = {"data": fields, "metadata": {"version": 3}}
         case "/v1/kv/app":
             data = fields
+        case "/v1/kv/long" | "/v1/kv/too-long" as path:
+            size = 6_000_000 if path.endswith("too-long") else 1_000_000
+            return await send_in_parts(request, size)
         case "/v1/kv/odd":
             data = ["no", "mapping"]
         case _:

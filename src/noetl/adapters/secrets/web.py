@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from noetl.errors import SecretError
 from noetl.types import JSON
+
+if TYPE_CHECKING:
+    import aiohttp
 
 SECONDS = 30.0
 _LARGEST = 4 * 1024 * 1024
@@ -37,19 +40,33 @@ async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
             ) as session,
             session.request(method, url, allow_redirects=False, **options) as response,
         ):
-            body = await response.content.read(_LARGEST)
+            body = await _read(response)
             status = response.status
     except ValueError:  # its text may quote the address, which may be secret
         raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         message = f"{who} cannot be reached ({type(error).__name__})"
         raise SecretError("secret.unreachable", message, retryable=True) from None
+    if len(body) > _LARGEST:
+        message = f"{who} answered with more than {_LARGEST} bytes"
+        raise SecretError("secret.wrong", message)
     answer = _decode(body)
     if status != 200:
         raise _refused(who, status, answer)
     if not isinstance(answer, Mapping):
         raise SecretError("secret.wrong", f"{who} did not answer with a JSON mapping")
     return answer
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The whole body; of one that is too large, a little more than is taken."""
+    body = bytearray()
+    while len(body) <= _LARGEST:
+        part = await response.content.readany()
+        if not part:
+            break
+        body += part
+    return bytes(body)
 
 
 def _decode(body: bytes) -> JSON:

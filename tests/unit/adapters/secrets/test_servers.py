@@ -145,6 +145,14 @@ def test_vault_gives_the_fields_of_both_versions(
     assert ask("vault", path=path)["namespace"] == "team"
 
 
+def test_an_answer_that_comes_in_parts_is_read_to_its_end(
+    ask: Ask, environ: dict[str, str], peer: str
+) -> None:
+    environ |= {"VAULT_ADDR": peer, "VAULT_TOKEN": VAULT_TOKEN}
+
+    assert ask("vault", path="kv/long", field="pin") == "p" * 1_000_000
+
+
 def test_vaults_token_may_be_in_the_home_folder(
     ask: Ask, environ: dict[str, str], peer: str, tmp_path: Path
 ) -> None:
@@ -162,6 +170,7 @@ def test_vaults_token_may_be_in_the_home_folder(
         ({"VAULT_TOKEN": ""}, {}, "secret.missing", "needs a token: VAULT_TOKEN"),
         ({"VAULT_ADDR": ""}, {}, "secret.wrong", "needs an address: VAULT_ADDR"),
         ({}, {"path": "kv/odd"}, "secret.wrong", "has no data"),
+        ({}, {"path": "kv/too-long"}, "secret.wrong", "more than 4194304 bytes"),
         ({}, {"field": "pin"}, "secret.missing", "no field 'pin'"),
     ],
 )
