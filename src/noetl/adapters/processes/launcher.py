@@ -85,7 +85,7 @@ class Launcher:
         channel: Sequence[int] = (),
         limit: int = KEPT,
     ) -> Process:
-        """Fork it; takes over the open files. Being cancelled ends it again."""
+        """Fork it; takes over the open files. Being cancelled ends it again first."""
         control = self._connect()
         self._number += 1
         process = Process(self, self._number, limit)
@@ -103,7 +103,10 @@ class Launcher:
             await process.started
         except BaseException:
             process.kill()
-            process.close()
+            try:
+                await process.wait()
+            finally:
+                process.close()
             raise
         return process
 

@@ -278,6 +278,25 @@ def test_being_cancelled_kills_the_program(
     assert not using(ScriptTool(), work)
 
 
+def test_being_cancelled_before_its_start_is_known_kills_the_program_too(
+    call: Call, using: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "pid"
+    os.mkfifo(file)
+    request = call("script", {"script": f"echo $$ > {file}; sleep 600"})
+
+    async def work(run: Any) -> bool:
+        running = asyncio.ensure_future(run(request))
+        await asyncio.sleep(0)
+        pid = int(file.read_text())  # blocks the loop: nothing else is heard of it
+        running.cancel()
+        await asyncio.wait({running})
+        assert running.cancelled()
+        return is_there(pid)
+
+    assert not using(ScriptTool(), work)
+
+
 def test_programs_run_side_by_side(call: Call, using: Any, tmp_path: Path) -> None:
     """Each waits for the other."""
     os.mkfifo(tmp_path / "fifo")
