@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -13,8 +14,11 @@ import click
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, read_file
 from noetl.config import read_extensions, read_plugins
+from noetl.dsl.canonical import digest
 from noetl.dsl.load import Loaded, load
+from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
+from noetl.net.draw.paint import PLAIN, Paint
 from noetl.net.net import Net, build_net
 
 FORMATS = ("mermaid", "dot", "svg", "json")
@@ -30,12 +34,14 @@ FORMATS = ("mermaid", "dot", "svg", "json")
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
+@click.option("--execution", metavar="ID", help="Paint on it what an execution did.")
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 def command(
     file: str,
     format_: str | None,
     as_json: bool,
     output: str | None,
+    execution: str | None,
     extensions: str | None,
 ) -> None:
     """Draw a playbook's net as Mermaid, DOT, SVG or JSON.
@@ -44,11 +50,15 @@ def command(
     dashed if guarded, red if they fire on failure only, dotted if they never fire.
     The SVG needs no other program. Exit code: 0 drawn, 2 not a valid playbook.
 
+    With --execution, steps are coloured by how they ended and say how long they took,
+    and arcs how many tokens went over them. ID is an id, a prefix of one, or last.
+
     \b
     Examples:
       noetl graph playbook.yaml
       noetl graph playbook.yaml -o playbook.svg
       noetl graph playbook.yaml --format dot | dot -Tpdf > playbook.pdf
+      noetl graph playbook.yaml --execution last -o run.svg
     """
     if as_json and format_ not in (None, "json"):
         raise click.UsageError(f"--json contradicts --format {format_}")
@@ -58,7 +68,34 @@ def command(
     if loaded.playbook is None:
         _refuse(source, loaded)
     draw = _find_pen("json" if as_json else format_ or _guess_format(output))
-    _write(draw(build_net(loaded.playbook)), output)
+    playbook, paint = loaded.playbook, PLAIN
+    if execution is not None:
+        playbook, paint = asyncio.run(_find_paint(source, playbook, execution))
+    _write(draw(build_net(playbook), paint), output)
+
+
+async def _find_paint(
+    source: SourceFile, playbook: Playbook, execution: str
+) -> tuple[Playbook, Paint]:
+    """What an execution of this playbook did, on the text that it ran."""
+    from noetl.commands.logs import find_execution
+    from noetl.commands.reporting import fold_log, read_pinned
+    from noetl.home import Home
+    from noetl.report.painting import paint_steps
+
+    home = Home.of()
+    place = await find_execution(home, execution)
+    record = await fold_log(place)
+    ran = record.playbook.get("path")
+    if ran != playbook.path:
+        message = f"execution {place.execution_id} ran '{ran}', not '{playbook.path}'"
+        raise ConfigError(f"{message}, the path of {source.name}")
+    if record.playbook.get("sha256") != digest(playbook):
+        pinned, _ = await read_pinned(home, record.playbook)
+        which = "the text that ran" if pinned is not None else "the file as it is now"
+        click.echo(f"{source.name} has changed since; this is {which}", err=True)
+        playbook = pinned or playbook
+    return playbook, paint_steps(record, playbook.steps)
 
 
 def _refuse(source: SourceFile, loaded: Loaded) -> NoReturn:
@@ -75,9 +112,9 @@ def _guess_format(output: str | None) -> str:
     return endings.get(Path(output or "").suffix, "mermaid")
 
 
-def _find_pen(format_: str) -> Callable[[Net], str]:
+def _find_pen(format_: str) -> Callable[[Net, Paint], str]:
     module = import_module(f"noetl.net.draw.{format_}")
-    pen: Callable[[Net], str] = getattr(module, f"draw_{format_}")
+    pen: Callable[[Net, Paint], str] = getattr(module, f"draw_{format_}")
     return pen
 
 

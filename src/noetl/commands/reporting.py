@@ -21,8 +21,8 @@ from noetl.types import JSON
 async def make_report(home: Home, execution: str) -> tuple[str, str]:
     """The whole id and the page of what ``find_execution`` finds."""
     place = await find_execution(home, execution)
-    record = await _fold(place)
-    playbook, text = await _read_playbook(home, record.playbook)
+    record = await fold_log(place)
+    playbook, text = await read_pinned(home, record.playbook)
     page = write_page(record, playbook, text, version=__version__)
     return place.execution_id, page
 
@@ -35,14 +35,15 @@ def save_report(page: str, file: str) -> None:
         click.echo(f"report: {file} ({size:,.0f} KiB)", err=True)
 
 
-async def _fold(place: Place) -> Record:
+async def fold_log(place: Place) -> Record:
+    """What a report or a picture needs of an execution."""
     record = Record()
     async for page in read_pages(place):
         record.take(page)
     return record
 
 
-async def _read_playbook(
+async def read_pinned(
     home: Home, about: dict[str, JSON]
 ) -> tuple[Playbook | None, str | None]:
     """What was run, from its pinned text; an old or lost text is not worth failing."""

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Literal
 
 from noetl.dsl.model import Join, Loop, Step
+from noetl.net.draw.paint import Paint
 from noetl.net.net import Edge, Net
 from noetl.types import JSON
 
 Look = Literal["plain", "guarded", "failure", "never"]
 
 _SHOWN_TASKS = 6
+_TIMES = "\u00d7"
 _EVENT_NAME = re.compile(r"\bevent\.name\s*==\s*(['\"])([a-z.]+)\1")
 _UNNAMED = re.compile(r"task_\d+")  # what normalization calls a task without label
 
@@ -40,6 +42,13 @@ def write_guard(edge: Edge, limit: int = 200) -> str | None:
         inner = source
     named = _EVENT_NAME.sub(r"\2", inner.strip(" -+"))
     return shorten(named, limit)
+
+
+def write_label(edge: Edge, paint: Paint, limit: int = 200) -> str:
+    """The guard, and how many tokens went this way."""
+    count = paint.count(edge)
+    words = [write_guard(edge, limit), f"{count:,}{_TIMES}" if count else None]
+    return " · ".join(word for word in words if word)
 
 
 def write_tasks(step: Step) -> Iterator[str]:

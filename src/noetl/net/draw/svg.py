@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from noetl.net.draw.cards import Card, make_card
-from noetl.net.draw.labels import clean, look_of, write_guard
+from noetl.net.draw.labels import clean, look_of, write_guard, write_label
 from noetl.net.draw.layout import lay_out
 from noetl.net.draw.lettering import measure_mono
 from noetl.net.draw.paint import PLAIN, Paint
@@ -25,7 +25,6 @@ from noetl.net.net import Edge, Net
 
 _GUARD_LENGTH = 36
 _LOOP_WIDTH = 34.0
-_TIMES = "\u00d7"
 _MARKERS = "".join(
     f'<marker id="noetl-{look}" class="head {look}" viewBox="0 0 8 8" refX="7" '
     'refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
@@ -112,15 +111,8 @@ def _trace(
     return draw_self_loop(middle, _LOOP_WIDTH - 8), at
 
 
-def _label(edge: Edge, paint: Paint) -> str:
-    """The guard, and how many tokens went this way."""
-    count = paint.count(edge)
-    words = [write_guard(edge, _GUARD_LENGTH), f"{count:,}{_TIMES}" if count else None]
-    return " · ".join(word for word in words if word)
-
-
 def _label_width(edge: Edge, paint: Paint) -> float:
-    label = _label(edge, paint)
+    label = write_label(edge, paint, _GUARD_LENGTH)
     return measure_mono(label, GUARD_SIZE) + 14 if label else 0.0
 
 
@@ -139,7 +131,7 @@ def _draw_arc(net: Net, edge: Edge, line: str, has_head: bool, paint: Paint) -> 
 
 
 def _draw_label(net: Net, edge: Edge, at: Point, paint: Paint) -> str:
-    label = _label(edge, paint)
+    label = write_label(edge, paint, _GUARD_LENGTH)
     width, height = _label_width(edge, paint), GUARD_SIZE + 7
     x, y = at[0] - width / 2, at[1] - height / 2
     return (

@@ -9,6 +9,7 @@ from noetl.engine.events import Event
 from noetl.net.draw.labels import write_badges
 from noetl.report.markup import Child, Html, element
 from noetl.report.material import Material
+from noetl.report.painting import look_of, waiting_tokens
 from noetl.report.reasons import Reason
 from noetl.report.record import StepCounts
 from noetl.report.runs import StepRun, Trail
@@ -18,7 +19,6 @@ from noetl.report.sections.calls import (
     show_calls,
     show_error,
 )
-from noetl.report.sections.graph import look_of, waiting_tokens
 from noetl.report.values import inline
 from noetl.report.words import count, duration
 
