@@ -20,6 +20,7 @@ demo: setup ## run an example to its end, before your eyes
 	@$(BIN)/python scripts/demo.py
 
 test: check ## all checks and all tests; this is what CI runs
+	@scripts/test-programs
 	@$(BIN)/pytest -q -n $(WORKERS) --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
 
 quick: setup ## unit tests alone, in seconds
