@@ -1,4 +1,8 @@
-"""The real command in a child that may not take more than two seconds and 256 MiB."""
+"""The real command in a child: its time and memory are measured.
+
+``noetl validate`` may not take more than two seconds and 256 MiB. ``noetl run`` starts
+processes of others, which would inherit such limits, so it is only measured.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+PEER = Path(__file__).parents[1] / "peers" / "http.py"
 CPU_SECONDS = 2
 MEMORY = 256 * 1024 * 1024
 
-# The child limits itself, and says at its end how much memory it ever had.
-CHILD = f"""
+# Says at its end how much memory it ever had.
+MEASURED = """
 import os, resource, sys
 report, leave = sys.argv.pop(1), os._exit
 def note(code):
@@ -24,11 +29,16 @@ def note(code):
     open(report, "w").write(status.partition("VmHWM:")[2].split()[0])
     leave(code)
 os._exit = note
+"""
+LIMITED = f"""
 resource.setrlimit(resource.RLIMIT_CPU, ({CPU_SECONDS}, {CPU_SECONDS}))
 resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
+"""
+COMMAND = """
 from noetl.clictl import main
 main()
 """
+CHILD = MEASURED + LIMITED + COMMAND
 
 
 class Answer(NamedTuple):
@@ -78,6 +88,100 @@ def validate(
         return answer
 
     return run
+
+
+@pytest.fixture(scope="session")
+def peer() -> Iterator[str]:
+    """The address of ``peers/http.py``, which answers as it is asked to."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-I", str(PEER)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
+        assert program.stdout is not None
+        yield f"http://127.0.0.1:{int(program.stdout.readline())}"
+        program.communicate()  # ends its input, and so the peer
+
+
+class Ran(NamedTuple):
+    """How ``noetl run`` ended. ``outcomes`` are those of the tasks, by their labels."""
+
+    document: dict[str, Any]
+    err: str
+    home: Path
+    megabytes: float
+
+    @property
+    def outcomes(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.document["ctx"]
+        return found
+
+    def kind(self, label: str) -> str | None:
+        """Of the error, or None for a call that went well."""
+        error = self.outcomes[label]["error"]
+        return error and error["kind"]
+
+    def everything(self) -> bytes:
+        """All that is recorded: the logs and what is beside them."""
+        files = [file for file in self.home.rglob("*") if file.is_file()]
+        return b"".join(file.read_bytes() for file in files)
+
+
+Attempt = Callable[..., Ran]
+
+
+def run_noetl(
+    folder: Path, *arguments: str, env: dict[str, str] | None = None
+) -> tuple[int, str, str, float]:
+    """Exit code, stdout, stderr and the most mebibytes that it had."""
+    report = folder / "report"
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED + COMMAND, str(report), *arguments],
+        cwd=folder,
+        env={**os.environ, "NOETL_HOME": str(folder / "home"), **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr, int(report.read_text()) / 1024
+
+
+@pytest.fixture(scope="session")
+def attempt(tmp_path_factory: pytest.TempPathFactory) -> Attempt:
+    """``attempt({label: task, …}, root={…})``: all of them in one ``noetl run``, each
+    whatever became of the one before."""
+
+    def run(
+        tasks: dict[str, dict[str, Any]],
+        root: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Ran:
+        folder = tmp_path_factory.mktemp("hostile")
+        playbook = {
+            "apiVersion": "noetl.io/v2",
+            "kind": "Playbook",
+            "metadata": {"name": "hostile", "path": "tests/hostile"},
+            **(root or {}),
+            "workflow": [
+                {
+                    "step": "start",
+                    "tool": [{name: _keeping(name, tasks[name])} for name in tasks],
+                }
+            ],
+        }
+        (folder / "playbook.yaml").write_text(json.dumps(playbook))
+        code, out, err, megabytes = run_noetl(
+            folder, "run", "playbook.yaml", "--json", env=env
+        )
+        assert code == 0, (out, err)
+        return Ran(json.loads(out), err, folder / "home", megabytes)
+
+    return run
+
+
+def _keeping(label: str, task: dict[str, Any]) -> dict[str, Any]:
+    """The task, whose outcome goes to ``ctx`` and stops nothing."""
+    then = {"do": "continue", "set_ctx": {label: "{{ outcome }}"}}
+    spec = {**task.get("spec", {}), "policy": {"rules": [{"else": {"then": then}}]}}
+    return {**task, "spec": spec}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -105,6 +105,15 @@ class Resolver(ThreadedResolver):
         return allowed
 
 
+def plain_host(host: str) -> str:
+    """One spelling for each: systems also read ``127.1`` and ``0x7f000001``."""
+    name = host.rstrip(".")
+    try:
+        return socket.inet_ntoa(socket.inet_aton(name))
+    except (OSError, ValueError):
+        return "localhost" if name.lower() == "localhost" else host
+
+
 def unwrap(address: Address) -> Address:
     """The IPv4 address that an IPv6 one stands for, as far as any does."""
     if isinstance(address, IPv4Address):

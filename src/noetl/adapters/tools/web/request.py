@@ -11,6 +11,7 @@ import msgspec
 from yarl import URL
 
 import noetl
+from noetl.adapters.tools.web.addresses import plain_host
 from noetl.adapters.tools.web.uploads import read_files
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
@@ -93,7 +94,8 @@ def parse_url(text: str, base: URL | None = None) -> URL:
         raise ToolError("http.scheme", f"only http and https are possible, not {shown}")
     if not host or port == 0:
         raise ToolError("http.url", "the url has no host")
-    return url
+    plain = plain_host(host)
+    return url if plain == host else url.with_host(plain)
 
 
 def pairs(values: Mapping[str, JSON]) -> list[tuple[str, str]]:
