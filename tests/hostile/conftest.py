@@ -153,6 +153,7 @@ def attempt(tmp_path_factory: pytest.TempPathFactory) -> Attempt:
         tasks: dict[str, dict[str, Any]],
         root: dict[str, Any] | None = None,
         env: dict[str, str] | None = None,
+        keep: str = "{{ outcome }}",
     ) -> Ran:
         folder = tmp_path_factory.mktemp("hostile")
         playbook = {
@@ -163,7 +164,10 @@ def attempt(tmp_path_factory: pytest.TempPathFactory) -> Attempt:
             "workflow": [
                 {
                     "step": "start",
-                    "tool": [{name: _keeping(name, tasks[name])} for name in tasks],
+                    "tool": [
+                        {name: _keeping(name, task, keep)}
+                        for name, task in tasks.items()
+                    ],
                 }
             ],
         }
@@ -177,9 +181,9 @@ def attempt(tmp_path_factory: pytest.TempPathFactory) -> Attempt:
     return run
 
 
-def _keeping(label: str, task: dict[str, Any]) -> dict[str, Any]:
+def _keeping(label: str, task: dict[str, Any], keep: str) -> dict[str, Any]:
     """The task, whose outcome goes to ``ctx`` and stops nothing."""
-    then = {"do": "continue", "set_ctx": {label: "{{ outcome }}"}}
+    then = {"do": "continue", "set_ctx": {label: keep}}
     spec = {**task.get("spec", {}), "policy": {"rules": [{"else": {"then": then}}]}}
     return {**task, "spec": spec}
 

@@ -11,5 +11,6 @@ class Key(NamedTuple):
     execution_id: str
     folder: str | None
     memory: int | None
+    disk: int | None = None
     sandbox: bool = False
     alone: int = 0  # a number of its own: the process serves this call and no other

@@ -31,6 +31,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     program: Sequence[str] | None = None
     folder: str | None = None
     memory: int | None = None
+    disk: int | None = None
 
 
 class _Answer(msgspec.Struct):

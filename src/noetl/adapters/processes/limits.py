@@ -1,4 +1,4 @@
-"""The knobs that bound a call: how long, how much memory."""
+"""The knobs that bound a call: how long, how much memory and disk."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def read_timeout(spec: Mapping[str, JSON]) -> float | None:
 def read_memory(spec: Mapping[str, JSON]) -> int | None:
     """Bytes, or None for no limit."""
     return read_size(spec, "memory")
+
+
+def read_disk(spec: Mapping[str, JSON]) -> int | None:
+    """Bytes of one file, or None for no limit."""
+    return read_size(spec, "disk")
 
 
 def read_size(spec: Mapping[str, JSON], name: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -14,13 +15,14 @@ from noetl.adapters.processes.capture import KEPT
 from noetl.adapters.processes.endings import describe_exit, exit_details
 from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.launcher import Launcher, Order, Process, written
-from noetl.adapters.processes.limits import read_memory, read_timeout
+from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
 
 _PARSED = 10 * 1024 * 1024  # of output that is data, not a log
 _SHOWN = 200
+_GREW = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)  # itself, or the last of a shell
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -36,6 +38,9 @@ class Finished(msgspec.Struct, frozen=True):
         return {"stdout": self.stdout, "stderr": self.stderr, **details}
 
     def error(self) -> ToolError:
+        if self.status in _GREW:
+            message = "a file grew above spec.disk"
+            return ToolError("tool.disk", message, details=self.result())
         message = describe_exit(self.status)
         lines = self.stderr.strip().splitlines()
         if lines:
@@ -60,12 +65,16 @@ async def run_program(
 ) -> Finished:
     """Run what a ``script`` call says. Raises ``ToolError`` if it takes too long."""
     seconds = read_timeout(call.spec)
-    memory = read_memory(call.spec)
+    memory, disk = read_memory(call.spec), read_disk(call.spec)
     folder = read_folder(call)
     variables = read_environment(call, environment)
     with read_command(call) as command:
         order = Order(
-            program=command, environment=variables, folder=folder, memory=memory
+            program=command,
+            environment=variables,
+            folder=folder,
+            memory=memory,
+            disk=disk,
         )
         is_data = call.spec.get("output") == "json"
         process = await launcher.start(

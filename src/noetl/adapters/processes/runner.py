@@ -58,6 +58,7 @@ class Runner:
                 program=sandboxed(key.folder, environment) if key.sandbox else None,
                 folder=key.folder,
                 memory=key.memory,
+                disk=key.disk,
             )
             self._process = await launcher.start(order, channel=self._channel.give())
         except BaseException:
@@ -159,6 +160,7 @@ class Runner:
             return ToolError("tool.memory", "the code needed too much memory")
         if self._killed or status == _CLOSED:
             return ToolError("tool.exit", self._why, details=exit_details(status))
-        details = exit_details(status)
         message = f"{describe_exit(status)} and gave no result"
-        return ToolError("tool.exit", message, details=details)
+        # Who ends well and says nothing broke the contract; the rest is an accident.
+        kind = "tool.contract" if status == 0 else "tool.exit"
+        return ToolError(kind, message, details=exit_details(status))

@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.limits import read_memory, read_timeout
+from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from noetl.adapters.processes.runner import Fault, Runner
     from noetl.ports import ToolCall
 
-_MEMORY = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
+_SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
 
 PYTHON = Kind(
     name="python",
@@ -37,12 +37,13 @@ PYTHON = Kind(
     row="PIPE-15",
     result="The return value. `outcome.py.exception_type` names a raised exception.",
     knobs={
-        "memory": Field(_MEMORY, "PIPE-10", "Most memory of the process."),
+        "memory": Field(_SIZE, "PIPE-10", "Most memory of the process."),
+        "disk": Field(_SIZE, "PIPE-10", "The largest file that it may write."),
         "isolation": Field(
             one_of("warm", "fresh", "required"), "PIPE-10", "How far it is kept apart."
         ),
     },
-    defaults={"timeout": 3600, "isolation": "warm"},
+    defaults={"timeout": 3600, "isolation": "warm", "disk": "64GiB"},
     one_of=(("code", "module"),),
 )
 
@@ -121,6 +122,7 @@ class PythonTool:
             call.execution_id,
             call.folder,
             read_memory(call.spec),
+            read_disk(call.spec),
             sandbox=isolation == "required",
             alone=0 if isolation == "warm" else next(self._alone),
         )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from noetl.ports import ToolCall
 
 _COMMAND = Shape(("text", "list"), words="text for the interpreter, or a list (argv)")
-_MEMORY = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
+_SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
 
 
 def _kind(name: str, doc: str) -> Kind:
@@ -32,9 +32,10 @@ def _kind(name: str, doc: str) -> Kind:
         result="`{stdout, stderr, exit_code}`; a non-zero code is an error outcome.",
         knobs={
             "output": Field(one_of("text", "json"), "PIPE-10", "How stdout is read."),
-            "memory": Field(_MEMORY, "PIPE-10", "Most memory of the process."),
+            "memory": Field(_SIZE, "PIPE-10", "Most memory of the process."),
+            "disk": Field(_SIZE, "PIPE-10", "The largest file that it may write."),
         },
-        defaults={"timeout": 3600},
+        defaults={"timeout": 3600, "disk": "64GiB"},
         one_of=(("script", "command"),),
     )
 

@@ -16,7 +16,8 @@ TOOLS = {
     ),
     "tool.contract": ErrorKind(
         "The call does not fit the tool: contradicting inputs, a knob out of range, a "
-        "result that is not JSON. Also a tool that broke its own rules.",
+        "result that is not JSON, or code that ended well and gave none. Also a tool "
+        "that broke its own rules.",
         "Compare the inputs with the reference of the kind.",
     ),
     "tool.exception": ErrorKind(
@@ -25,7 +26,7 @@ TOOLS = {
         "Correct the code, or match on the exception's name.",
     ),
     "tool.exit": ErrorKind(
-        "A process ended with another code than 0, or without a result; "
+        "A process ended with another code than 0, or by a signal; "
         "`error.details` has its output. Retryable if it could not be started at all.",
         "Read `error.details.stderr`.",
         None,
@@ -33,6 +34,11 @@ TOOLS = {
     "tool.memory": ErrorKind(
         "The code needed more memory than `spec.memory` allows.",
         "Raise `spec.memory`, or work in smaller parts.",
+    ),
+    "tool.disk": ErrorKind(
+        "The code wrote a file that is larger than `spec.disk` allows, or the disk is "
+        "full.",
+        "Raise `spec.disk`, write several files, or make room.",
     ),
     "tool.isolation": ErrorKind(
         "`spec.isolation: required` on a machine that has no sandbox.",

@@ -214,7 +214,7 @@ def test_an_exception_is_told_with_the_users_own_frames(run: Run) -> None:
         ),
         pytest.param(
             "import os; os._exit(0)",
-            "tool.exit",
+            "tool.contract",
             "the process ended with exit code 0 and gave no result",
             id="exit 0",
         ),

@@ -11,6 +11,9 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
+_PROCESSES = 8192  # of the user: a fork bomb leaves room for others
+_FIRST = "1000"
+
 _libc = ctypes.CDLL(None)
 
 
@@ -29,9 +32,26 @@ def adopt_orphans() -> None:
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def limit(memory: int | None) -> None:
-    """No core files (they hold secrets), no new rights, at most this much memory."""
+def limit(memory: int | None, disk: int | None) -> None:
+    """No core files (they hold secrets), no new rights, at most this much memory and
+    no file that is larger. If the machine has no memory left, it goes first."""
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    lower(resource.RLIMIT_NPROC, _PROCESSES)
     if memory is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        lower(resource.RLIMIT_AS, memory)
+    if disk is not None:
+        lower(resource.RLIMIT_FSIZE, disk)
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(_FIRST)
+    except OSError:  # no such file, or not ours to write: the kernel chooses
+        return
+
+
+def lower(what: int, most: int) -> None:
+    """At most this, and never more than there was."""
+    _, hard = resource.getrlimit(what)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(what, (most, most))

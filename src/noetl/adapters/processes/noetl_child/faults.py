@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -10,6 +11,7 @@ CODE = "<code>"
 TEXT = 8192
 FRAMES = 20
 CAUSES = 5
+_NO_ROOM = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
 
 class Misfit(Exception):
@@ -27,10 +29,16 @@ def explain(
     name = type(error).__name__
     if isinstance(error, MemoryError):
         return fault("tool.memory", f"{name}: the code needed too much memory")
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        why = "a file grew above spec.disk"
+        if error.errno != errno.EFBIG:
+            why = "no room is left on the disk"
+        return fault("tool.disk", f"{name}: {why}", type=name)
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(bool(error.code))
         message = f"the code called exit({said(error.code)})"
-        return fault("tool.exit", message, type=name, exit_code=code)
+        kind = "tool.exit" if code else "tool.contract"  # it gave no result
+        return fault(kind, message, type=name, exit_code=code)
     frames = own_frames(error, folder, source)
     line = next((line for file, line, _, _ in reversed(frames) if file == CODE), None)
     text = said(error)

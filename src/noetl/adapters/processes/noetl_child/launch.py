@@ -23,6 +23,7 @@ from .serve import serve
 PACKET = 4096
 FILES = 6  # the order itself, stdin, stdout, stderr and perhaps a channel
 OPEN = 4096  # more than the launcher ever has open
+ROUNDS = 10_000
 NOT_FOUND, NOT_RUNNABLE, BROKEN = 127, 126, 70
 
 
@@ -95,7 +96,7 @@ class Launcher:
 
     def _sweep(self) -> None:
         """Kill what fell to us: descendants of the dead that had left its group."""
-        for _ in range(100):
+        for _ in range(ROUNDS):  # a fork bomb goes on while we look
             strays = children(os.getpid()) - set(self._pids.values())
             if not strays:
                 return
@@ -131,7 +132,7 @@ def become(files: list[int], parent: int) -> NoReturn:
         os.closerange(len(files) - 1, OPEN)
         if order["folder"] is not None:
             os.chdir(order["folder"])
-        limit(order["memory"])
+        limit(order["memory"], order["disk"])
         if order["program"] is not None:
             execute(order["program"], order["environment"])
         os.environ.clear()
