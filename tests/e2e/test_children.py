@@ -224,7 +224,7 @@ def test_a_killed_family_can_be_cancelled_from_any_member(shell: Any) -> None:
     [top] = shell.executions("top")
     ended = json.loads(shell.noetl("resume", top["execution_id"], "--json").stdout)
 
-    assert ended["error"]["kind"] == "playbook.failed"
+    assert ended["error"]["kind"] == "playbook.cancelled"
     assert [each["status"] for each in shell.executions("ask")] == ["cancelled"]
 
 

@@ -28,7 +28,7 @@ from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.types import JSON
 
-REFUSALS = ("playbook.invalid", "keychain.unresolved")
+REFUSALS = ("playbook.invalid", "keychain.unresolved", "ref.not_owner")
 EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
 RESULT_LINES = 20
 

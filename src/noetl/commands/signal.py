@@ -9,6 +9,7 @@ import click
 
 from noetl.commands.steering import steer
 from noetl.embedded import Embedded
+from noetl.engine.references import claims_reference
 from noetl.types import JSON
 
 
@@ -45,11 +46,14 @@ def _parse(data: str | None) -> JSON:
     try:
         value: JSON = json.loads(data, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is none
-        return value
     except ValueError as error:
         hint = "text needs quotes of its own: --data '\"yes\"'"
         message = f"not JSON: {error}; {hint}"
         raise click.BadParameter(message, param_hint="--data") from None
+    if claims_reference(value):
+        message = "ref.not_owner: only NoETL itself may write 'store: noetl'"
+        raise click.BadParameter(message, param_hint="--data")
+    return value
 
 
 def _refuse(word: str) -> JSON:

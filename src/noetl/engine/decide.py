@@ -16,6 +16,7 @@ from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
+from noetl.engine.references import claims_reference
 from noetl.engine.reports import Fact, OutOfOrder, check_facts, record
 from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
 from noetl.engine.state import Run
@@ -69,6 +70,14 @@ def accept(batch: Batch, request: Request) -> None:
     }
     batch.emit("workflow.started", who, started)
     settle(batch)
+
+
+def objection(request: Request) -> dict[str, JSON] | None:
+    """Why a request from outside cannot be granted, by what it says itself (S-48)."""
+    if not claims_reference(request.workload):
+        return None
+    message = "the workload claims to hold a reference of NoETL's own store"
+    return {"kind": "ref.not_owner", "message": f"{message} (store: noetl)"}
 
 
 def reject(recorder: Recorder, request: Request, error: dict[str, JSON]) -> None:

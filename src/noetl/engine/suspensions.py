@@ -107,4 +107,7 @@ def answer_of(waiting: Waiting) -> Outcome:
         return Outcome.failed(error["kind"], error["message"], **about)
     why = error.get("message", f"it ended as {answer['status']}")
     message = f"playbook '{child.get('path')}' {answer['status']}: {why}"
-    return Outcome.failed("playbook.failed", message, details={"error": error}, **about)
+    kind = "playbook.failed"
+    if answer["status"] == "cancelled":
+        kind = "playbook.cancelled"
+    return Outcome.failed(kind, message, details={"error": error}, **about)

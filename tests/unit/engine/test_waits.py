@@ -250,7 +250,7 @@ def test_a_child_is_the_same_for_the_same_attempt_only() -> None:
     [
         ({"status": "completed", "result": 7, "error": None}, "ok", None),
         ({"status": "failed", "error": {"message": "no"}}, "error", "playbook.failed"),
-        ({"status": "cancelled", "error": None}, "error", "playbook.failed"),
+        ({"status": "cancelled", "error": None}, "error", "playbook.cancelled"),
         (
             {"status": None, "error": {"kind": "playbook.depth", "message": "x"}},
             "error",

@@ -71,8 +71,17 @@ CHILDREN = {
         "`noetl validate` shows them all.",
     ),
     "playbook.failed": ErrorKind(
-        "A child playbook failed or was cancelled.",
+        "A child playbook failed.",
         "Look at it: `noetl show` with `outcome.playbook.execution_id`.",
+    ),
+    "playbook.cancelled": ErrorKind(
+        "A child playbook was cancelled, by somebody or by its own deadline.",
+        "Nothing, if somebody wanted it; else raise the child's deadline.",
+    ),
+    "playbook.forbidden": ErrorKind(
+        "Who started the execution may not run the child.",
+        "Ask an admin for the role of an operator at the child's path.",
+        reserved="the server",
     ),
     "playbook.not_found": ErrorKind(
         "No playbook has this path and version.",

@@ -26,7 +26,8 @@ REFERENCES = {
         "Read it as a table of a `duckdb` task, or get it with `noetl result get`.",
     ),
     "ref.not_owner": ErrorKind(
-        "A tool returned a reference that only NoETL may make (`store: noetl`).",
+        "A tool returned a reference that only NoETL may make (`store: noetl`), or a "
+        "workload or a signal brought one.",
         "Return the value itself, or name another store.",
     ),
 }
