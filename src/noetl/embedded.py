@@ -166,7 +166,7 @@ class Embedded:
 
     async def take_up(self, *, resume: bool = True) -> None:
         """Load the execution as an earlier process left it, and let it go on."""
-        self.orchestrator.pool = await self._root()
+        self.orchestrator.planner.pool = await self._root()
         state = await self.orchestrator.load(self.execution_id)
         async for events in self._store.pages(self.execution_id):
             self._document.note(events)

@@ -42,7 +42,7 @@ class Timer(msgspec.Struct, frozen=True):
     execution_id: str
     timer_id: str
     due_at: float
-    kind: Literal["deadline", "delay", "wait"]
+    kind: Literal["deadline", "delay", "wait", "family"]
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -73,11 +73,14 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
     ``after`` is the position the decision was made on. ``bodies`` are the events as
     they are stored, where whoever decided has encoded them already. ``leases`` are
-    those of the workers whose reports caused it; each must be held. ``done`` ends and
-    forgets commands, ``release`` gives leases back; one that is in ``commands``, too,
-    is planned again for its new ``not_before``. ``snapshot`` is the state after the
-    last of the events, for a faster start: it replaces an earlier one. ``history``
-    are events, encoded, that a new execution begins with: those up to ``after``.
+    those of the workers whose reports caused it; each must be held. ``reported`` are
+    the numbers of these reports, by their commands. ``done`` ends and forgets commands,
+    ``release`` gives leases back; one that is in ``commands``, too, is planned again
+    for its new ``not_before``. ``snapshot`` is the state after the last of the events,
+    for a faster start: it replaces an earlier one. ``notify`` arms timers of its
+    relatives, callers and called, as far as they are open: they look what has become
+    of it. ``history`` are events, encoded, that a new execution begins with: those up
+    to ``after``.
     """
 
     execution_id: str
@@ -86,12 +89,14 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary
     bodies: Sequence[bytes] | None = None
     leases: Sequence[Lease] = ()
+    reported: Mapping[str, int] = {}
     commands: Sequence[Command] = ()
     grant: Grant | None = None
     done: Sequence[str] = ()
     release: Sequence[str] = ()
     timers: Sequence[Timer] = ()
     disarm: Sequence[str] = ()
+    notify: Sequence[Timer] = ()
     snapshot: bytes | None = None
     history: Sequence[bytes] = ()
 
@@ -104,7 +109,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Append-only history, and what it makes due; one ordered stream per execution."""
+    """Append-only history, and what it makes due; one ordered stream per execution.
+
+    ``shared`` says that other processes may write to it at the same time.
+    """
+
+    shared: bool
 
     async def commit(self, transitions: Sequence[Transition]) -> None:
         """Fence, events, commands and timers of all of them: durable when it returns.
@@ -134,6 +144,10 @@ class Store(Protocol):
         self, leases: Sequence[Lease], *, now: float, ttl: float
     ) -> Sequence[Lease]:
         """Extend leases; those that are lost are returned."""
+        ...
+
+    async def reported(self, lease: Lease) -> int | None:
+        """The number of the last report under this lease; None if it is not held."""
         ...
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:

@@ -10,23 +10,26 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.memory import MemoryStore
+from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.ports import Command, Summary, Timer, Transition
 from noetl.types import JSON
 
+RUNNER = asyncio.Runner()
 START = "2026-11-15T08:00:00.000000Z"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Async tests run on a loop of their own."""
+    """Async tests run on the loop of their fixtures."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    RUNNER.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
 
 
@@ -85,15 +88,23 @@ def facts() -> Facts:
     return Facts()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded"])
-def store(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> Iterator[MemoryStore | SqliteStore]:
-    opened: MemoryStore | SqliteStore
+AnyStore = MemoryStore | SqliteStore | PostgresStore
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
+    opened: AnyStore
     if request.param == "memory":
         opened = MemoryStore()
+    elif request.param == "postgres":
+        dsn = request.getfixturevalue("postgres")
+        database = Postgres(dsn)
+        opened = RUNNER.run(PostgresStore.open(database))
     else:
         threaded = request.param == "sqlite-threaded"
         opened = SqliteStore.open(tmp_path / "log.db", threaded=threaded)
     yield opened
-    asyncio.run(opened.close())
+    if isinstance(opened, PostgresStore):
+        RUNNER.run(database.close())
+    else:
+        RUNNER.run(opened.close())

@@ -22,6 +22,7 @@ from noetl.adapters.accounts.accounts import SqlAccounts
 from noetl.adapters.accounts.passwords import _NOBODY, Argon2Passwords
 from noetl.adapters.accounts.postgres import PostgresDatabase
 from noetl.adapters.accounts.sqlite import SqliteFile
+from noetl.adapters.postgres import Postgres
 from noetl.errors import AccessError, ConfigError, StoreError
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Accounts]]
@@ -47,7 +48,7 @@ async def on_sqlite(path: Path) -> AsyncIterator[Accounts]:
 
 @asynccontextmanager
 async def on_postgres(address: str) -> AsyncIterator[Accounts]:
-    database = PostgresDatabase(address, schema="public")
+    database = PostgresDatabase(Postgres(address, schema="public"))
     try:
         yield SqlAccounts(database)
     finally:
@@ -252,10 +253,10 @@ async def test_tables_of_a_newer_version_are_refused(postgres: str) -> None:
     async with on_postgres(postgres) as accounts:
         await accounts.list_all()
     connection = await asyncpg.connect(postgres)
-    await connection.execute("INSERT INTO account_version VALUES (99)")
+    await connection.execute("INSERT INTO migration VALUES ('accounts', 99)")
     await connection.close()
     async with on_postgres(postgres) as accounts:
-        with pytest.raises(StoreError, match="version 99; this NoETL knows") as e:
+        with pytest.raises(StoreError, match="version 99, this NoETL knows") as e:
             await accounts.list_all()
     assert e.value.kind == "store.version"
 
@@ -291,7 +292,7 @@ async def test_after_a_lost_connection_the_next_question_is_answered(
 
 def test_a_schema_is_a_plain_name() -> None:
     with pytest.raises(ConfigError, match="is no name for a schema"):
-        PostgresDatabase("postgresql://x", schema="a; DROP SCHEMA public")
+        Postgres("postgresql://x", schema="a; DROP SCHEMA public")
 
 
 async def test_passwords_are_hashed_by_argon2id_with_the_declared_costs() -> None:

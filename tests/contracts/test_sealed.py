@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.memory import MemorySealed
 from noetl.adapters.secrets.sealed import SealedFiles
+from noetl.adapters.secrets.shared import SealedRows
 from noetl.errors import SecretError
 from noetl.ports import SealedStore
 
 pytestmark = pytest.mark.spec("S-41", "S-67")
 
+Opening = Callable[[], AbstractAsyncContextManager[SealedStore]]
 SECRET = "s3cr3t-ünd-längér"
 
 
@@ -23,13 +28,34 @@ def open_files(folder: Path) -> SealedFiles:
     return SealedFiles(folder / "sealed", Cipher(folder / "key"))
 
 
-@pytest.fixture(params=["memory", "files"])
-def sealed(request: pytest.FixtureRequest, tmp_path: Path) -> SealedStore:
-    return MemorySealed() if request.param == "memory" else open_files(tmp_path)
+@pytest.fixture(params=["memory", "files", "postgres"])
+def sealed(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
+    """How to open one, on the loop that is to use it."""
+    if request.param == "memory":
+        return lambda: nullcontext(MemorySealed())
+    if request.param == "files":
+        return lambda: nullcontext(open_files(tmp_path))
+    address = request.getfixturevalue("postgres")
+    return lambda: on_postgres(address, tmp_path)
 
 
-def test_what_was_saved_is_loaded_until_it_is_dropped(sealed: SealedStore) -> None:
+@asynccontextmanager
+async def on_postgres(address: str, folder: Path) -> AsyncIterator[SealedStore]:
+    database = Postgres(address)
+    try:
+        rows = SealedRows(database, Cipher(folder / "key"))
+        await rows.open()
+        yield rows
+    finally:
+        await database.close()
+
+
+def test_what_was_saved_is_loaded_until_it_is_dropped(sealed: Opening) -> None:
     async def work() -> None:
+        async with sealed() as store:
+            await check(store)
+
+    async def check(sealed: SealedStore) -> None:
         assert await sealed.load("e1") == {}
         assert await sealed.kept() == []
         await sealed.save("e1", "keychain", {"api": SECRET})
@@ -87,3 +113,21 @@ def test_a_disk_that_does_not_take_it_is_explained(tmp_path: Path) -> None:
     with pytest.raises(SecretError, match="cannot be sealed in") as e:
         asyncio.run(open_files(tmp_path).save("e1", "h1", SECRET))
     assert SECRET not in e.value.message
+
+
+def test_in_a_database_nothing_can_be_read_without_the_key(
+    postgres: str, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with on_postgres(postgres, tmp_path) as one:
+            await one.save("e1", "h1", SECRET)
+        (tmp_path / "other").mkdir()
+        async with on_postgres(postgres, tmp_path / "other") as other:
+            with pytest.raises(SecretError, match="cannot be opened"):
+                await other.load("e1")
+        database = Postgres(postgres)
+        [(value,)] = await database.fetch("SELECT value FROM sealed")
+        assert SECRET.encode() not in value
+        await database.close()
+
+    asyncio.run(work())

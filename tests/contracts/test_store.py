@@ -524,6 +524,32 @@ async def test_what_is_done_cannot_be_released(store, facts):
     assert await claimed(store) == []
 
 
+@pytest.mark.spec("S-46")
+async def test_a_report_that_comes_again_is_known_by_its_number(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    [lease] = await claim(store)
+    assert await store.reported(lease) == 0
+
+    report = facts.transition("x", 1, leases=[lease], reported={"x-1": 3})
+    await store.commit([report])
+
+    assert await store.reported(lease) == 3
+    assert await store.reported(Lease("x-1", "x", "w2", 1)) is None
+    assert await store.reported(Lease("x-2", "x", "w1", 1)) is None
+
+
+@pytest.mark.spec("S-46")
+async def test_reports_are_counted_under_each_lease(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    last = {"leases": [lease], "reported": {"x-1": 3}, "release": ["x-1"]}
+    await store.commit([facts.transition("x", 1, **last)])
+
+    assert await store.reported(lease) is None
+    [again] = await claim(store)
+    assert await store.reported(again) == 0
+
+
 # Timers
 
 
@@ -563,6 +589,29 @@ async def test_arming_again_moves_a_timer(store, facts):
 async def test_nothing_is_due_of_an_execution_that_is_over(store, facts):
     await store.commit([facts.transition("x", timers={"t": 10.0})])
     await store.commit([facts.transition("x", 1, status="completed")])
+
+    assert list(await store.sweep(now=20.0)) == []
+
+
+@pytest.mark.spec("S-37")
+async def test_an_execution_may_tell_a_relative(store, facts):
+    await store.commit([facts.transition("parent")])
+    look = Timer("parent", "child:parent-1", 10.0, "family")
+    await store.commit([facts.transition("child", notify=[look])])
+
+    assert list(await store.sweep(now=20.0)) == [look]
+    await store.commit([facts.transition("parent", 1, disarm=["child:parent-1"])])
+    assert list(await store.sweep(now=20.0)) == []
+
+
+@pytest.mark.spec("S-37")
+@pytest.mark.parametrize("status", ["completed", None])
+async def test_nobody_tells_what_is_over_or_unknown(store, facts, status):
+    if status is not None:
+        await store.commit([facts.transition("parent", status=status)])
+    look = Timer("parent", "child:parent-1", 10.0, "family")
+
+    await store.commit([facts.transition("child", notify=[look])])
 
     assert list(await store.sweep(now=20.0)) == []
 

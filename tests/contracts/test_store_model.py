@@ -6,6 +6,7 @@ Seqs without gaps (I-04), one owner per epoch (I-16), nothing lost (I-18).
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,12 +23,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.memory import MemoryStore
+from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.errors import LeaseLost, LogConflict
 from noetl.ports import Command, Lease
 
 TTL, GRACE = 30.0, 2.0
+NUMBERS = itertools.count(1)
 EXECUTIONS = st.sampled_from("abc")
 OWNERS = st.sampled_from(["w1", "w2"])
 POOLS = st.sampled_from(["default", "gpu"])
@@ -47,12 +51,14 @@ class Modelled:
 
 
 class Machine(RuleBasedStateMachine):
-    def __init__(self, kind: str, facts: Any) -> None:
+    def __init__(self, kind: str, facts: Any, address: str = "") -> None:
         super().__init__()
         self.facts = facts
         self.kind = kind
+        self.address = address
         self.folder = TemporaryDirectory()
         self.runner = asyncio.Runner()
+        self.schema = f"model_{next(NUMBERS)}"
         self.store: Any = self.open()
         self.now = 1000.0
         self.lengths: dict[str, int] = {}
@@ -64,8 +70,14 @@ class Machine(RuleBasedStateMachine):
     def open(self) -> Any:
         if self.kind == "memory":
             return MemoryStore()
+        if self.kind == "postgres":
+            self.database = Postgres(self.address, schema=self.schema)
+            return self.runner.run(PostgresStore.open(self.database))
         path = Path(self.folder.name) / "log.db"
         return SqliteStore.open(path, threaded=self.kind == "sqlite-threaded")
+
+    async def close(self) -> None:
+        await (self.database if self.kind == "postgres" else self.store).close()
 
     def commit(self, execution_id: str, **changes: Any) -> None:
         changes.setdefault("status", self.statuses.get(execution_id, "running"))
@@ -184,10 +196,10 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.kind != "memory")
     @rule()
     def restart(self):
-        self.runner.run(self.store.close())
+        self.runner.run(self.close())
         self.store = self.open()
         for command in self.commands.values():
-            if command.state == "leased":
+            if command.state == "leased" and self.kind != "postgres":
                 command.state = "ready"
 
     @invariant()
@@ -208,18 +220,20 @@ class Machine(RuleBasedStateMachine):
             left = [c for c in self.commands.values() if c.state == "ready"]
             assert left == []
         finally:
-            self.runner.run(self.store.close())
+            self.runner.run(self.close())
             self.runner.close()
             self.folder.cleanup()
 
 
 @pytest.mark.spec("WKR-02", "S-44", "S-45")
 @pytest.mark.parametrize(
-    ("kind", "examples"), [("memory", 150), ("sqlite", 25), ("sqlite-threaded", 10)]
+    ("kind", "examples"),
+    [("memory", 150), ("sqlite", 25), ("sqlite-threaded", 10), ("postgres", 20)],
 )
-def test_every_interleaving_agrees_with_the_model(kind, examples, facts):
+def test_every_interleaving_agrees_with_the_model(kind, examples, facts, request):
+    address = request.getfixturevalue("postgres") if kind == "postgres" else ""
     run_state_machine_as_test(
-        lambda: Machine(kind, facts),
+        lambda: Machine(kind, facts, address),
         settings=settings(
             max_examples=examples,
             stateful_step_count=30,

@@ -46,6 +46,7 @@ def postgres(postgres_server: int) -> str:
         connection = await asyncpg.connect(address)
         # A database of its own would cost 150 ms each time.
         await connection.execute(
+            "DROP SCHEMA IF EXISTS noetl CASCADE;"
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public;"
             "GRANT USAGE ON SCHEMA public TO public"
         )

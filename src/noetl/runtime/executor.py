@@ -11,11 +11,14 @@ from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.references import WORKER_LIMIT, Values
 from noetl.engine.reports import Fact, OutOfOrder, fit_facts
 from noetl.errors import LeaseLost, Unloaded
-from noetl.ports import Clock, Tool
+from noetl.ports import Clock, Lease, Tool
+from noetl.runtime.dispatch import Dispatcher
 from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
-from noetl.runtime.orchestrator import TTL, Orchestrator
+
+BEATS = 3
+"""How often a lease is renewed in the time that it lasts."""
 
 SUSPEND_AFTER = 1.0
 """Seconds from which a retry's delay is not worth a slot: a commit costs less."""
@@ -23,22 +26,21 @@ SUSPEND_AFTER = 1.0
 BUFFERED = 64
 """Facts that a pipeline without effects may keep to itself: what is lost is redone."""
 
-BEAT = TTL / 3
-
 
 class Executor:
     """A pool of slots. Each takes one pipeline at a time, task after task."""
 
     def __init__(
         self,
-        orchestrator: Orchestrator,
+        dispatcher: Dispatcher,
         tools: Mapping[str, Tool],
         clock: Clock,
         *,
         owner: str,
         slots: int,
     ) -> None:
-        self._orchestrator = orchestrator
+        self._dispatcher = dispatcher
+        self._bell = dispatcher.bell.listen()
         self._tools = tools
         self._clock = clock
         self._owner = owner
@@ -47,27 +49,26 @@ class Executor:
         self._works: dict[str, Work] = {}
         self._calls: dict[str, asyncio.Task[Outcome]] = {}
         self._broken: BaseException | None = None
-        orchestrator.employ(self)
+        dispatcher.employ(self)
 
     async def serve(self) -> None:
         """Take work until cancelled; the bell rings when there may be some."""
-        bell = self._orchestrator.bell
         beating = asyncio.create_task(self._beat())
         try:
             while True:
                 if self._broken is not None:
                     raise self._broken
-                bell.clear()
+                self._bell.clear()
                 free = self._slots - len(self._running)
                 works: Sequence[Work] = []
                 if free > 0:
-                    works = await self._orchestrator.claim(self._owner, free)
+                    works = await self._dispatcher.claim(self._owner, free)
                 for work in works:
                     task = asyncio.create_task(self._work(work))
                     self._running.add(task)
                     task.add_done_callback(self._finished)
                 if not works:
-                    await bell.wait()
+                    await self._bell.wait()
         finally:
             beating.cancel()
             await self._stop()
@@ -93,7 +94,7 @@ class Executor:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._broken = task.exception()  # a defect of ours: never hang on it
-        self._orchestrator.bell.set()
+        self._bell.set()
 
     async def _stop(self) -> None:
         for task in self._running:
@@ -105,10 +106,10 @@ class Executor:
     async def _beat(self) -> None:
         """Renew all leases in one call; whoever lost one stops (I-19)."""
         while True:
-            await self._clock.sleep(BEAT)
+            await self._clock.sleep(self._dispatcher.ttl / BEATS)
             leases = [work.lease for work in self._works.values()]
             if leases:
-                lost = await self._orchestrator.renew(leases)
+                lost = await self._dispatcher.renew(leases)
                 self.revoke([lease.command_id for lease in lost])
 
     async def _work(self, first: Work) -> None:
@@ -136,7 +137,7 @@ class Executor:
             facts.append(Fact("step.started"))
         begun = work.begun
         while True:
-            move = await self._next(pipeline, values)
+            move = await self._next(work.lease, pipeline, values)
             if isinstance(move, Ended):
                 return None
             if isinstance(move, Wait):
@@ -152,12 +153,14 @@ class Executor:
             if answer.ctx is not None:
                 pipeline.ctx = answer.ctx
 
-    async def _next(self, pipeline: Pipeline, values: Values) -> Call | Wait | Ended:
+    async def _next(
+        self, lease: Lease, pipeline: Pipeline, values: Values
+    ) -> Call | Wait | Ended:
         while True:
             try:
                 return pipeline.next()
             except Unloaded as needed:
-                await self._orchestrator.loader.load(needed.references, values)
+                await self._dispatcher.supply(lease, needed.references, values)
 
     async def _pause(
         self, work: Work, pipeline: Pipeline, facts: list[Fact], seconds: float
@@ -192,27 +195,28 @@ class Executor:
             outcome = asked
         began = self._clock.now()
         if outcome is None:
-            drafts = CallDrafts(self._orchestrator.blobs, work.secrets)
+            drafts = CallDrafts(self._dispatcher.blobs, work.secrets)
             invocation = Invocation(
                 self._tools[call.task.kind],
                 tool_call(work.frame, call, work.folder, drafts),
-                self._orchestrator.keys,
+                self._dispatcher.keys,
             )
             if invocation.has_effect:  # record before effect (I-17)
                 answer = await self._flush(work, facts)
                 if answer.stop:
                     return answer
-            if self._orchestrator.is_stopped(work.lease):
+            if self._dispatcher.is_stopped(work.lease):
                 outcome = Outcome.failed("cancelled", "the execution was cancelled")
             else:
                 outcome = await self._invoke(work, facts, invocation)
         meta = meta_of(work.frame, call, began, self._clock.now())
+        lease = work.lease
         while True:
             try:
                 payload = pipeline.take(outcome, meta)
                 break
             except Unloaded as needed:
-                await self._orchestrator.loader.load(needed.references, values)
+                await self._dispatcher.supply(lease, needed.references, values)
         facts.append(Fact("task.done", call.task.label, call.attempt, payload))
         over = pipeline.progress.end is not None
         if over or payload.get("set_ctx") or len(facts) >= BUFFERED:
@@ -245,5 +249,5 @@ class Executor:
         owner = self._owner if wants and len(self._running) <= self._slots else None
         fitted, blobs = fit_facts(facts)
         for body in blobs.values():  # stored before anybody names them (I-35)
-            await self._orchestrator.blobs.put(body)
-        return await self._orchestrator.report(work.lease, fitted, wants=owner)
+            await self._dispatcher.blobs.put(body)
+        return await self._dispatcher.report(work.lease, fitted, wants=owner)

@@ -17,6 +17,7 @@ from noetl.engine.waits import answer_child, children_of
 from noetl.ports import Catalog, Store
 from noetl.runtime.live import Answer, Decision, Live
 from noetl.runtime.loading import Loader
+from noetl.runtime.tasks import end_tasks
 from noetl.types import JSON
 
 
@@ -27,7 +28,10 @@ class Parents(Protocol):
     loader: Loader
     changed: asyncio.Event
 
+    @property
+    def is_server(self) -> bool: ...
     def is_loaded(self, execution_id: str) -> bool: ...
+    def live(self, execution_id: str) -> Live | None: ...
     def state(self, execution_id: str) -> State: ...
     def forget(self, execution_id: str) -> None: ...
     async def start(
@@ -56,6 +60,26 @@ class Families:
     def busy(self) -> bool:
         return bool(self._tasks)
 
+    async def look(self, execution_id: str, timer_id: str) -> None:
+        """Somebody may have ended, or died, without a word: ask the log."""
+        what, _, command_id = timer_id.partition(":")
+        live = self._parents.live(execution_id)
+        if live is None:
+            return
+        if what == "child":
+            children = dict(children_of(live.state))
+            if command_id in children:
+                await self._begin(execution_id, live, command_id, children[command_id])
+        elif live.state.parent is not None and not live.state.finished:
+            caller = live.state.parent["execution_id"]
+            above = await self._parents.load(caller)
+            awaited = {child["execution_id"] for _, child in children_of(above)}
+            if execution_id not in awaited:
+                await self._parents.cancel(execution_id, above.cancelling)
+
+    async def close(self) -> None:
+        await end_tasks(self._tasks)
+
     def note(self, execution_id: str, live: Live, effects: Effects) -> None:
         """After a commit: begin children, stop those that nobody waits for."""
         for command_id, child in effects.children.items():
@@ -70,7 +94,7 @@ class Families:
         awaited = {child["execution_id"] for _, child in children_of(live.state)}
         for child_id in live.children.keys() - awaited:
             del live.children[child_id]
-            if self._parents.is_loaded(child_id):
+            if self._parents.is_loaded(child_id) or self._parents.is_server:
                 self._spawn(self._stop(child_id, live.state.cancelling))
 
     def take_up(self, execution_id: str, live: Live) -> None:
@@ -147,12 +171,14 @@ class Families:
         state = await self._parents.load(child_id)
         if state.finished:
             await self._answer(child_id, state)
-        elif state.status == "paused":
+        elif state.status == "paused" and not self._parents.is_server:
             await self._parents.resume(child_id)
 
     async def _answer(self, child_id: str, state: State) -> None:
         self._parents.forget(child_id)
         parent = state.parent or {}
+        if self._parents.is_server:
+            await self._parents.load(parent["execution_id"])
         if not self._parents.is_loaded(parent["execution_id"]):
             return
         answer: dict[str, JSON] = {
@@ -180,6 +206,8 @@ class Families:
         )
 
     async def _stop(self, child_id: str, error: dict[str, JSON] | None) -> None:
+        if self._parents.is_server:
+            await self._parents.load(child_id)
         if not self._parents.is_loaded(child_id):
             return  # it has ended meanwhile
         if not self._parents.state(child_id).finished:

@@ -67,7 +67,7 @@ async def begin_fork(
     effects = effects_of(batch.events)
     effects.ready = list(_commands(live.state))
     transition = transition_of(
-        live, batch, effects, fork.seq, orchestrator.pool, (), None
+        live, batch, effects, fork.seq, orchestrator.planner, (), None
     )
     await store.commit([msgspec.structs.replace(transition, history=history)])
     if live.state.finished:

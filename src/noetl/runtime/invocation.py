@@ -14,7 +14,7 @@ from noetl.engine.times import rfc3339
 from noetl.engine.tracing import span_id_of
 from noetl.errors import LeaseLost, ToolError
 from noetl.ports import Drafts, Tool, ToolCall
-from noetl.runtime.keychain import Keyring
+from noetl.runtime.dispatch import TokenGiver
 
 VISIBLE_AFTER = 0.25
 """Seconds after which a call without effects is put on record as begun, too."""
@@ -49,7 +49,7 @@ def meta_of(frame: Frame, call: Call, began: float, ended: float) -> Meta:
 class Invocation:
     """Whatever a tool does, its end is an outcome; only our own stop is not."""
 
-    def __init__(self, tool: Tool, call: ToolCall, keys: Keyring) -> None:
+    def __init__(self, tool: Tool, call: ToolCall, keys: TokenGiver) -> None:
         self.tool = tool
         self._call = call
         self._keys = keys

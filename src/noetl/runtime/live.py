@@ -15,6 +15,7 @@ from noetl.engine.progress import Progress
 from noetl.engine.references import Values
 from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
+from noetl.errors import NoetlError
 from noetl.net.net import Net, build_net
 from noetl.ports import Lease, Store
 from noetl.types import JSON
@@ -30,7 +31,8 @@ Decision = Callable[[Batch], bool | None]
 class Work(msgspec.Struct, frozen=True):
     """Everything a pipeline needs to go on from where it is.
 
-    ``begun`` says that the start of its first task is in the log already.
+    ``begun`` says that the start of its first task is in the log already; ``source``
+    is where the playbook's text is stored.
     """
 
     lease: Lease
@@ -38,6 +40,7 @@ class Work(msgspec.Struct, frozen=True):
     frame: Frame
     progress: Progress
     secrets: Secrets
+    source: str = ""
     folder: str | None = None
     begun: bool = False
 
@@ -53,19 +56,31 @@ class Answer(msgspec.Struct):
     work: Work | None = None
 
 
+class Wanting(msgspec.Struct, frozen=True):
+    """An owner with a free slot, and the pool that it works for."""
+
+    owner: str
+    pool: str
+
+
 class Input(msgspec.Struct):
-    """Something to decide on. ``wants`` is who takes work that it makes ready;
-    ``disarm`` is the timer that caused it."""
+    """Something to decide on. ``wants`` is who takes work of a pool, if it makes some;
+    ``disarm`` is the timer that caused it. ``number`` is that of a remote worker's
+    report. It has an answer, or an error."""
 
     decide: Decision
     future: asyncio.Future[Answer]
     lease: Lease | None = None
-    wants: str | None = None
+    wants: Wanting | None = None
     disarm: str | None = None
+    number: int = 0
     answer: Answer | None = None
+    error: NoetlError | None = None
 
     def reply(self) -> None:
-        if not self.future.done():  # whoever asked may have been cancelled
+        if self.error is not None:
+            self.refuse(self.error)
+        elif not self.future.done():  # whoever asked may have been cancelled
             self.future.set_result(self.answer or Answer())
 
     def refuse(self, error: Exception) -> None:
@@ -74,7 +89,9 @@ class Input(msgspec.Struct):
 
 
 class Live(msgspec.Struct):
-    """``inbox`` is what waits to be decided; ``busy`` while somebody does that."""
+    """``inbox`` is what waits to be decided; ``busy`` while somebody does that. It is
+    ``stale`` if the log may have grown without this process.
+    """
 
     playbook: Playbook
     net: Net
@@ -84,6 +101,7 @@ class Live(msgspec.Struct):
     secrets: Secrets
     saved: int = 0
     busy: bool = False
+    stale: bool = False
     inbox: list[Input] = msgspec.field(default_factory=list)
     children: dict[str, str] = msgspec.field(default_factory=dict)
 

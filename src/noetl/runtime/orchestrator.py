@@ -6,50 +6,43 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 from noetl.dsl.model import Playbook
 from noetl.engine.batch import Batch, Recorder
 from noetl.engine.cancellation import cancel
 from noetl.engine.decide import Request, accept, expire, pause, reject, report, resume
-from noetl.engine.effects import Effects, effects_of
+from noetl.engine.effects import Effects
 from noetl.engine.events import Event
+from noetl.engine.references import Values
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.runs import is_pending
 from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.engine.waits import moments_in, receive
-from noetl.errors import KeychainError, NoetlError, Unloaded
-from noetl.ports import Blobs, Catalog, Clock, Grant, Lease, Store
+from noetl.errors import KeychainError, StoreError
+from noetl.ports import Blobs, Catalog, Clock, Lease, Store
 from noetl.runtime.alarm import Alarm
+from noetl.runtime.bell import Bell
+from noetl.runtime.dispatch import Worker
 from noetl.runtime.families import Families
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.live import Answer, Decision, Input, Live, Work, fold, freeze, thaw
-from noetl.runtime.loading import Loader
-from noetl.runtime.transitions import moments_of, rejection_of, transition_of
-from noetl.runtime.works import grant, make_work
+from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work, fold
+from noetl.runtime.planning import DEFAULT_POOL, TTL, Planner
+from noetl.runtime.settlement import Settlement
+from noetl.runtime.transitions import moments_of, rejection_of
+from noetl.runtime.works import make_work
 from noetl.types import JSON
 
 Watcher = Callable[[Sequence[Event]], None]
 
-TTL = 30.0
-"""Seconds that a lease lasts."""
-
-
-class Worker(Protocol):
-    """Who runs pipelines in this process."""
-
-    def revoke(self, commands: Sequence[str]) -> None:
-        """These are over: stop what still runs of them."""
-        ...
-
-    def stop(self, execution_id: str) -> None:
-        """The execution is cancelled: stop its tools."""
-        ...
-
 
 class Orchestrator:
-    """Decides and records; runs no tool. One writer per execution at a time."""
+    """Decides and records; runs no tool.
+
+    ``pool`` is that of all its commands, where one process works for itself alone.
+    Without it this is a server: it takes up whatever is in the store, and each step
+    says which pool runs it.
+    """
 
     def __init__(
         self,
@@ -59,23 +52,24 @@ class Orchestrator:
         clock: Clock,
         keys: Keyring,
         *,
-        pool: str = "default",
+        pool: str | None = None,
+        ttl: float = TTL,
     ) -> None:
         self.store = store
         self.blobs = blobs
         self.clock = clock
         self.keys = keys
-        self.pool = pool
         self.kept: set[str] = set()
         self.alarm = Alarm(clock)
-        self.loader = Loader(store, blobs)
-        self.bell = asyncio.Event()
+        self.planner = Planner(pool, shared=pool is None, ttl=ttl)
+        self._settlement = Settlement(store, blobs, clock, keys, self.planner, self)
+        self.loader = self._settlement.loader
+        self.bell = Bell()
         self.changed = asyncio.Event()
         self.families = Families(self, catalog)
         self._catalog = catalog
         self._live: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Lock] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._watchers: list[Watcher] = []
         self._workers: list[Worker] = []
 
@@ -91,11 +85,22 @@ class Orchestrator:
 
     # -- executions ------------------------------------------------------------
 
+    @property
+    def ttl(self) -> float:
+        return self.planner.ttl
+
+    @property
+    def is_server(self) -> bool:
+        return self.planner.pool is None
+
     def state(self, execution_id: str) -> State:
         live = self._live.get(execution_id)
         if live is None:
             raise OutOfOrder(f"execution {execution_id} is not open here")
         return live.state
+
+    def live(self, execution_id: str) -> Live | None:
+        return self._live.get(execution_id)
 
     def is_loaded(self, execution_id: str) -> bool:
         return execution_id in self._live
@@ -122,6 +127,11 @@ class Orchestrator:
     async def serve(self) -> None:
         """Watch the clock until cancelled."""
         await self.alarm.serve(self.sweep)
+
+    async def close(self) -> None:
+        """Leave everything as it is in the log."""
+        await self.families.close()
+        await self._settlement.close()
 
     def forget(self, execution_id: str) -> None:
         """Of what is over, nothing need stay; except what somebody asked for."""
@@ -150,7 +160,7 @@ class Orchestrator:
         """Put a request that cannot be granted on record (S-42)."""
         recorder = Recorder(State(), self.clock.now())
         reject(recorder, request, error)
-        await self._store_blobs(recorder)
+        await self._settlement.store_blobs(recorder)
         await self.store.commit([rejection_of(recorder, request.playbook)])
         return recorder.events
 
@@ -165,8 +175,11 @@ class Orchestrator:
         return self.state(execution_id)
 
     async def _load(self, execution_id: str) -> None:
-        [first] = await self.store.read(execution_id, limit=1)
-        about = first.payload["playbook"]
+        first = await self.store.read(execution_id, limit=1)
+        if not first:
+            message = f"there is no execution {execution_id}"
+            raise StoreError(message, "store.missing")
+        about = first[0].payload["playbook"]
         playbook = await self._catalog.pinned(about)
         state = await fold(self.store, execution_id)
         secrets = Secrets()
@@ -182,18 +195,29 @@ class Orchestrator:
     # -- inputs ----------------------------------------------------------------
 
     async def report(
-        self, lease: Lease, facts: Sequence[Fact], *, wants: str | None = None
+        self,
+        lease: Lease,
+        facts: Sequence[Fact],
+        *,
+        wants: str | None = None,
+        pool: str = DEFAULT_POOL,
+        number: int = 0,
     ) -> Answer:
         """Record a worker's facts. Raises ``LeaseLost`` if it is not the owner.
 
-        ``wants`` is an owner that takes a pipeline which the report makes ready.
+        ``wants`` is an owner that takes a pipeline of its pool which the report makes
+        ready; a ``number`` is remembered with the lease.
         """
+        pool = self.planner.pool or pool
         command = lease.command_id
+        if self.is_server:
+            await self.load(lease.execution_id)
         return await self._put(
             lease.execution_id,
             lambda batch: report(batch, command, facts),
             lease,
-            wants,
+            Wanting(wants, pool) if wants is not None else None,
+            number=number,
         )
 
     async def cancel(
@@ -216,33 +240,49 @@ class Orchestrator:
     async def sweep(self) -> None:
         """Expire leases and deadlines; then whoever waited for a time may go on."""
         for timer in await self.store.sweep(now=self.clock.now()):
-            if timer.execution_id in self._live:
-                name = timer.timer_id
-                decision = partial(expire, timer_id=name)
-                await self._put(timer.execution_id, decision, disarm=name)
-        self.bell.set()
+            execution_id, name = timer.execution_id, timer.timer_id
+            if self.is_server:
+                await self.load(execution_id)
+            if execution_id not in self._live:
+                continue
+            decision: Decision = partial(expire, timer_id=name)
+            if timer.kind == "family":
+                await self.families.look(execution_id, name)
+                decision = _nothing
+            await self._put(execution_id, decision, disarm=name)
+        self.bell.ring()
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Those that were lost."""
-        return await self.store.renew(leases, now=self.clock.now(), ttl=TTL)
+        return await self.store.renew(leases, now=self.clock.now(), ttl=self.ttl)
 
-    async def claim(self, owner: str, slots: int) -> list[Work]:
+    async def claim(
+        self, owner: str, slots: int, pool: str = DEFAULT_POOL
+    ) -> list[Work]:
         """Lease ready pipelines and say where each of them stands."""
+        pool = self.planner.pool or pool
         leases = await self.store.claim(
-            owner, pool=self.pool, slots=slots, now=self.clock.now(), ttl=TTL
+            owner, pool=pool, slots=slots, now=self.clock.now(), ttl=self.ttl
         )
         for execution_id in {lease.execution_id for lease in leases}:
             with suppress(OutOfOrder):  # a child may end, and be forgotten, meanwhile
                 await self.load(execution_id)
             live = self._live.get(execution_id)
-            if live is not None and live.busy:  # what is decided may not be stored yet
-                await self._put(execution_id, lambda batch: None)
+            if live is not None and (live.busy or self.store.shared):
+                # What is decided may not be stored yet, nor what is stored be known.
+                live.stale = self.store.shared
+                await self._put(execution_id, _nothing)
         works = []
         for lease in leases:
             live = self._live.get(lease.execution_id)
             if live is not None and is_pending(live.state, lease.command_id):
                 works.append(make_work(live, lease))
         return works
+
+    async def supply(
+        self, lease: Lease, references: Sequence[JSON], values: Values
+    ) -> None:
+        await self.loader.load(references, values)
 
     def is_stopped(self, lease: Lease) -> bool:
         """Whether its tool must not be called any more."""
@@ -258,107 +298,25 @@ class Orchestrator:
         execution_id: str,
         decide: Decision,
         lease: Lease | None = None,
-        wants: str | None = None,
+        wants: Wanting | None = None,
         disarm: str | None = None,
+        number: int = 0,
     ) -> asyncio.Future[Answer]:
-        """Queue an input. What is queued together is decided and stored together."""
         live = self._live.get(execution_id)
         if live is None:
             raise OutOfOrder(f"execution {execution_id} is not open here")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        live.inbox.append(Input(decide, future, lease, wants, disarm))
-        if not live.busy:
-            live.busy = True
-            task = asyncio.create_task(self._serve(execution_id, live))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return future
+        each = Input(decide, future, lease, wants, disarm, number)
+        return self._settlement.put(execution_id, live, each)
 
-    async def _serve(self, execution_id: str, live: Live) -> None:
-        try:
-            while live.inbox:
-                inputs, live.inbox = live.inbox, []
-                await self._settle(execution_id, live, inputs)
-        finally:
-            live.busy = False
+    def drop(self, execution_id: str) -> None:
+        self._live.pop(execution_id, None)
 
-    async def _settle(
-        self, execution_id: str, live: Live, inputs: Sequence[Input]
-    ) -> None:
-        try:
-            await self._settle_together(execution_id, live, inputs)
-        except Exception as error:
-            await self._restore(execution_id, live)
-            if len(inputs) == 1:
-                inputs[0].refuse(error)
-                return
-            for each in inputs:  # one of them is to blame; the others are not
-                await self._settle(execution_id, live, [each])
-
-    async def _settle_together(
-        self, execution_id: str, live: Live, inputs: Sequence[Input]
-    ) -> None:
-        after = live.state.seq
-        batch = await self._decide(execution_id, live, inputs)
-        if batch.events or any(each.disarm for each in inputs):
-            effects = effects_of(batch.events)
-            granted = grant(live, batch, effects, inputs)
-            transition = transition_of(
-                live,
-                batch,
-                effects,
-                after,
-                self.pool,
-                inputs,
-                Grant(granted, self.clock.now() + TTL) if granted else None,
-            )
-            await self._store_blobs(batch)
-            if live.state.finished and live.state.parent is not None:
-                caller = live.state.parent["execution_id"]
-                await self.keys.share(execution_id, caller, live.state.result)
-            await self.store.commit([transition])
-            if live.state.finished:
-                await self.keys.drop(execution_id)
-            if batch.events:
-                self._tell(execution_id, live, batch.events, effects, len(granted))
-        for each in inputs:
-            if each.answer is not None:
-                each.answer.ctx = live.state.ctx
-            each.reply()
-
-    async def _decide(
-        self, execution_id: str, live: Live, inputs: Sequence[Input]
-    ) -> Batch:
-        # The state is changed while it is decided: where that is likely to be tried
-        # again, because values are stored elsewhere, the way back is kept.
-        before = freeze(live.state) if live.state.spilled else b""
-        while True:
-            now = self.clock.now()
-            batch = Batch(
-                live.playbook, live.net, live.state, now, live.values, live.secrets
-            )
-            try:
-                for each in inputs:
-                    _decide(batch, each)
-            except Unloaded as needed:
-                await self.loader.load(needed.references, live.values, batch.events)
-                if before:
-                    live.state = thaw(before)
-                else:
-                    live.state = await fold(self.store, execution_id)
-            else:
-                live.values.trim()
-                return batch
-
-    def _tell(
-        self,
-        execution_id: str,
-        live: Live,
-        events: Sequence[Event],
-        effects: Effects,
-        granted: int,
+    def tell(
+        self, live: Live, events: Sequence[Event], effects: Effects, granted: int
     ) -> None:
         """It is stored: now the outside may know."""
+        execution_id = live.state.execution_id
         for moment in moments_of(effects):
             self.alarm.set(moment)
         for watcher in self._watchers:
@@ -370,29 +328,12 @@ class Orchestrator:
         self.families.note(execution_id, live, effects)
         if live.state.finished:
             self.changed.set()
+            if self.is_server:
+                self.forget(execution_id)
         idle = not live.state.runs
         if len(effects.ready) > granted or effects.parked or effects.freed or idle:
-            self.bell.set()
-
-    async def _store_blobs(self, recorder: Recorder) -> None:
-        for body in recorder.blobs.values():
-            await self.blobs.put(body)
-
-    async def _restore(self, execution_id: str, live: Live) -> None:
-        """The state ran ahead of the log: fold what is really there."""
-        try:
-            live.state = await fold(self.store, execution_id)
-        except Exception:  # the store is gone: whoever comes next will read it again
-            self._live.pop(execution_id, None)
+            self.bell.ring()
 
 
-def _decide(batch: Batch, each: Input) -> None:
-    """A refusal that has changed nothing concerns nobody else."""
-    before = len(batch.events)
-    try:
-        each.answer = Answer(stop=bool(each.decide(batch)))
-    except NoetlError as error:
-        if len(batch.events) > before:
-            raise
-        each.answer = None
-        each.refuse(error)
+def _nothing(batch: Batch) -> None:
+    """Only to come after what is queued, or to disarm a timer."""

@@ -8,9 +8,10 @@ from noetl.engine.batch import Batch, Recorder
 from noetl.engine.effects import Effects
 from noetl.engine.runs import status_of
 from noetl.engine.state import State
-from noetl.engine.times import NEVER
+from noetl.engine.times import NEVER, seconds_of
 from noetl.ports import Command, Grant, Summary, Timer, Transition
 from noetl.runtime.live import Input, Live, freeze
+from noetl.runtime.planning import Planner
 from noetl.types import JSON
 
 SNAPSHOT_EVERY = 10_000
@@ -22,16 +23,19 @@ def transition_of(
     batch: Batch,
     effects: Effects,
     after: int,
-    pool: str,
+    planner: Planner,
     inputs: Sequence[Input],
     grant: Grant | None,
 ) -> Transition:
     held = [each for each in inputs if each.answer is not None and each.lease]
     state, execution_id = live.state, live.state.execution_id
-    commands = [Command(name, execution_id, pool) for name in effects.ready]
-    commands += [
-        Command(name, execution_id, pool, due) for name, due in effects.parked.items()
+    over = set(effects.over)
+    commands = [
+        Command(name, execution_id, planner.pool_of(live, name), due)
+        for name, due in _planned(effects)
+        if name not in over
     ]
+    called, told = planner.family_of(live, effects, seconds_of(batch.now))
     snapshot = None
     if state.seq - live.saved >= SNAPSHOT_EVERY and not state.finished:
         snapshot, live.saved = freeze(state), state.seq
@@ -51,6 +55,11 @@ def transition_of(
             lineage_of(state),
         ),
         leases=[each.lease for each in held if each.lease],
+        reported={
+            each.lease.command_id: each.number
+            for each in held
+            if each.lease and each.number and each.lease.command_id not in over
+        },
         commands=commands,
         grant=grant,
         done=effects.over,
@@ -58,10 +67,18 @@ def transition_of(
         timers=[
             Timer(execution_id, name, due, "deadline")
             for name, due in effects.timers.items()
-        ],
+        ]
+        + called,
+        notify=told,
         disarm=[each.disarm for each in inputs if each.disarm],
         snapshot=snapshot,
     )
+
+
+def _planned(effects: Effects) -> Iterator[tuple[str, float]]:
+    for name in effects.ready:
+        yield name, 0.0
+    yield from effects.parked.items()
 
 
 def _left(inputs: Sequence[Input]) -> Iterator[str]:

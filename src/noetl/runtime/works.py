@@ -12,6 +12,7 @@ from noetl.engine.reports import Fact, record
 from noetl.engine.runs import find_progress, path_of
 from noetl.ports import Lease
 from noetl.runtime.live import Input, Live, Work
+from noetl.runtime.planning import Planner
 
 
 def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
@@ -34,12 +35,24 @@ def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
     progress = find_progress(run, path).copy()
     if begun:
         progress.started = False  # nobody else has begun it: it is not in doubt
-    folder = live.about.get("folder")
-    return Work(lease, live.playbook, frame, progress, live.secrets, folder, begun)
+    return Work(
+        lease,
+        live.playbook,
+        frame,
+        progress,
+        live.secrets,
+        live.about.get("source", ""),
+        live.about.get("folder"),
+        begun,
+    )
 
 
 def grant(
-    live: Live, batch: Batch, effects: Effects, inputs: Sequence[Input]
+    live: Live,
+    batch: Batch,
+    effects: Effects,
+    inputs: Sequence[Input],
+    planner: Planner,
 ) -> list[Lease]:
     """Give those who reported what their reports made ready; its start is recorded.
 
@@ -49,16 +62,19 @@ def grant(
     if state.status != "running" or state.cancelling is not None:
         return []
     over = set(effects.over)
-    ready = iter([command for command in effects.ready if command not in over])
+    ready = [command for command in effects.ready if command not in over]
     leases: list[Lease] = []
     for each in inputs:
         if each.wants is None or each.answer is None or not each.answer.stop:
             continue
-        command_id = next(ready, None)
+        wants = each.wants
+        suits = (one for one in ready if planner.pool_of(live, one) == wants.pool)
+        command_id = next(suits, None)
         if command_id is None:
-            break
+            continue
+        ready.remove(command_id)
         _begin(batch, command_id)
-        lease = Lease(command_id, state.execution_id, each.wants, 1)
+        lease = Lease(command_id, state.execution_id, wants.owner, 1)
         each.answer.work = make_work(live, lease, begun=True)
         leases.append(lease)
     return leases

@@ -23,6 +23,7 @@ class _Row(msgspec.Struct):
     epoch: int = 0
     owner: str | None = None
     expires_at: float = 0.0
+    reported: int = 0
 
 
 class _Pool:
@@ -72,6 +73,8 @@ class Commands:
             for lease in transition.grant.leases:
                 row = self._by_id[lease.command_id]
                 self._lease(row, lease, transition.grant.expires_at)
+        for command_id, number in transition.reported.items():
+            self._by_id[command_id].reported = number
         for command_id in transition.done:
             if ended := self._by_id.get(command_id):
                 self._leased.pop(command_id, None)
@@ -110,12 +113,15 @@ class Commands:
 
     def _lease(self, row: _Row, lease: Lease, expires_at: float) -> None:
         row.state, row.owner, row.expires_at = "leased", lease.owner, expires_at
-        row.epoch = lease.epoch
+        row.epoch, row.reported = lease.epoch, 0
         self._leased[lease.command_id] = row
 
     def is_held(self, lease: Lease) -> bool:
         row = self._leased.get(lease.command_id)
         return row is not None and (row.epoch, row.owner) == (lease.epoch, lease.owner)
+
+    def reported(self, lease: Lease) -> int | None:
+        return self._leased[lease.command_id].reported if self.is_held(lease) else None
 
     def renew(self, leases: Sequence[Lease], expires_at: float) -> list[Lease]:
         """Those that were lost."""

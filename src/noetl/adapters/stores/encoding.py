@@ -22,6 +22,11 @@ class Encoded(msgspec.Struct, frozen=True):
     bodies: Sequence[bytes]
     summary: str
 
+    @property
+    def after(self) -> int:
+        """Where the log must be: its own history comes with a new one."""
+        return self.transition.after - len(self.transition.history)
+
 
 def encode(transitions: Sequence[Transition]) -> list[Encoded]:
     """Raises ``StoreError`` for what no log may hold; nobody else's commit fails."""

@@ -29,6 +29,8 @@ class _Execution(msgspec.Struct):
 class MemoryStore:
     """Bytes are kept, not objects: nobody can change an event after its commit."""
 
+    shared = False
+
     def __init__(self) -> None:
         self._executions: dict[str, _Execution] = {}
         self._by_number: list[_Execution] = []
@@ -53,6 +55,9 @@ class MemoryStore:
         self, leases: Sequence[Lease], *, now: float, ttl: float
     ) -> Sequence[Lease]:
         return self._commands.renew(leases, now + ttl)
+
+    async def reported(self, lease: Lease) -> int | None:
+        return self._commands.reported(lease)
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         self._commands.expire(now)
@@ -147,6 +152,11 @@ class MemoryStore:
             execution.snapshot = Snapshot(len(execution.bodies), transition.snapshot)
         self._commands.change(execution.number, transition)
         self._change_timers(execution.number, transition)
+        for timer in transition.notify:
+            relative = self._executions.get(timer.execution_id)
+            if relative is not None and relative.status not in OVER:
+                timers = self._timers.setdefault(relative.number, {})
+                timers[timer.timer_id] = timer
 
     def _change_timers(self, execution: int, transition: Transition) -> None:
         timers = self._timers.pop(execution, {})

@@ -12,7 +12,7 @@ from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Snapshot, Summary
+from noetl.ports import Lease, Snapshot, Summary
 
 _SEQ = (1 << SEQ_BITS) - 1
 _NEWEST = (1 << 63) - 1
@@ -54,6 +54,12 @@ def bodies(
 def snapshot(db: sqlite3.Connection, execution_id: str) -> Snapshot | None:
     row = db.execute(SQL["snapshot"], (execution_id,)).fetchone()
     return Snapshot(*row) if row else None
+
+
+def reported(db: sqlite3.Connection, lease: Lease) -> int | None:
+    key = (lease.command_id, lease.epoch, lease.owner)
+    row = db.execute(SQL["reported"], key).fetchone()
+    return row[0] if row else None
 
 
 def find(

@@ -46,6 +46,8 @@ T = TypeVar("T")
 class SqliteStore:
     """One writer, in this process alone; any number of readers, in any process."""
 
+    shared = False
+
     def __init__(
         self,
         path: Path,
@@ -154,6 +156,9 @@ class SqliteStore:
             lambda db: renew(db, leases, now + ttl),
             durable=self._durable_leases,
         )
+
+    async def reported(self, lease: Lease) -> int | None:
+        return await self._read(lambda db: reading.reported(db, lease))
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(

@@ -65,6 +65,9 @@ def _write(
         db.execute(SQL["keep"], (head.number, last_seq, transition.snapshot))
     _change_commands(db, head.number, transition, boot_id)
     _change_timers(db, head.number, transition)
+    for timer in transition.notify:
+        row = (timer.timer_id, timer.due_at, timer.kind, timer.execution_id)
+        db.execute(SQL["notify"], row)
     return Head(head.number, last_seq, last_hash, item.summary)
 
 
@@ -107,6 +110,8 @@ def _change_commands(
             for lease in transition.grant.leases
         ]
         db.executemany(SQL["lease"], given)
+    for command_id, count in transition.reported.items():
+        db.execute(SQL["count"], (count, command_id))
     if transition.done:
         db.executemany(SQL["end"], [(name,) for name in transition.done])
     for name in transition.release:

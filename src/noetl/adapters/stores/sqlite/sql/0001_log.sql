@@ -44,7 +44,8 @@ CREATE TABLE command (
   epoch INTEGER NOT NULL DEFAULT 0,
   owner TEXT,
   boot_id TEXT,
-  expires_at REAL
+  expires_at REAL,
+  reported INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 CREATE INDEX command_open ON command (state, pool, execution, rank)

@@ -58,6 +58,13 @@ INSERT INTO timer (execution, timer_id, due_at, kind) VALUES (?, ?, ?, ?)
 ON CONFLICT (execution, timer_id)
 DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
 
+-- name: notify
+INSERT INTO timer (execution, timer_id, due_at, kind)
+SELECT number, ?, ?, ? FROM execution
+WHERE execution_id = ? AND status NOT IN ('completed', 'failed', 'cancelled')
+ON CONFLICT (execution, timer_id)
+DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
+
 -- name: make_due
 UPDATE command SET state = 'ready' WHERE state = 'delayed' AND not_before <= ?
 
@@ -76,8 +83,16 @@ ORDER BY rank LIMIT ?
 UPDATE command SET state = NULL WHERE state = 'ready' AND pool = ? AND execution = ?
 
 -- name: lease
-UPDATE command SET state = 'leased', epoch = ?, owner = ?, boot_id = ?, expires_at = ?
+UPDATE command SET state = 'leased', epoch = ?, owner = ?, boot_id = ?, expires_at = ?,
+  reported = 0
 WHERE command_id = ?
+
+-- name: count
+UPDATE command SET reported = ? WHERE command_id = ?
+
+-- name: reported
+SELECT reported FROM command
+WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
 
 -- name: renew
 UPDATE command SET expires_at = ?

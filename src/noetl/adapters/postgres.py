@@ -1,0 +1,147 @@
+"""One PostgreSQL for all that a cluster keeps: connections, and tables up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import asyncpg
+
+from noetl.errors import ConfigError, StoreError
+
+T = TypeVar("T")
+
+SIZE = 8
+CONNECT_TIMEOUT = 10.0
+TRIES = 5
+_LOCK = 0x4E6F4554  # "NoET": two servers that start at once migrate one after the other
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_GONE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+
+
+class Postgres:
+    """A pool, made when something is first asked.
+
+    ``schema`` is where the tables are: several installations may share a database.
+    """
+
+    def __init__(self, dsn: str, *, schema: str = "noetl", size: int = SIZE) -> None:
+        if _SCHEMA.fullmatch(schema) is None:
+            raise ConfigError(f"'{schema:.64}' is no name for a schema")
+        self._dsn = dsn
+        self._schema = schema
+        self._size = size
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Do it on some connection. Raises ``StoreError``; what lost a race is tried
+        again, what lost its connection is not: nobody knows what became of it."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                async with self._connection() as connection:
+                    return await work(connection)
+            except _AGAIN as error:
+                if attempt == TRIES:
+                    raise StoreError(f"PostgreSQL: {error}", "store.busy") from error
+            except _GONE as error:
+                raise _unreachable(error) from error
+            except asyncpg.PostgresError as error:
+                raise StoreError(f"PostgreSQL: {error}", "store.error") from error
+        raise AssertionError
+
+    async def fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        rows = await self.run(lambda connection: connection.fetch(query, *values))
+        return [tuple(row) for row in rows]
+
+    async def migrate(
+        self, part: str, steps: Sequence[tuple[int, str]], functions: str = ""
+    ) -> None:
+        """Bring the tables of a part to the version that this code needs.
+
+        ``functions`` are made anew each time. Raises ``StoreError`` if the tables are
+        of a newer version.
+        """
+
+        async def work(connection: Any) -> None:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+                await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+                await connection.execute(_MIGRATIONS)
+                version = await connection.fetchval(_VERSION, part)
+                if version > steps[-1][0]:
+                    raise StoreError(
+                        f"the tables of the {part} in schema '{self._schema}' are of "
+                        f"version {version}, this NoETL knows {steps[-1][0]}: use a "
+                        "newer NoETL",
+                        "store.version",
+                    )
+                for number, script in steps:
+                    if number > version:
+                        await connection.execute(script)
+                        await connection.execute(_MIGRATED, part, number)
+                if functions:
+                    await connection.execute(functions)
+
+        await self.run(work)
+
+    async def close(self) -> None:
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        pool = self._pool or await self._open()
+        async with pool.acquire() as connection:
+            yield connection
+
+    async def _open(self) -> asyncpg.Pool:
+        async with self._opening:
+            if self._closed:
+                raise StoreError("the store is closed", "store.closed")
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._dsn,
+                    min_size=1,
+                    max_size=self._size,
+                    timeout=CONNECT_TIMEOUT,
+                    server_settings={
+                        "search_path": self._schema,
+                        "application_name": "noetl",
+                        "jit": "off",
+                        "plan_cache_mode": "force_generic_plan",
+                    },
+                )
+        return self._pool
+
+
+_MIGRATIONS = """
+CREATE TABLE IF NOT EXISTS migration (
+  part text, version integer, done_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (part, version)
+)
+"""
+_VERSION = "SELECT coalesce(max(version), 0) FROM migration WHERE part = $1"
+_MIGRATED = "INSERT INTO migration (part, version) VALUES ($1, $2)"
+
+
+def _unreachable(error: BaseException) -> StoreError:
+    """Without the driver's own words: they may quote the address and its password."""
+    why = getattr(error, "sqlstate", None) or type(error).__name__
+    return StoreError(f"PostgreSQL does not answer ({why})", "store.unreachable")

@@ -1,0 +1,195 @@
+"""Group commit: what is queued while one commit runs goes into the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+
+import msgspec
+
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.stores.chain import FIRST, link
+from noetl.adapters.stores.encoding import Encoded
+from noetl.adapters.stores.postgres.plans import Group
+from noetl.adapters.stores.refusals import Conflict, Lost
+from noetl.errors import StoreError
+
+MOST_BYTES = 8 * 1024 * 1024
+MOST_HEADS = 10_000
+PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2, 3.2, 3.2, 3.2)
+"""Seconds to wait, one after the other, for a database that does not answer."""
+
+_HASH = (
+    "SELECT e.hash FROM event AS e JOIN execution AS x ON x.number = e.execution "
+    "WHERE x.execution_id = $1 AND e.seq = $2"
+)
+_COMMIT = (files(__package__) / "sql" / "commit.sql").read_text(encoding="utf-8")
+
+
+class Commit(msgspec.Struct):
+    item: Encoded
+    future: asyncio.Future[None]
+    last_hash: bytes = b""
+
+
+class Committer:
+    """One group at a time; each execution once in a group."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._queue: list[Commit] = []
+        self._task: asyncio.Task[None] | None = None
+        self._heads: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+
+    async def commit(self, item: Encoded) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._queue.append(Commit(item, future))
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._serve())
+        await future
+
+    async def commit_together(self, items: Sequence[Encoded]) -> None:
+        """All of them or none, also several of one execution. Raises the refusal."""
+        heads = {item.transition.execution_id: await self._head(item) for item in items}
+
+        async def work(connection: object) -> None:
+            async with connection.transaction():  # type: ignore[attr-defined]
+                for item in items:
+                    group, execution_id = Group(), item.transition.execution_id
+                    heads[execution_id] = _link(group, item, heads[execution_id])
+                    rows = await connection.fetch(_COMMIT, *group.arguments())  # type: ignore[attr-defined]
+                    for row in rows:
+                        raise _refusal(item, row["last_seq"], row["lost"])
+
+        await self._postgres.run(work)
+        for item in items:
+            execution_id = item.transition.execution_id
+            self._remember(item, heads[execution_id])
+
+    async def _serve(self) -> None:
+        while self._queue:
+            group = self._take()
+            try:
+                await self._commit(group)
+            except Exception as error:
+                for each in group:
+                    if not each.future.done():
+                        each.future.set_exception(error)
+
+    def _take(self) -> list[Commit]:
+        taken: dict[str, Commit] = {}
+        left: list[Commit] = []
+        size = 0
+        for each in self._queue:
+            execution_id = each.item.transition.execution_id
+            if execution_id in taken or size > MOST_BYTES:
+                left.append(each)
+            else:
+                taken[execution_id] = each
+                size += sum(map(len, each.item.bodies))
+        self._queue = left
+        return [taken[name] for name in sorted(taken)]
+
+    async def _commit(self, commits: Sequence[Commit]) -> None:
+        """Until it is known what became of it: a lost connection says nothing."""
+        waits = iter(PATIENCE)
+        while commits:
+            try:
+                await self._try(commits)
+                return
+            except StoreError as error:
+                if error.kind != "store.unreachable":
+                    raise
+                commits = await self._missing(commits, waits, error)
+
+    async def _missing(
+        self, commits: Sequence[Commit], waits: Iterator[float], error: StoreError
+    ) -> Sequence[Commit]:
+        """Those that are not in the log, as soon as somebody can be asked."""
+        for seconds in waits:
+            await asyncio.sleep(seconds)
+            try:
+                missing = []
+                for each in commits:
+                    if not await self._is_stored(each):
+                        missing.append(each)
+                    elif not each.future.done():
+                        self._remember(each.item, each.last_hash)
+                        each.future.set_result(None)
+                return missing
+            except StoreError as another:
+                if another.kind != "store.unreachable":
+                    raise
+        raise error
+
+    async def _is_stored(self, commit: Commit) -> bool:
+        transition = commit.item.transition
+        seq = commit.item.after + len(commit.item.bodies)
+        if not commit.item.bodies:
+            return False  # doing it twice does no harm
+        found = await self._postgres.run(
+            lambda c: c.fetchval(_HASH, transition.execution_id, seq)
+        )
+        return bool(found == commit.last_hash)
+
+    async def _try(self, commits: Sequence[Commit]) -> None:
+        group = Group()
+        for each in commits:
+            each.last_hash = _link(group, each.item, await self._head(each.item))
+        arguments = group.arguments()
+        rows = await self._postgres.run(lambda c: c.fetch(_COMMIT, *arguments))
+        for row in rows:
+            each = commits[row["place"] - 1]
+            self._heads.pop(each.item.transition.execution_id, None)
+            if not each.future.done():
+                error = _refusal(each.item, row["last_seq"], row["lost"])
+                each.future.set_exception(error)
+        refused = {row["place"] - 1 for row in rows}
+        for place, each in enumerate(commits):
+            if place not in refused:
+                self._remember(each.item, each.last_hash)
+                if not each.future.done():
+                    each.future.set_result(None)
+
+    async def _head(self, item: Encoded) -> bytes:
+        """The hash that its first event is linked to; if the log has moved on
+        meanwhile, the position refuses it anyway."""
+        execution_id, after = item.transition.execution_id, item.after
+        if after == 0:
+            return FIRST
+        seq, last_hash = self._heads.get(execution_id, (0, FIRST))
+        if seq == after:
+            return last_hash
+        sql = "SELECT last_hash FROM execution WHERE execution_id = $1"
+        found = await self._postgres.run(lambda c: c.fetchval(sql, execution_id))
+        return found or FIRST
+
+    def _remember(self, item: Encoded, last_hash: bytes) -> None:
+        transition = item.transition
+        seq = item.after + len(item.bodies)
+        self._heads[transition.execution_id] = seq, last_hash
+        self._heads.move_to_end(transition.execution_id)
+        while len(self._heads) > MOST_HEADS:
+            self._heads.popitem(last=False)
+
+
+def _link(group: Group, item: Encoded, last_hash: bytes) -> bytes:
+    hashes = []
+    for body in item.bodies:
+        last_hash = link(last_hash, body)
+        hashes.append(last_hash)
+    group.add(item, hashes, last_hash)
+    return last_hash
+
+
+def _refusal(item: Encoded, last_seq: int, lost: str | None) -> StoreError:
+    transition = item.transition
+    if lost is None:
+        return Conflict(transition.execution_id, transition.after, last_seq)
+    for lease in transition.leases:
+        if lease.command_id == lost:
+            return Lost(lease)
+    raise AssertionError(lost)

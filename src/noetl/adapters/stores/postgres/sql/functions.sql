@@ -1,0 +1,83 @@
+-- What a server asks in one round trip. Written anew at every opening of the store.
+
+-- Lease ready commands: executions take turns, after the one that was served last.
+CREATE OR REPLACE FUNCTION claim(
+  whom text, of_pool text, slots integer, at double precision,
+  until double precision, turn bigint
+) RETURNS TABLE (
+  command_id text, execution_id text, epoch integer, number bigint, last_seq integer
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  served bigint[] := '{}';
+  at_number bigint := turn;
+  wrapped boolean := false;
+  taken text[];
+BEGIN
+  UPDATE command AS c
+  SET state = CASE WHEN x.status IN ('running', 'waiting') THEN 'ready' ELSE 'held' END
+  FROM execution AS x
+  WHERE c.state = 'delayed' AND c.not_before <= at AND x.number = c.execution;
+  WHILE cardinality(served) < slots LOOP
+    SELECT c.execution INTO at_number FROM command AS c
+    WHERE c.state = 'ready' AND c.pool = of_pool AND c.execution > at_number
+    ORDER BY c.execution LIMIT 1;
+    IF at_number IS NULL AND NOT wrapped THEN
+      at_number := 0; wrapped := true;
+      CONTINUE;
+    END IF;
+    EXIT WHEN at_number IS NULL OR (wrapped AND at_number > turn);
+    served := served || at_number;
+  END LOOP;
+  SELECT array_agg(dealt.command_id ORDER BY dealt.round, dealt.place) INTO taken
+  FROM (
+    SELECT ready.command_id, s.place,
+      row_number() OVER (PARTITION BY s.execution ORDER BY ready.rank) AS round
+    FROM unnest(served) WITH ORDINALITY AS s(execution, place)
+    CROSS JOIN LATERAL (
+      SELECT c.command_id, c.rank FROM command AS c
+      WHERE c.state = 'ready' AND c.pool = of_pool AND c.execution = s.execution
+      ORDER BY c.rank LIMIT slots FOR UPDATE SKIP LOCKED
+    ) AS ready
+    ORDER BY round, s.place LIMIT slots
+  ) AS dealt;
+  RETURN QUERY
+  WITH leased AS (
+    UPDATE command AS c SET state = 'leased', epoch = c.epoch + 1, owner = whom,
+      expires_at = until, reported = 0
+    FROM unnest(taken) WITH ORDINALITY AS w(name, place)
+    WHERE c.command_id = w.name AND c.state = 'ready'
+    RETURNING c.command_id, c.execution, c.epoch, w.place
+  )
+  SELECT l.command_id, x.execution_id, l.epoch, x.number, x.last_seq
+  FROM leased AS l JOIN execution AS x ON x.number = l.execution
+  ORDER BY l.place;
+END $$;
+
+-- Extend leases; a row for each that is still held.
+CREATE OR REPLACE FUNCTION renew(
+  commands text[], epochs integer[], owners text[], until double precision
+) RETURNS TABLE (held text, held_epoch integer, held_owner text)
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM 1 FROM command WHERE command_id = ANY (commands)
+  ORDER BY command_id FOR UPDATE;
+  RETURN QUERY
+  UPDATE command AS c SET expires_at = until
+  FROM unnest(commands, epochs, owners) AS l(command_id, epoch, owner)
+  WHERE c.command_id = l.command_id AND c.state = 'leased' AND c.epoch = l.epoch
+    AND c.owner = l.owner
+  RETURNING c.command_id, c.epoch, c.owner;
+END $$;
+
+-- Commands whose owners are lost are offered again.
+CREATE OR REPLACE FUNCTION expire_leases(before double precision)
+RETURNS void LANGUAGE sql AS $$
+  UPDATE command AS c SET owner = NULL, expires_at = NULL,
+    state = CASE WHEN x.status IN ('running', 'waiting') THEN 'ready' ELSE 'held' END
+  FROM (
+    SELECT command_id FROM command
+    WHERE state = 'leased' AND expires_at <= before FOR UPDATE SKIP LOCKED
+  ) AS gone, execution AS x
+  WHERE c.command_id = gone.command_id AND x.number = c.execution
+$$;

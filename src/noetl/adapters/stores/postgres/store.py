@@ -1,0 +1,204 @@
+"""The store in PostgreSQL: every promise of the port, for any number of servers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.scripts import read_migrations
+from noetl.adapters.stores.chain import Damage, first_damage
+from noetl.adapters.stores.encoding import decode, decode_summary, encode
+from noetl.adapters.stores.leasing import GRACE
+from noetl.adapters.stores.postgres.commits import Committer
+from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.errors import StoreError
+from noetl.ports import Lease, Snapshot, Summary, Timer, Transition
+
+T = TypeVar("T")
+
+_SQL = files(__package__) / "sql"
+_NEWEST = (1 << 63) - 1
+_HEAD = "SELECT number, last_seq, last_hash, summary FROM execution "
+_EVENTS = "SELECT seq, body FROM event WHERE execution = $1 AND seq > $2 ORDER BY seq"
+_LINKS = "SELECT seq, hash, body FROM event WHERE execution = $1 ORDER BY seq"
+_SNAPSHOT = (
+    "SELECT s.seq, s.body FROM snapshot AS s JOIN execution AS x "
+    "ON x.number = s.execution WHERE x.execution_id = $1"
+)
+_DUE = (
+    "SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t "
+    "JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1 "
+    "ORDER BY t.due_at, t.execution, t.timer_id"
+)
+
+
+class PostgresStore:
+    """Commits go through one queue; readers and claims have connections beside it."""
+
+    shared = True
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._committer = Committer(postgres)
+        self._turns: dict[str, int] = {}
+
+    @classmethod
+    async def open(cls, postgres: Postgres) -> PostgresStore:
+        """Connect, and bring the tables up to date. Raises ``StoreError``.
+
+        Whoever made the connections closes them.
+        """
+        functions = (_SQL / "functions.sql").read_text(encoding="utf-8")
+        await postgres.migrate("log", read_migrations(__package__), functions)
+        return cls(postgres)
+
+    async def commit(self, transitions: Sequence[Transition]) -> None:
+        group = encode(transitions)
+        if len(group) == 1:
+            await self._committer.commit(group[0])
+        elif group:
+            await self._committer.commit_together(group)
+
+    async def claim(
+        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        turn = self._turns.get(pool, 0)
+        sql = "SELECT * FROM claim($1, $2, $3, $4, $5, $6)"
+        rows = await self._run(
+            lambda c: c.fetch(sql, owner, pool, slots, now, now + ttl, turn)
+        )
+        if rows:
+            self._turns[pool] = rows[-1]["number"]
+        return [
+            Lease(row["command_id"], row["execution_id"], owner, row["epoch"])
+            for row in rows
+        ]
+
+    async def renew(
+        self, leases: Sequence[Lease], *, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        names = [lease.command_id for lease in leases]
+        epochs = [lease.epoch for lease in leases]
+        owners = [lease.owner for lease in leases]
+        sql = "SELECT * FROM renew($1, $2, $3, $4)"
+        rows = await self._run(lambda c: c.fetch(sql, names, epochs, owners, now + ttl))
+        held = {tuple(row) for row in rows}
+        return [
+            lease
+            for lease in leases
+            if (lease.command_id, lease.epoch, lease.owner) not in held
+        ]
+
+    async def reported(self, lease: Lease) -> int | None:
+        sql = "SELECT reported FROM command WHERE command_id = $1 "
+        sql += "AND state = 'leased' AND epoch = $2 AND owner = $3"
+        key = (lease.command_id, lease.epoch, lease.owner)
+        found: int | None = await self._run(lambda c: c.fetchval(sql, *key))
+        return found
+
+    async def sweep(self, *, now: float) -> Sequence[Timer]:
+        await self._run(lambda c: c.execute("SELECT expire_leases($1)", now - GRACE))
+        rows = await self._run(lambda c: c.fetch(_DUE, now))
+        return [Timer(*row) for row in rows]
+
+    # -- reading -----------------------------------------------------------------
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        head = await self._head(execution_id)
+        if head is None:
+            return []
+        sql = _EVENTS if limit is None else f"{_EVENTS} LIMIT {int(limit)}"
+        rows = await self._run(lambda c: c.fetch(sql, head["number"], after))
+        for seq, row in enumerate(rows, after + 1):
+            if row["seq"] != seq:
+                raise _missing(execution_id, seq)
+        if after + len(rows) < head["last_seq"] and len(rows) != limit:
+            raise _missing(execution_id, after + len(rows) + 1)
+        return [decode(row["body"]) for row in rows]
+
+    async def pages(
+        self, execution_id: str, *, after: int = 0, size: int = 2_000
+    ) -> AsyncIterator[Sequence[Event]]:
+        """The events in order, some at a time: a log may be larger than memory."""
+        while events := await self.read(execution_id, after=after, limit=size):
+            yield events
+            after = events[-1].seq
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        row = await self._run(lambda c: c.fetchrow(_SNAPSHOT, execution_id))
+        return Snapshot(*row) if row else None
+
+    async def find(
+        self,
+        *,
+        status: ExecutionStatus | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Summary]:
+        number = _NEWEST
+        if before is not None:
+            head = await self._head(before)
+            if head is None:
+                return []
+            number = head["number"]
+        return await self._page(status, number, limit)
+
+    async def summary(self, execution_id: str) -> Summary:
+        """The line of one execution; raises ``StoreError`` if there is none."""
+        return decode_summary((await self._known(execution_id))["summary"])
+
+    async def find_below(
+        self, below: str, *, status: ExecutionStatus | None = None, limit: int = 100
+    ) -> Sequence[Summary]:
+        """Newest first, those whose id is smaller; ``below`` may be another log's."""
+        sql = "SELECT number FROM execution WHERE execution_id < $1 "
+        sql += "ORDER BY execution_id DESC LIMIT 1"
+        number = await self._run(lambda c: c.fetchval(sql, below))
+        return await self._page(status, number + 1, limit) if number else []
+
+    async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
+        """The ids that begin so; one that is whole means itself alone."""
+        if await self._head(beginning):
+            return [beginning]
+        sql = "SELECT execution_id FROM execution WHERE starts_with(execution_id, $1) "
+        sql += "AND execution_id >= $1 ORDER BY execution_id LIMIT $2"
+        rows = await self._run(lambda c: c.fetch(sql, beginning, limit))
+        return [row[0] for row in rows]
+
+    async def verify(self, execution_id: str) -> Damage | None:
+        """Walk the hash chain; say where it breaks first."""
+        head = await self._known(execution_id)
+        rows = await self._run(lambda c: c.fetch(_LINKS, head["number"]))
+        links = [tuple(row) for row in rows if row["seq"] <= head["last_seq"]]
+        return first_damage(links, head["last_seq"], head["last_hash"])
+
+    async def _page(
+        self, status: ExecutionStatus | None, number: int, limit: int
+    ) -> list[Summary]:
+        sql = "SELECT summary FROM execution WHERE number < $1 "
+        sql += "AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2"
+        rows = await self._run(lambda c: c.fetch(sql, number, limit, status))
+        return [decode_summary(row["summary"]) for row in rows]
+
+    async def _head(self, execution_id: str) -> Any:
+        sql = f"{_HEAD} WHERE execution_id = $1"
+        return await self._run(lambda c: c.fetchrow(sql, execution_id))
+
+    async def _known(self, execution_id: str) -> Any:
+        head = await self._head(execution_id)
+        if head is None:
+            raise StoreError(f"there is no execution {execution_id}", "store.missing")
+        return head
+
+    async def _run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        return await self._postgres.run(work)
+
+
+def _missing(execution_id: str, seq: int) -> StoreError:
+    message = f"execution {execution_id}: event {seq} is missing"
+    return StoreError(message, "log.hash_mismatch")

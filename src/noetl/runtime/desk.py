@@ -1,0 +1,154 @@
+"""Where workers on other machines ask and report: the server's side of the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import msgspec
+
+from noetl.engine.reports import OutOfOrder
+from noetl.errors import LeaseLost, SecretError
+from noetl.ports import Lease
+from noetl.runtime import wire
+from noetl.runtime.live import Answer, Live, Work
+from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a waiting worker's question is put to the store again: another
+server may have made work ready, and rings no bell here."""
+
+
+class Desk:
+    """Knows no HTTP. What a worker may say was checked before it came here."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._orchestrator = orchestrator
+
+    async def claim(self, asked: wire.Claim, seal: Seal) -> wire.Orders:
+        """Pipelines for a worker; if there are none, some as soon as there are."""
+        heard = self._orchestrator.bell.listen()
+        left = min(asked.wait, wire.LONGEST_WAIT)
+        while True:
+            heard.clear()
+            works = await self._orchestrator.claim(
+                asked.worker, asked.slots, asked.pool
+            )
+            if works or left <= 0:
+                orders = [_order(work, seal) for work in works]
+                return wire.Orders(orders, self._orchestrator.ttl)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(heard.wait(), min(left, LOOK_AGAIN))
+            left -= LOOK_AGAIN
+
+    async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
+        """Each is answered on its own; those of one execution are decided together."""
+        replies = await asyncio.gather(
+            *(self._report(asked, each, seal) for each in asked.reports)
+        )
+        return wire.Replies(replies)
+
+    async def beat(self, asked: wire.Beat) -> wire.Pulse:
+        lost = await self._orchestrator.renew(asked.leases)
+        gone = {lease.command_id for lease in lost}
+        cancelled = [
+            lease.command_id
+            for lease in asked.leases
+            if lease.command_id not in gone
+            and self._orchestrator.is_loaded(lease.execution_id)
+            and self._orchestrator.is_stopped(lease)
+        ]
+        return wire.Pulse(sorted(gone), cancelled)
+
+    async def source(self, asked: wire.Source) -> bytes:
+        """The playbook's text. Raises ``LeaseLost``."""
+        live = await self._held(asked.lease)
+        return await self._orchestrator.blobs.get(live.about["source"])
+
+    async def value(self, asked: wire.Value) -> bytes:
+        """Raises ``LeaseLost``, ``BlobGone`` or ``BlobCorrupt``."""
+        await self._held(asked.lease)
+        value = await self._orchestrator.loader.get(asked.reference)
+        return msgspec.json.encode(value)
+
+    async def fetch(self, asked: wire.Fetch, seal: Seal) -> wire.Fetched:
+        """Raises ``LeaseLost`` or ``SecretError``."""
+        lease = asked.lease
+        await self._held(lease)
+        handle = await self._orchestrator.keys.fetch(
+            lease.execution_id, asked.name, asked.provider, asked.path
+        )
+        live = self._orchestrator.live(lease.execution_id)
+        if live is None:
+            raise SecretError("secret.sealed", f"{lease.execution_id} has ended")
+        value = live.secrets.open(handle)
+        return wire.Fetched(handle, seal_value(seal, value, lease))
+
+    async def authorize(self, asked: wire.Authorize, seal: Seal) -> wire.Authorized:
+        """Raises ``LeaseLost`` or ``SecretError``."""
+        lease = asked.lease
+        await self._held(lease)
+        auth = unseal_value(seal, asked.auth, lease)
+        token = await self._orchestrator.keys.authorize(
+            lease.execution_id, auth, fresh=asked.fresh
+        )
+        return wire.Authorized(seal_value(seal, token, lease))
+
+    async def _held(self, lease: Lease) -> Live:
+        """The execution of a lease. Raises ``LeaseLost`` if it is not held."""
+        if await self._orchestrator.store.reported(lease) is None:
+            raise LeaseLost(f"{lease.owner} does not hold {lease.command_id}")
+        await self._orchestrator.load(lease.execution_id)
+        live = self._orchestrator.live(lease.execution_id)
+        if live is None:
+            raise LeaseLost(f"{lease.execution_id} has ended")
+        return live
+
+    async def _report(
+        self, asked: wire.Reports, each: wire.Report, seal: Seal
+    ) -> wire.Reply:
+        lease = each.lease
+        try:
+            if each.again and (known := await self._known(each)) is not None:
+                return known
+            answer = await self._orchestrator.report(
+                lease,
+                each.facts,
+                wants=asked.worker if each.wants else None,
+                pool=asked.pool,
+                number=each.number,
+            )
+        except LeaseLost as error:
+            return wire.Reply(stop=True, error=(error.kind, str(error)))
+        except OutOfOrder as error:
+            return wire.Reply(stop=True, error=("event.order", str(error)))
+        return _reply(answer, seal)
+
+    async def _known(self, each: wire.Report) -> wire.Reply | None:
+        """The answer to a report that is recorded, though its answer was lost."""
+        last = await self._orchestrator.store.reported(each.lease)
+        if last is None:  # it ended the pipeline, or the lease was lost: it is over
+            return wire.Reply(stop=True, duplicate=True)
+        if last < each.number:
+            return None
+        state = await self._orchestrator.load(each.lease.execution_id)
+        return wire.Reply(ctx=state.ctx, duplicate=True)
+
+
+def _reply(answer: Answer, seal: Seal) -> wire.Reply:
+    order = _order(answer.work, seal) if answer.work is not None else None
+    return wire.Reply(answer.stop, answer.ctx, order)
+
+
+def _order(work: Work, seal: Seal) -> wire.Order:
+    return wire.Order(
+        work.lease,
+        work.source,
+        sorted(work.playbook.extensions),
+        work.frame,
+        work.progress,
+        seal_secrets(seal, work),
+        work.folder,
+        work.begun,
+    )

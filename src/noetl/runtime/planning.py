@@ -1,0 +1,57 @@
+"""Where commands go, and who must be told when something becomes of an execution."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.engine.effects import Effects
+from noetl.engine.waits import children_of
+from noetl.ports import Timer
+from noetl.runtime.live import Live
+
+TTL = 30.0
+"""Seconds that a lease lasts without a beat."""
+
+DEFAULT_POOL = "default"
+BEGUN_AFTER = 5.0
+"""Seconds in which whoever called a child has begun it, or another server does."""
+
+
+class Planner(msgspec.Struct):
+    """Where commands go, and whether other processes must find what is due.
+
+    ``pool`` is that of all commands; without it each step says its own (S-64).
+    """
+
+    pool: str | None = None
+    shared: bool = False
+    ttl: float = TTL
+
+    def pool_of(self, live: Live, command_id: str) -> str:
+        if self.pool is not None:
+            return self.pool
+        run = live.state.runs[command_id.split("/")[0]]
+        first = live.playbook.steps[run.step].tasks[0]
+        return str(first.spec.get("pool", DEFAULT_POOL))
+
+    def family_of(
+        self, live: Live, effects: Effects, now: float
+    ) -> tuple[list[Timer], list[Timer]]:
+        """Timers of the execution, for children that it calls, and of its relatives,
+        who must look what has become of it."""
+        if not self.shared:
+            return [], []
+        state = live.state
+        mine = [
+            Timer(state.execution_id, f"child:{name}", now + BEGUN_AFTER, "family")
+            for name in effects.children
+        ]
+        theirs = []
+        if state.finished and state.parent is not None:
+            caller, name = state.parent["execution_id"], state.parent["command_id"]
+            theirs.append(Timer(caller, f"child:{name}", now, "family"))
+        if live.children:
+            awaited = {child["execution_id"] for _, child in children_of(state)}
+            for child_id in live.children.keys() - awaited:
+                theirs.append(Timer(child_id, "parent", now, "family"))
+        return mine, theirs

@@ -1,0 +1,205 @@
+"""A server elsewhere as a dispatcher: the worker's side of the wire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from noetl.dsl.model import Playbook
+from noetl.engine.references import Values
+from noetl.engine.reports import Fact, OutOfOrder
+from noetl.engine.secrets import Secrets
+from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, SecretError, StoreError
+from noetl.ports import Blobs, Lease
+from noetl.runtime import wire
+from noetl.runtime.bell import Bell
+from noetl.runtime.dispatch import Worker
+from noetl.runtime.line import PAUSES, Line, Refused, Unreachable
+from noetl.runtime.live import Answer, Work
+from noetl.runtime.postbox import Postbox
+from noetl.runtime.seals import Seal, open_secrets, seal_value, unseal_value
+from noetl.types import JSON
+
+T = TypeVar("T")
+
+WAIT = 20.0
+PLAYBOOKS = 256
+
+Parse = Callable[[bytes, Sequence[str]], Playbook]
+
+
+class RemoteDispatcher:
+    """Without the server its executor goes on until its leases are in danger."""
+
+    def __init__(
+        self,
+        line: Line,
+        parse: Parse,
+        seal: Seal,
+        blobs: Blobs,
+        *,
+        worker: str,
+        pool: str,
+        slots: int,
+    ) -> None:
+        self.bell = Bell()
+        self.keys = RemoteKeys(self)
+        self.blobs = blobs
+        self.line = line
+        self.seal = seal
+        self._parse = parse
+        self._worker = worker
+        self._pool = pool
+        self._slots = slots
+        self._postbox = Postbox(line, worker, pool)
+        self._workers: list[Worker] = []
+        self._works: dict[str, Work] = {}
+        self._stopped: set[str] = set()
+        self._playbooks: OrderedDict[str, Playbook] = OrderedDict()
+
+    @property
+    def ttl(self) -> float:
+        return self.line.ttl
+
+    def employ(self, worker: Worker) -> None:
+        self._workers.append(worker)
+
+    async def claim(self, owner: str, slots: int) -> Sequence[Work]:
+        """Waits until there is some: whoever has a free slot has nothing else to do."""
+        failures = 0
+        while True:
+            asked = wire.Claim(owner, self._pool, slots, WAIT)
+            try:
+                found = await self.line.call("claim", asked, wire.Orders, WAIT + 10)
+            except Unreachable:
+                await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
+                failures += 1
+                continue
+            failures = 0
+            self.line.ttl = found.ttl
+            if found.orders:
+                return [await self._accept(order) for order in found.orders]
+
+    async def report(
+        self, lease: Lease, facts: Sequence[Fact], *, wants: str | None = None
+    ) -> Answer:
+        reply = await self._postbox.send(lease, facts, wants=wants is not None)
+        if reply.stop:
+            self._works.pop(lease.command_id, None)
+            self._stopped.discard(lease.command_id)
+        if reply.error is not None:
+            kind, message = reply.error
+            raise OutOfOrder(message) if kind == "event.order" else LeaseLost(message)
+        order = reply.order
+        work = await self._accept(order) if order is not None else None
+        return Answer(reply.stop, reply.ctx, work)
+
+    async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        beat = wire.Beat(self._worker, self._pool, self._slots, leases)
+        try:
+            pulse = await self.line.call("heartbeat", beat, wire.Pulse, self.ttl / 6)
+        except Unreachable:
+            return list(leases) if self.line.in_danger else []
+        self._stopped.update(pulse.cancelled)
+        for worker in self._workers:
+            worker.revoke(pulse.cancelled)
+        return [lease for lease in leases if lease.command_id in pulse.lost]
+
+    async def supply(
+        self, lease: Lease, references: Sequence[JSON], values: Values
+    ) -> None:
+        for reference in references:
+            key = reference["key"]
+            try:
+                text = await self.line.ask("value", wire.Value(lease, reference), bytes)
+                values.put(key, msgspec.json.decode(text), reference["size"])
+            except Refused as error:
+                if error.kind not in (BlobGone.kind, BlobCorrupt.kind):
+                    raise StoreError(str(error), error.kind) from None
+                values.miss(key, error.kind, str(error))
+
+    def is_stopped(self, lease: Lease) -> bool:
+        return lease.command_id in self._stopped
+
+    def lease_of(self, execution_id: str) -> Lease:
+        """Some lease of the execution. Raises ``LeaseLost``."""
+        for work in self._works.values():
+            if work.lease.execution_id == execution_id:
+                return work.lease
+        raise LeaseLost(f"nothing of {execution_id} runs here")
+
+    def secrets_of(self, execution_id: str) -> Sequence[Secrets]:
+        works = self._works.values()
+        return [w.secrets for w in works if w.lease.execution_id == execution_id]
+
+    async def _accept(self, order: wire.Order) -> Work:
+        lease = order.lease
+        work = Work(
+            lease,
+            await self._playbook(order),
+            order.frame,
+            order.progress,
+            open_secrets(self.seal, order),
+            order.source,
+            order.folder,
+            order.begun,
+        )
+        self._works[lease.command_id] = work
+        self._postbox.begin(lease)
+        self._stopped.discard(lease.command_id)
+        return work
+
+    async def _playbook(self, order: wire.Order) -> Playbook:
+        known = self._playbooks.get(order.source)
+        if known is None:
+            text = await self.line.ask("source", wire.Source(order.lease), bytes)
+            known = self._playbooks[order.source] = self._parse(text, order.extensions)
+            if len(self._playbooks) > PLAYBOOKS:
+                self._playbooks.popitem(last=False)
+        return known
+
+
+class RemoteKeys:
+    """Secrets, by way of the server: it looks them up, and seals them."""
+
+    def __init__(self, dispatcher: RemoteDispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def fetch(
+        self,
+        execution_id: str,
+        name: str | None,
+        provider: str | None,
+        path: str | None,
+    ) -> dict[str, JSON]:
+        dispatcher = self._dispatcher
+        lease = dispatcher.lease_of(execution_id)
+        asked = wire.Fetch(lease, name, provider, path)
+        found = await self._ask("secret", asked, wire.Fetched)
+        value = unseal_value(dispatcher.seal, found.secret, lease)
+        for secrets in dispatcher.secrets_of(execution_id):
+            secrets.put(found.handle["secret"], value)
+        return found.handle
+
+    async def authorize(
+        self, execution_id: str, auth: Mapping[str, JSON], *, fresh: bool
+    ) -> dict[str, JSON]:
+        dispatcher = self._dispatcher
+        lease = dispatcher.lease_of(execution_id)
+        sealed = seal_value(dispatcher.seal, dict(auth), lease)
+        asked = wire.Authorize(lease, sealed, fresh)
+        found = await self._ask("token", asked, wire.Authorized)
+        token: dict[str, JSON] = unseal_value(dispatcher.seal, found.auth, lease)
+        for secrets in dispatcher.secrets_of(execution_id):
+            secrets.learn([dict(auth), token])
+        return token
+
+    async def _ask(self, path: str, asked: wire.Message, answer: type[T]) -> T:
+        try:
+            return await self._dispatcher.line.ask(path, asked, answer)
+        except Refused as error:
+            raise SecretError(error.kind, str(error)) from None

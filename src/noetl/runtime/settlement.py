@@ -1,0 +1,195 @@
+"""Settling: what is queued of an execution is decided together, and stored together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from noetl.engine.batch import Batch, Recorder
+from noetl.engine.effects import Effects, effects_of
+from noetl.engine.events import Event
+from noetl.engine.evolve import replay
+from noetl.errors import LogConflict, NoetlError, Unloaded
+from noetl.ports import Blobs, Clock, Grant, Store
+from noetl.runtime.keychain import Keyring
+from noetl.runtime.live import Answer, Input, Live, fold, freeze, thaw
+from noetl.runtime.loading import Loader
+from noetl.runtime.planning import Planner
+from noetl.runtime.tasks import end_tasks
+from noetl.runtime.transitions import transition_of
+from noetl.runtime.works import grant
+
+RACES = 20
+"""How often another server may be first until something must be wrong."""
+
+
+class Listener(Protocol):
+    """Who acts on what is stored."""
+
+    def tell(
+        self, live: Live, events: Sequence[Event], effects: Effects, granted: int
+    ) -> None: ...
+
+    def drop(self, execution_id: str) -> None:
+        """It cannot be read at the moment: whoever comes next tries again."""
+        ...
+
+
+class Settlement:
+    """One writer per execution in this process; the store decides between processes."""
+
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        clock: Clock,
+        keys: Keyring,
+        planner: Planner,
+        listener: Listener,
+    ) -> None:
+        self.loader = Loader(store, blobs)
+        self._store = store
+        self._blobs = blobs
+        self._clock = clock
+        self._keys = keys
+        self._planner = planner
+        self._listener = listener
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, execution_id: str, live: Live, each: Input) -> asyncio.Future[Answer]:
+        """Queue an input. What is queued together is decided and stored together."""
+        live.inbox.append(each)
+        if not live.busy:
+            live.busy = True
+            task = asyncio.create_task(self._serve(execution_id, live))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return each.future
+
+    async def close(self) -> None:
+        """What is being decided is left as it is in the log."""
+        await end_tasks(self._tasks)
+
+    async def store_blobs(self, recorder: Recorder) -> None:
+        for body in recorder.blobs.values():
+            await self._blobs.put(body)
+
+    async def _serve(self, execution_id: str, live: Live) -> None:
+        try:
+            while live.inbox:
+                inputs, live.inbox = live.inbox, []
+                await self._settle(execution_id, live, inputs)
+        finally:
+            live.busy = False
+
+    async def _settle(
+        self, execution_id: str, live: Live, inputs: Sequence[Input], races: int = RACES
+    ) -> None:
+        try:
+            if live.stale:
+                await self._catch_up(execution_id, live)
+            await self._settle_together(execution_id, live, inputs)
+        except LogConflict as conflict:
+            await self._restore(execution_id, live)
+            if races:  # another server was first: decide again on what is there
+                await self._settle(execution_id, live, inputs, races - 1)
+            else:
+                for each in inputs:
+                    each.refuse(conflict)
+        except Exception as error:
+            await self._restore(execution_id, live)
+            if len(inputs) == 1:
+                inputs[0].refuse(error)
+                return
+            for each in inputs:  # one of them is to blame; the others are not
+                await self._settle(execution_id, live, [each], races)
+
+    async def _settle_together(
+        self, execution_id: str, live: Live, inputs: Sequence[Input]
+    ) -> None:
+        after = live.state.seq
+        batch = await self._decide(execution_id, live, inputs)
+        if any(each.error for each in inputs):
+            await self._check_refusal(execution_id, after)
+        if batch.events or any(each.disarm for each in inputs):
+            effects = effects_of(batch.events)
+            granted = grant(live, batch, effects, inputs, self._planner)
+            until = self._clock.now() + self._planner.ttl
+            transition = transition_of(
+                live,
+                batch,
+                effects,
+                after,
+                self._planner,
+                inputs,
+                Grant(granted, until) if granted else None,
+            )
+            await self.store_blobs(batch)
+            if live.state.finished and live.state.parent is not None:
+                caller = live.state.parent["execution_id"]
+                await self._keys.share(execution_id, caller, live.state.result)
+            await self._store.commit([transition])
+            if live.state.finished:
+                await self._keys.drop(execution_id)
+            if batch.events:
+                self._listener.tell(live, batch.events, effects, len(granted))
+        for each in inputs:
+            if each.answer is not None:
+                each.answer.ctx = live.state.ctx
+            each.reply()
+
+    async def _decide(
+        self, execution_id: str, live: Live, inputs: Sequence[Input]
+    ) -> Batch:
+        # The state is changed while it is decided: where that is likely to be tried
+        # again, because values are stored elsewhere, the way back is kept.
+        before = freeze(live.state) if live.state.spilled else b""
+        while True:
+            now = self._clock.now()
+            batch = Batch(
+                live.playbook, live.net, live.state, now, live.values, live.secrets
+            )
+            try:
+                for each in inputs:
+                    _decide(batch, each)
+            except Unloaded as needed:
+                await self.loader.load(needed.references, live.values, batch.events)
+                if before:
+                    live.state = thaw(before)
+                else:
+                    live.state = await fold(self._store, execution_id)
+            else:
+                live.values.trim()
+                return batch
+
+    async def _check_refusal(self, execution_id: str, after: int) -> None:
+        """No commit will say whether it was decided on old facts."""
+        if not self._store.shared:
+            return
+        if await self._store.read(execution_id, after=after, limit=1):
+            raise LogConflict(f"execution {execution_id} has moved on")
+
+    async def _catch_up(self, execution_id: str, live: Live) -> None:
+        """Another server may have written since: take what the log has to say."""
+        live.stale = False
+        replay(await self._store.read(execution_id, after=live.state.seq), live.state)
+
+    async def _restore(self, execution_id: str, live: Live) -> None:
+        """The state ran ahead of the log: fold what is really there."""
+        try:
+            live.state = await fold(self._store, execution_id)
+        except Exception:  # the store is gone: whoever comes next will read it again
+            self._listener.drop(execution_id)
+
+
+def _decide(batch: Batch, each: Input) -> None:
+    """A refusal that has changed nothing concerns nobody else."""
+    before = len(batch.events)
+    each.answer = each.error = None
+    try:
+        each.answer = Answer(stop=bool(each.decide(batch)))
+    except NoetlError as error:
+        if len(batch.events) > before:
+            raise
+        each.error = error

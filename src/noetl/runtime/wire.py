@@ -1,0 +1,135 @@
+"""What servers and workers say to each other: the bodies of their calls, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.engine.pipeline import Frame
+from noetl.engine.progress import Progress
+from noetl.engine.reports import Fact
+from noetl.ports import Lease
+from noetl.types import JSON
+
+MOST_REPORTS = 500
+LONGEST_WAIT = 30.0
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is not known is refused: the other side is of another version."""
+
+
+class Claim(Message, frozen=True):
+    """Give ``worker`` up to so many pipelines; if there are none, wait some seconds."""
+
+    worker: str
+    pool: str
+    slots: int
+    wait: float = 0.0
+
+
+class Order(Message, frozen=True):
+    """A pipeline to go on with. ``source`` is where its playbook is stored; ``secrets``
+    are those that its tasks name, sealed for this worker alone."""
+
+    lease: Lease
+    source: str
+    extensions: Sequence[str]
+    frame: Frame
+    progress: Progress
+    secrets: str | None = None
+    folder: str | None = None
+    begun: bool = False
+
+
+class Orders(Message, frozen=True):
+    """``ttl`` is how many seconds a lease lasts without a beat."""
+
+    orders: Sequence[Order]
+    ttl: float
+
+
+class Report(Message, frozen=True):
+    """``number`` counts the reports of a lease from 1; one whose answer was lost is
+    sent ``again``, and is recorded once."""
+
+    lease: Lease
+    number: int
+    facts: Sequence[Fact]
+    wants: bool = False
+    again: bool = False
+
+
+class Reports(Message, frozen=True):
+    worker: str
+    pool: str
+    reports: Sequence[Report]
+
+
+class Reply(Message, frozen=True):
+    """``stop``: leave the pipeline; ``order``: go on with this one. ``error`` is the
+    kind and message of a refusal."""
+
+    stop: bool = False
+    ctx: dict[str, JSON] | None = None
+    order: Order | None = None
+    duplicate: bool = False
+    error: tuple[str, str] | None = None
+
+
+class Replies(Message, frozen=True):
+    replies: Sequence[Reply]
+
+
+class Beat(Message, frozen=True):
+    """I live, and hold these."""
+
+    worker: str
+    pool: str
+    slots: int
+    leases: Sequence[Lease]
+
+
+class Pulse(Message, frozen=True):
+    """Of these commands stop the tools: the lease is lost, or it is cancelled."""
+
+    lost: Sequence[str] = ()
+    cancelled: Sequence[str] = ()
+
+
+class Source(Message, frozen=True):
+    """The text of the playbook, please."""
+
+    lease: Lease
+
+
+class Value(Message, frozen=True):
+    """What does this reference stand for?"""
+
+    lease: Lease
+    reference: JSON
+
+
+class Fetch(Message, frozen=True):
+    """Look a secret up for a task; it is sealed, and its handle is the answer."""
+
+    lease: Lease
+    name: str | None = None
+    provider: str | None = None
+    path: str | None = None
+
+
+class Fetched(Message, frozen=True):
+    handle: dict[str, JSON]
+    secret: str
+
+
+class Authorize(Message, frozen=True):
+    lease: Lease
+    auth: str
+    fresh: bool = False
+
+
+class Authorized(Message, frozen=True):
+    auth: str

@@ -1,0 +1,326 @@
+"""Servers and workers in one process, on a real PostgreSQL: the wire is a function."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.adapters.blobs.memory import MemoryBlobs
+from noetl.adapters.catalogs.files import pin
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.secrets.memory import MemorySealed
+from noetl.adapters.stores.postgres import PostgresStore
+from noetl.adapters.tools import BUILTIN
+from noetl.adapters.tools.registry import make_tools
+from noetl.dsl.load import load
+from noetl.dsl.merge import deep_merge
+from noetl.dsl.model import Playbook
+from noetl.embedded import new_execution_id
+from noetl.engine.decide import Request
+from noetl.engine.events import Event
+from noetl.engine.evolve import replay
+from noetl.engine.invariants import Audit
+from noetl.engine.state import State
+from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, SecretError, StoreError
+from noetl.ports import CatalogEntry
+from noetl.runtime import wire
+from noetl.runtime.clock import SystemClock
+from noetl.runtime.desk import Desk
+from noetl.runtime.executor import Executor
+from noetl.runtime.keychain import Keyring
+from noetl.runtime.line import Line, Refused, Unreachable
+from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.remote import RemoteDispatcher
+
+TTL = 1.0
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: t, path: {path}}}\n"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Async tests run on a loop of their own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+class Plain:
+    """No cipher: what matters here is who gets what."""
+
+    def seal(self, text: bytes, purpose: str) -> bytes:
+        return purpose.encode() + b"|" + text
+
+    def open(self, sealed: bytes, purpose: str) -> bytes:
+        said, _, text = sealed.partition(b"|")
+        assert said == purpose.encode()
+        return text
+
+
+class Texts:
+    """A catalog of texts, all servers share it."""
+
+    place = "memory"
+
+    def __init__(self, blobs: MemoryBlobs) -> None:
+        self._blobs = blobs
+        self.texts: dict[str, bytes] = {}
+
+    async def find(self, path: str, version: str | None) -> CatalogEntry | None:
+        if path not in self.texts:
+            return None
+        loaded = load(self.texts[path], BUILTIN)
+        about = await pin(loaded, self.texts[path], None, self._blobs)
+        return CatalogEntry(loaded.playbook, about)
+
+    async def pinned(self, about: dict[str, Any]) -> Playbook:
+        return parse(await self._blobs.get(about["source"]), ())
+
+
+def parse(text: bytes, extensions: Sequence[str]) -> Playbook:
+    loaded = load(text, BUILTIN, frozenset(extensions))
+    assert loaded.playbook is not None, loaded.diagnostics
+    return loaded.playbook
+
+
+class Faults:
+    """What the wire does to calls: it loses some, or their answers."""
+
+    def __init__(self, seed: int = 0, lost: float = 0.0, unheard: float = 0.0) -> None:
+        self._random = random.Random(seed)
+        self.lost = lost
+        self.unheard = unheard
+        self.count = 0
+
+    def strikes(self, chance: float) -> bool:
+        hit = self._random.random() < chance
+        self.count += hit
+        return hit
+
+
+class Wire:
+    """Calls of one worker, to any server that is up."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.cut = False
+        self._turn = 0
+
+    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes:
+        faults = self._cluster.faults
+        await asyncio.sleep(0)
+        if self.cut:
+            await asyncio.Event().wait()
+        if faults.strikes(faults.lost) or not self._cluster.servers:
+            raise Unreachable("lost")
+        self._turn += 1
+        server = self._cluster.servers[self._turn % len(self._cluster.servers)]
+        try:
+            answer = await asyncio.wait_for(server.handle(path, body), seconds)
+        except (StoreError, TimeoutError) as error:
+            raise Unreachable(str(error)) from None
+        if faults.strikes(faults.unheard):
+            raise Unreachable("unheard")
+        return answer
+
+
+class Server:
+    def __init__(
+        self,
+        store: PostgresStore,
+        database: Postgres,
+        blobs: MemoryBlobs,
+        catalog: Texts,
+        sealed: MemorySealed,
+    ) -> None:
+        keys = Keyring({}, sealed)
+        self._database = database
+        self.store = store
+        self.orchestrator = Orchestrator(
+            store, blobs, catalog, SystemClock(), keys, ttl=TTL
+        )
+        self.desk = Desk(self.orchestrator)
+        self.sweeping = asyncio.create_task(self._serve())
+
+    async def _serve(self) -> None:
+        while True:
+            await self.orchestrator.sweep()
+            await asyncio.sleep(0.2)
+
+    async def handle(self, path: str, body: bytes) -> bytes:
+        desk, seal = self.desk, Plain()
+        decode = msgspec.json.decode
+        try:
+            match path:
+                case "claim":
+                    answer: Any = await desk.claim(decode(body, type=wire.Claim), seal)
+                case "events":
+                    answer = await desk.report(decode(body, type=wire.Reports), seal)
+                case "heartbeat":
+                    answer = await desk.beat(decode(body, type=wire.Beat))
+                case "source":
+                    return await desk.source(decode(body, type=wire.Source))
+                case "value":
+                    return await desk.value(decode(body, type=wire.Value))
+                case "secret":
+                    answer = await desk.fetch(decode(body, type=wire.Fetch), seal)
+                case "token":
+                    found = decode(body, type=wire.Authorize)
+                    answer = await desk.authorize(found, seal)
+                case other:
+                    raise AssertionError(other)
+        except (BlobGone, BlobCorrupt, LeaseLost, SecretError) as error:
+            raise Refused(error.kind, str(error)) from None
+        return msgspec.json.encode(answer)
+
+    async def close(self) -> None:
+        self.sweeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.sweeping
+        await self.orchestrator.close()
+        await self._database.close()
+
+
+class Cluster:
+    """``start`` begins an execution on any server; ``end`` waits for its end."""
+
+    def __init__(self, address: str, faults: Faults | None = None) -> None:
+        self._address = address
+        self.faults = faults or Faults()
+        self.blobs = MemoryBlobs()
+        self.catalog = Texts(self.blobs)
+        self.sealed = MemorySealed()
+        self.servers: list[Server] = []
+        self.workers: list[asyncio.Task[None]] = []
+        self.tools: list[dict[str, Any]] = []
+        self.wires: list[Wire] = []
+
+    async def add_server(self) -> Server:
+        database = Postgres(self._address)
+        store = await PostgresStore.open(database)
+        server = Server(store, database, self.blobs, self.catalog, self.sealed)
+        self.servers.append(server)
+        return server
+
+    def add_worker(self, slots: int = 4, pool: str = "default") -> None:
+        name = f"w{len(self.workers)}"
+        transport = Wire(self)
+        self.wires.append(transport)
+        dispatcher = RemoteDispatcher(
+            Line(transport),
+            parse,
+            Plain(),
+            self.blobs,
+            worker=name,
+            pool=pool,
+            slots=slots,
+        )
+        tools = make_tools(slots, dispatcher.keys)
+        self.tools.append(tools)
+        executor = Executor(dispatcher, tools, SystemClock(), owner=name, slots=slots)
+        self.workers.append(asyncio.create_task(executor.serve()))
+
+    def register(self, path: str, workflow: str) -> None:
+        text = HEAD.format(path=path) + dedent(workflow)
+        self.catalog.texts[path] = text.encode()
+
+    async def start(self, path: str, **workload: Any) -> str:
+        found = await self.catalog.find(path, None)
+        assert found is not None
+        assert found.playbook is not None
+        execution_id = new_execution_id()
+        merged = deep_merge(found.playbook.workload, workload)
+        request = Request(execution_id, found.about, merged)
+        await self.servers[0].orchestrator.start(found.playbook, request)
+        return execution_id
+
+    async def end(self, execution_id: str, seconds: float = 60.0) -> State:
+        store = self.servers[0].store
+        async with asyncio.timeout(seconds):
+            while (await store.summary(execution_id)).finished_at is None:
+                for worker in self.workers:
+                    if worker.done():
+                        worker.result()
+                await asyncio.sleep(0.02)
+        assert await store.verify(execution_id) is None
+        events, audit = await store.read(execution_id), Audit()
+        breaches = [breach for event in events for breach in audit.take(event)]
+        assert [*breaches, *audit.end()] == []
+        return replay(events)
+
+    async def state(self, execution_id: str) -> State:
+        return replay(await self.servers[0].store.read(execution_id))
+
+    async def reach(self, execution_id: str, seq: int) -> None:
+        await self._until(execution_id, lambda events: len(events) >= seq)
+
+    async def suspended(self, execution_id: str) -> None:
+        """Until it waits for a child, or has done so."""
+        await self._until(
+            execution_id,
+            lambda events: any(each.name == "task.suspended" for each in events),
+        )
+
+    async def _until(
+        self, execution_id: str, true: Callable[[Sequence[Event]], bool]
+    ) -> None:
+        store = self.servers[0].store
+        async with asyncio.timeout(30):
+            while not true(await store.read(execution_id)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # other processes ring no bell here
+
+    def kill_worker(self, number: int) -> None:
+        """It says nothing more: its leases must run out."""
+        self.wires[number].cut = True
+
+    async def kill_server(self, number: int) -> None:
+        await self.servers.pop(number).close()
+
+    async def close(self) -> None:
+        for worker in self.workers:
+            worker.cancel()
+        for worker in self.workers:
+            with suppress(asyncio.CancelledError):
+                await worker
+        for tools in self.tools:
+            for tool in tools.values():
+                await tool.close()
+        for server in self.servers:
+            await server.close()
+
+
+@asynccontextmanager
+async def running(
+    address: str, *, servers: int = 2, workers: int = 2, faults: Faults | None = None
+) -> AsyncIterator[Cluster]:
+    cluster = Cluster(address, faults)
+    for _ in range(servers):
+        await cluster.add_server()
+    for _ in range(workers):
+        cluster.add_worker()
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+@pytest.fixture
+def cluster_of(postgres: str) -> Any:
+    def make(**how: Any) -> Any:
+        return running(postgres, **how)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def faults() -> type[Faults]:
+    return Faults
