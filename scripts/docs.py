@@ -16,6 +16,7 @@ from pages.access import access
 from pages.directives import directives
 from pages.errors import errors
 from pages.events import events
+from pages.http_api import http_api
 from pages.keychain import keychain
 from pages.markdown import table
 from pages.playbook_tests import playbook_tests
@@ -233,6 +234,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "templates.md": ("Templates", templates),
     "playbook-tests.md": ("Playbook tests", playbook_tests),
     "commands.md": ("Command line", commands),
+    "http-api.md": ("HTTP API", http_api),
     "settings.md": ("Settings", settings),
     "access.md": ("Roles and permissions", access),
     "errors.md": ("Errors", errors),

@@ -54,6 +54,8 @@ EVENTS: Mapping[str, Page] = {
             "parent?": "`{execution_id, command_id, depth, iter}` of who called it.",
             "fork?": "`{execution_id, seq, started_at, depth, iter}`: whose events the "
             "log goes on with, up to which one, and when that work began.",
+            "caller?": "`{principal, idempotency_key, sha256}`: who asked a server, by "
+            "which key, and the digest of what they asked for.",
         }
     ),
     "playbook.request.evaluated": Page(

@@ -11,15 +11,17 @@ from typing import NoReturn
 import click
 
 from noetl import __version__
-from noetl.errors import NoetlError
+from noetl.errors import NoetlError, Unreachable
 
 # Short helps stand here so that `noetl --help` imports no command.
 COMMANDS = {
     "cancel": "Cancel an execution: its tools are stopped.",
+    "catalog": "Register playbooks; list and compare their versions.",
     "clean": "Remove results that nobody needs, and old executions.",
     "config": "Print the settings that hold, and where they come from.",
     "doctor": "Check this machine and this home; say what to mend.",
     "events": "Print the log of an execution.",
+    "exec": "Execute a registered playbook on a server.",
     "fork": "Go on from any event of an execution, with other inputs.",
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "keychain": "Store secrets for playbooks, sealed.",
@@ -30,6 +32,7 @@ COMMANDS = {
     "resume": "Go on with an execution that was paused or killed.",
     "retry": "Run again what failed, or from a step on.",
     "run": "Run a playbook to its end, durably.",
+    "server": "Start, stop and look at the server of this home.",
     "schema": "Print the JSON Schema of playbooks, for editors.",
     "signal": "Tell a waiting execution something.",
     "sql": "Ask the log in SQL: executions, events, results.",
@@ -37,6 +40,7 @@ COMMANDS = {
     "test": "Test playbooks with scripted tools, in virtual time.",
     "validate": "Check playbooks; show what is wrong and how to mend it.",
     "verify": "Analyse a playbook's Petri net before anything runs.",
+    "worker": "Start, stop and count workers of a server.",
 }
 
 
@@ -102,7 +106,8 @@ def main() -> NoReturn:
         code = 0
     except NoetlError as error:
         click.echo(f"noetl: {error}", err=True)
-        code = 3 if getattr(error, "kind", "") == "store.unreachable" else 2
+        away = getattr(error, "kind", "") == "store.unreachable"
+        code = 3 if away or isinstance(error, Unreachable) else 2
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
     _leave(code)

@@ -150,6 +150,48 @@ def _in_the_home() -> str | None:
     return None
 
 
+def _parse_text(value: JSON, _: Path) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ValueError
+    return value.strip()
+
+
+def _parse_port(value: JSON, _: Path) -> int:
+    if isinstance(value, str) and _NUMBER.match(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 65536:
+        raise ValueError
+    return value
+
+
+def _parse_server(value: JSON, folder: Path) -> str | None:
+    text = _parse_text(value, folder)
+    if not text.startswith(("http://", "https://")):
+        raise ValueError
+    return text.rstrip("/")
+
+
+def _parse_ttl(value: JSON, _: Path) -> float:
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        raise ValueError from None
+    if isinstance(value, bool) or not 1 <= seconds <= 3600:
+        raise ValueError
+    return seconds
+
+
+def _parse_database(value: JSON, folder: Path) -> str | None:
+    text = _parse_text(value, folder)
+    if not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError
+    return text
+
+
+def _parse_token(value: JSON, folder: Path) -> str | None:
+    return _parse_text(value, folder)
+
+
 HOME = Setting(
     name="home",
     words="a folder",
@@ -196,7 +238,71 @@ RESULTS_URL = Setting(
     default=_in_the_home,
     default_words="`results` in the home",
 )
-SETTINGS: tuple[Setting[Any], ...] = (HOME, EXTENSIONS, SLOTS, PLUGINS, RESULTS_URL)
+HOST = Setting(
+    name="host",
+    words="an address of this machine",
+    doc="Where `noetl server start` listens.",
+    parse=_parse_text,
+    default=lambda: "127.0.0.1",
+    default_words="127.0.0.1",
+)
+PORT = Setting(
+    name="port",
+    words="a whole number from 0 to 65535",
+    doc="The port of `noetl server start`; 0 takes any that is free.",
+    parse=_parse_port,
+    default=lambda: 8082,
+    default_words="8082",
+)
+SERVER = Setting(
+    name="server",
+    words="the address of a server: http://127.0.0.1:8082",
+    doc="The server that commands talk to. Without it, the one that runs under this "
+    "home, or else the embedded store.",
+    parse=_parse_server,
+    default=lambda: None,
+    default_words="none",
+)
+DATABASE = Setting(
+    name="database",
+    words="the address of a PostgreSQL: postgresql://user@host/name",
+    doc="Where servers keep log, catalog and secrets that are under way. Without it, a "
+    "server keeps them in its home and does all the work itself.",
+    parse=_parse_database,
+    default=lambda: None,
+    default_words="none",
+    secret=True,
+)
+LEASE_TTL = Setting(
+    name="lease_ttl",
+    words="seconds, from 1 to 3600",
+    doc="How long a worker of a server may be silent before another one takes over.",
+    parse=_parse_ttl,
+    default=lambda: 30.0,
+    default_words="30",
+)
+TOKEN = Setting(
+    name="token",
+    words="a token",
+    doc="What commands show to the server. Without it, the file `token` of the home.",
+    parse=_parse_token,
+    default=lambda: None,
+    default_words="none",
+    secret=True,
+)
+SETTINGS: tuple[Setting[Any], ...] = (
+    HOME,
+    EXTENSIONS,
+    SLOTS,
+    PLUGINS,
+    RESULTS_URL,
+    HOST,
+    PORT,
+    SERVER,
+    TOKEN,
+    DATABASE,
+    LEASE_TTL,
+)
 
 
 class Settings:

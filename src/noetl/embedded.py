@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
 
 from noetl.adapters.catalogs.files import FileCatalog, pin
+from noetl.adapters.catalogs.registered import RegisteredCatalog
+from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.plugins.stores import open_blobs
 from noetl.adapters.secrets.cipher import Cipher
@@ -31,7 +33,7 @@ from noetl.engine.forking import Fork
 from noetl.engine.runs import status_of
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
-from noetl.ports import Blobs
+from noetl.ports import Blobs, Catalog
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
 from noetl.runtime.forks import begin_fork
@@ -81,7 +83,13 @@ class Embedded:
         self._blobs = make_blobs(home, plugins)
         folders = playbooks or ([folder] if folder is not None else [])
         paths = [Path(folder) for folder in folders]
-        catalog = FileCatalog(paths, self._blobs, extensions, plugins.kinds)
+        files = FileCatalog(paths, self._blobs, extensions, plugins.kinds)
+        catalog: Catalog = files
+        if home.catalog.is_file():
+            shelf = SqliteShelf(home.catalog)
+            catalog = RegisteredCatalog(
+                shelf, self._blobs, extensions, files, plugins.kinds
+            )
         clock = SystemClock()
         keys = make_keyring(home, plugins)
         self._tools = make_tools(

@@ -6,11 +6,15 @@ NoetlError
 │   ├── LogConflict       somebody appended first: reload and decide again
 │   ├── LeaseLost         this worker no longer owns the run: stop, report nothing
 │   ├── PayloadTooLarge   a report holds a large value, and not a reference to it
+│   ├── RequestKnown      the request was answered before: there is an execution
+│   ├── VersionTaken      another playbook is registered under this path and version
 │   ├── BlobGone          a referenced value is not there any more
 │   ├── BlobFormat        a reference leads to a file, and not to a value
 │   └── BlobCorrupt       a referenced value is not what was stored
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
 │   └── SecretError       a secret cannot be had, by a task or for the keychain
+├── Refused               a server's answer is no; has a stable kind
+├── Unreachable           a server does not answer: nobody knows what became of it
 ├── AccessError           somebody is not known, or may not do what they ask for
 ├── KeychainError         entries of a keychain cannot be resolved: nothing is started
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
@@ -47,6 +51,14 @@ class LogConflict(StoreError):
 
 class LeaseLost(StoreError):
     kind = "lease.lost"
+
+
+class RequestKnown(StoreError):
+    kind = "request.known"
+
+
+class VersionTaken(StoreError):
+    kind = "catalog.version_taken"
 
 
 class BlobGone(StoreError):
@@ -94,6 +106,18 @@ class ToolError(NoetlError):
 class SecretError(ToolError):
     """A secret cannot be had. ``kind`` is ``secret.missing``, ``secret.denied``,
     ``secret.unreachable``, ``secret.wrong``, ``secret.extra`` or ``secret.sealed``."""
+
+
+class Refused(NoetlError):
+    """A server's answer is no; ``kind`` says why."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Unreachable(NoetlError):
+    """The server does not answer: nobody knows what became of the call."""
 
 
 class AccessError(NoetlError):

@@ -1,4 +1,4 @@
-"""``NOETL_HOME``: where the embedded log, results and secrets live."""
+"""``NOETL_HOME``: where logs, results, secrets and the catalog live."""
 
 from __future__ import annotations
 
@@ -53,6 +53,36 @@ class Home:
     @property
     def sealed(self) -> Path:
         return self.folder / "sealed"
+
+    @property
+    def catalog(self) -> Path:
+        """Registered playbooks."""
+        return self.folder / "catalog.db"
+
+    @property
+    def token(self) -> Path:
+        """What opens the server of this home."""
+        return self.folder / "token"
+
+    @property
+    def server(self) -> Path:
+        """Who is the server of this home, and where."""
+        return self.folder / "server.json"
+
+    @property
+    def workers(self) -> Path:
+        """Which workers live."""
+        return self.folder / "workers"
+
+    @property
+    def server_log(self) -> Path:
+        """A log of its own: runs come and go beside it."""
+        return self.folder / "log-server.db"
+
+    @property
+    def journal(self) -> Path:
+        """What servers have to say."""
+        return self.folder / "logs"
 
     def log(self, number: int) -> Path:
         """The log; a run that finds it taken uses the next one (``log-2.db``, …)."""

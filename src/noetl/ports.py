@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
 from noetl.dsl.model import Playbook
+from noetl.engine.document import elapsed_ms
 from noetl.engine.events import Event
 from noetl.engine.outcome import Outcome, Stored
 from noetl.engine.state import ExecutionStatus
@@ -29,13 +30,17 @@ class Command(msgspec.Struct, frozen=True):
     not_before: float = 0.0
 
 
-class Lease(msgspec.Struct, frozen=True):
+Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,400}$")]
+"""What names something to a store, where it comes from outside."""
+
+
+class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The right to run a command: ``epoch`` grows with every claim of it."""
 
-    command_id: str
-    execution_id: str
-    owner: str
-    epoch: int
+    command_id: Name
+    execution_id: Name
+    owner: Name
+    epoch: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -56,6 +61,13 @@ class Summary(msgspec.Struct, frozen=True):
     error: dict[str, JSON] | None = None
     parent_id: str | None = None
     forked_from: dict[str, JSON] | None = None
+
+
+def summary_document(summary: Summary) -> dict[str, JSON]:
+    """The line as ``noetl list --json`` and the API have it."""
+    line: dict[str, JSON] = msgspec.to_builtins(summary)
+    line["duration_ms"] = elapsed_ms(summary.started_at, summary.finished_at or "")
+    return line
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -80,7 +92,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     for a faster start: it replaces an earlier one. ``notify`` arms timers of its
     relatives, callers and called, as far as they are open: they look what has become
     of it. ``history`` are events, encoded, that a new execution begins with: those up
-    to ``after``.
+    to ``after``. ``request_key`` is the one of the request that a new execution
+    answers: no other execution ever has it.
     """
 
     execution_id: str
@@ -99,6 +112,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     notify: Sequence[Timer] = ()
     snapshot: bytes | None = None
     history: Sequence[bytes] = ()
+    request_key: str | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -120,7 +134,8 @@ class Store(Protocol):
         """Fence, events, commands and timers of all of them: durable when it returns.
 
         Raises ``LogConflict`` if a stream has moved past ``after``, ``LeaseLost`` if
-        a reporting lease is not the current one; then nothing of the group is stored.
+        a reporting lease is not the current one, ``RequestKnown`` if a request key has
+        an execution already; then nothing of the group is stored.
         """
         ...
 
@@ -164,7 +179,18 @@ class Store(Protocol):
         before: str | None = None,
         limit: int = 100,
     ) -> Sequence[Summary]:
-        """Executions, newest first; ``before`` is the last id of the page before."""
+        """Executions, newest first; ``before`` is the last id of the page before.
+
+        One that is not here counts by its place in the order of ids.
+        """
+        ...
+
+    async def summary(self, execution_id: str) -> Summary:
+        """The line of one execution. Raises ``StoreError`` (``store.missing``)."""
+        ...
+
+    async def find_request(self, request_key: str) -> str | None:
+        """The execution that answers a request, if there is one."""
         ...
 
 
@@ -376,6 +402,49 @@ class Catalog(Protocol):
 
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
         """The playbook an execution was accepted with, whatever is there now."""
+        ...
+
+
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a playbook in the catalog; ``source`` is the key of its text."""
+
+    playbook_id: str
+    path: str
+    version: str
+    name: str
+    sha256: str
+    source: str
+    registered_at: str
+    registered_by: str | None = None
+    extensions: tuple[str, ...] = ()
+
+
+class Shelf(Protocol):
+    """Versions of playbooks, each of which stays as it was registered."""
+
+    async def add(self, playbook: Registered) -> Registered:
+        """Keep it, or give back what is there already under the same digest.
+
+        Without a version it becomes the next whole number of its path, unless the
+        latest version is the same playbook. Raises ``VersionTaken`` if another one has
+        its version.
+        """
+        ...
+
+    async def get(self, playbook_id: str) -> Registered | None: ...
+
+    async def find(self, path: str, version: str | None) -> Registered | None:
+        """That version, or the latest: 1.10 is later than 1.9 (S-43)."""
+        ...
+
+    async def versions(self, path: str, *, limit: int = 1_000) -> Sequence[Registered]:
+        """The latest first."""
+        ...
+
+    async def latest(
+        self, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Registered]:
+        """The latest version of each path that begins so, in the order of paths."""
         ...
 
 

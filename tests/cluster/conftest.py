@@ -29,14 +29,22 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.invariants import Audit
 from noetl.engine.state import State
-from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, SecretError, StoreError
+from noetl.errors import (
+    BlobCorrupt,
+    BlobGone,
+    LeaseLost,
+    Refused,
+    SecretError,
+    StoreError,
+    Unreachable,
+)
 from noetl.ports import CatalogEntry
 from noetl.runtime import wire
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.desk import Desk
 from noetl.runtime.executor import Executor
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.line import Line, Refused, Unreachable
+from noetl.runtime.line import Line
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.remote import RemoteDispatcher
 

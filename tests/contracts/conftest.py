@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.catalogs.postgres import PostgresShelf
+from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.memory import MemoryStore
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
-from noetl.ports import Command, Summary, Timer, Transition
+from noetl.ports import Command, Shelf, Summary, Timer, Transition
 from noetl.types import JSON
 
 RUNNER = asyncio.Runner()
@@ -108,3 +110,16 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
         RUNNER.run(database.close())
     else:
         RUNNER.run(opened.close())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    opened: Shelf
+    database: Postgres | None = None
+    if request.param == "postgres":
+        database = Postgres(request.getfixturevalue("postgres"))
+        opened = RUNNER.run(PostgresShelf.open(database))
+    else:
+        opened = SqliteShelf(tmp_path / "catalog.db")
+    yield opened
+    RUNNER.run((database or opened).close())

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.errors import LeaseLost, LogConflict, StoreError
+from noetl.errors import LeaseLost, LogConflict, RequestKnown, StoreError
 from noetl.ports import Command, Grant, Lease, Snapshot, Store, Timer
 
 pytestmark = pytest.mark.spec("S-62")
@@ -656,15 +656,9 @@ async def test_listings_come_in_pages(store, facts, status):
     assert pages == [["x6", "x5", "x4"], ["x3", "x2", "x1"], ["x0"]]
 
 
-async def test_there_is_nothing_before_an_unknown_execution(store, facts):
-    await store.commit([facts.transition("x")])
-
-    assert list(await store.find(before="nobody")) == []
-
-
 @pytest.mark.spec("SRV-03")
 @pytest.mark.parametrize(
-    ("below", "status", "expected"),
+    ("before", "status", "expected"),
     [
         pytest.param("x4", None, ["x2", "x0"], id="one of this log"),
         pytest.param("x3", None, ["x2", "x0"], id="one of another log, in between"),
@@ -674,16 +668,72 @@ async def test_there_is_nothing_before_an_unknown_execution(store, facts):
         pytest.param("x6", "failed", ["x4", "x0"], id="of a status"),
     ],
 )
-async def test_a_listing_goes_on_below_an_id_of_any_log(
-    store, facts, below, status, expected
+async def test_a_listing_goes_on_before_an_id_of_any_log(
+    store, facts, before, status, expected
 ):
     for number in (0, 2, 4, 6):
         failed = "failed" if number in (0, 4) else "running"
         await store.commit([facts.transition(f"x{number}", status=failed)])
 
-    found = await store.find_below(below, status=status, limit=2)
+    found = await store.find(before=before, status=status, limit=2)
 
     assert [summary.execution_id for summary in found] == expected
+
+
+@pytest.mark.spec("SRV-03")
+async def test_one_execution_has_a_line_of_its_own(store, facts):
+    await store.commit([facts.transition("x"), facts.transition("y", status="failed")])
+
+    assert (await store.summary("y")).status == "failed"
+    with pytest.raises(StoreError) as caught:
+        await store.summary("z")
+    assert caught.value.kind == "store.missing"
+
+
+# Requests
+
+
+@pytest.mark.spec("SRV-01")
+async def test_a_request_is_found_by_its_key(store, facts):
+    await store.commit([facts.transition("x", request_key="k")])
+    await store.commit([facts.transition("x", 1), facts.transition("y")])
+
+    assert await store.find_request("k") == "x"
+    assert await store.find_request("other") is None
+
+
+@pytest.mark.spec("SRV-01")
+async def test_a_request_has_one_execution_whatever_is_repeated(store, facts):
+    await store.commit([facts.transition("x", request_key="k")])
+
+    with pytest.raises(RequestKnown):
+        await store.commit([facts.transition("y", request_key="k")])
+
+    assert await length(store, "y") == 0
+    assert await store.find_request("k") == "x"
+    await store.commit([facts.transition("y", request_key="other")])
+
+
+@pytest.mark.spec("SRV-01")
+async def test_of_a_group_with_one_key_twice_nothing_is_stored(store, facts):
+    twice = [facts.transition(name, request_key="k") for name in ("x", "y")]
+
+    with pytest.raises(RequestKnown):
+        await store.commit(twice)
+
+    assert [await length(store, name) for name in ("x", "y")] == [0, 0]
+    assert await store.find_request("k") is None
+
+
+@pytest.mark.spec("SRV-01")
+async def test_of_requests_at_the_same_time_one_wins(store, facts):
+    names = [f"x{number}" for number in range(8)]
+    commits = [store.commit([facts.transition(n, request_key="k")]) for n in names]
+
+    answers = await asyncio.gather(*commits, return_exceptions=True)
+
+    assert sum(isinstance(answer, RequestKnown) for answer in answers) == 7
+    assert [await length(store, name) for name in names].count(1) == 1
 
 
 async def test_the_beginning_of_an_id_will_do(store, facts):

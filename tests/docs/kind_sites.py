@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 ROOTS = {
     "AccessError": 0,
     "Failure": 0,
+    "Problem": 0,
+    "Refusal": 0,
     "ToolError": 0,
     "SecretError": 0,
     "TemplateError": 0,

@@ -149,7 +149,7 @@ def test_the_modules_of_a_role_exist() -> None:
             assert file.exists() or file.with_suffix("").is_dir(), name
 
 
-@pytest.mark.parametrize("word", ["server", "worker", "up", "down", "exec"])
+@pytest.mark.parametrize("word", ["up", "down"])
 def test_what_is_said_not_to_be_built_is_not(word: str) -> None:
     """When one of them comes, the page about roles must say so."""
     assert not (ROOT / "src" / "noetl" / "commands" / f"{word}.py").exists()

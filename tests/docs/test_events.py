@@ -156,7 +156,8 @@ def played(text: str, *, cancelled: bool) -> list[Event]:
 def asked() -> list[Event]:
     """A child's request, and one that was refused."""
     parent = {"execution_id": "p", "command_id": "p-1", "depth": 1, "iter": None}
-    request = Request("c", {"name": "c"}, {}, parent=parent)
+    caller = {"principal": "ann", "idempotency_key": None, "sha256": "…"}
+    request = Request("c", {"name": "c"}, {}, parent=parent, caller=caller)
     recorder = Recorder(State())
     reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})
     return recorder.events

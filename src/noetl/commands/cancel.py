@@ -8,13 +8,15 @@ import json
 import click
 
 from noetl.commands.steering import steer
+from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
 
 
 @click.command("cancel")
 @click.argument("execution", metavar="ID")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, as_json: bool) -> None:
+def command(execution: str, server: str | None, as_json: bool) -> None:
     """Cancel an execution: its tools are stopped, its children, too.
 
     It may run in another terminal, be paused, or have been left by a process that was
@@ -24,7 +26,7 @@ def command(execution: str, as_json: bool) -> None:
     Example:
       noetl cancel 019a8f
     """
-    answer = asyncio.run(steer(execution, {"do": "cancel"}, _cancel))
+    answer = asyncio.run(steer(execution, {"do": "cancel"}, _cancel, server))
     if as_json:
         click.echo(json.dumps(answer))
         return

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Sequence
 
 import click
 import msgspec
 
+from noetl.client import Client
+from noetl.commands import remote
 from noetl.commands.exporting import FORMATS, export_events
 from noetl.commands.logs import PAGE, Place, find_execution, read_pages, reading
 from noetl.commands.printing import where_of
+from noetl.commands.targets import named_server, server_option
 from noetl.engine.events import Event
 from noetl.engine.tracing import traced
 from noetl.home import Home
@@ -23,6 +27,7 @@ INTERVAL = 0.2  # seconds between two looks into a log that others write
 @click.command("events")
 @click.argument("execution", metavar="ID")
 @click.option("--follow", "-f", is_flag=True, help="Go on until it has finished.")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
 @click.option(
     "--export",
@@ -31,7 +36,11 @@ INTERVAL = 0.2  # seconds between two looks into a log that others write
     help="Write them to a file: parquet or jsonl.",
 )
 def command(
-    execution: str, follow: bool, as_json: bool, export: tuple[str, str] | None
+    execution: str,
+    follow: bool,
+    server: str | None,
+    as_json: bool,
+    export: tuple[str, str] | None,
 ) -> None:
     """Print the events of an execution in log order. A prefix of ID will do.
 
@@ -47,18 +56,34 @@ def command(
       noetl events 019a8f --follow
       noetl events all --export parquet events.parquet
     """
+    client = named_server(server)
     try:
         if export is not None:
-            if follow or as_json:
-                wrong = "--follow" if follow else "--json"
+            if follow or as_json or server:
+                wrong = "--follow" if follow else "--json" if as_json else "--server"
                 raise click.UsageError(f"{wrong} contradicts --export")
             asyncio.run(export_events(Home.of(), execution, *export))
             return
         if execution == "all":
             raise click.UsageError("all executions at once can only be exported")
+        if client is not None:
+            _print_remote(client, execution, follow=follow, as_json=as_json)
+            return
         asyncio.run(_print(execution, follow=follow, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _print_remote(
+    client: Client, execution: str, *, follow: bool, as_json: bool
+) -> None:
+    execution_id = remote.whole_id(client, execution)
+    find = remote.follow if follow else remote.events_of
+    for event in find(client, execution_id):
+        if as_json:
+            click.echo(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
+        else:
+            click.echo(_line(msgspec.convert(event, Event)))
 
 
 async def _print(execution: str, *, follow: bool, as_json: bool) -> None:

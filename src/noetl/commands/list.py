@@ -11,12 +11,11 @@ import msgspec
 
 from noetl.commands.logs import list_executions
 from noetl.commands.printing import origin_words
+from noetl.commands.targets import named_server, server_option
 from noetl.dsl.node import printable
-from noetl.engine.document import elapsed_ms
 from noetl.engine.state import ExecutionStatus
 from noetl.home import Home
-from noetl.ports import Summary
-from noetl.types import JSON
+from noetl.ports import Summary, summary_document
 
 _COLOURS = {"completed": "green", "failed": "red", "cancelled": "red"}
 _STATUSES = click.Choice(get_args(ExecutionStatus))
@@ -29,9 +28,14 @@ _LIMIT = click.IntRange(1, 1000)
     "--limit", type=_LIMIT, default=20, show_default=True, help="At most so many."
 )
 @click.option("--cursor", metavar="ID", help="Go on after this one.")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    status: ExecutionStatus | None, limit: int, cursor: str | None, as_json: bool
+    status: ExecutionStatus | None,
+    limit: int,
+    cursor: str | None,
+    server: str | None,
+    as_json: bool,
 ) -> None:
     """List executions, the newest first.
 
@@ -42,11 +46,18 @@ def command(
       noetl list --limit 5
       noetl list --status failed --json
     """
-    more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
-    found = more[:limit]
-    following = found[-1].execution_id if len(more) > limit else None
+    client = named_server(server)
+    if client is None:
+        more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
+        found = more[:limit]
+        following = found[-1].execution_id if len(more) > limit else None
+    else:
+        query = {"status": status, "limit": limit, "cursor": cursor}
+        page = client.get("/api/executions", **query)
+        found = msgspec.convert(page["executions"], list[Summary])
+        following = page["cursor"]
     if as_json:
-        executions = [_as_json(each) for each in found]
+        executions = [summary_document(each) for each in found]
         document = {"executions": executions, "cursor": following}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
@@ -72,9 +83,3 @@ def _line(each: Summary) -> str:
     if each.forked_from is not None:
         name = f"{name}  (forked from {origin_words(each.forked_from)})"
     return f"{each.execution_id}  {status} {each.started_at}  {name}{problem}"
-
-
-def _as_json(each: Summary) -> dict[str, JSON]:
-    line: dict[str, JSON] = msgspec.to_builtins(each)
-    line["duration_ms"] = elapsed_ms(each.started_at, each.finished_at or "")
-    return line

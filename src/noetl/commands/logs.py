@@ -58,10 +58,7 @@ async def list_executions(
     """
     found: list[Summary] = []
     async for store in each_log(home):
-        if cursor is None:
-            found += await store.find(status=status, limit=limit)
-        else:
-            found += await store.find_below(cursor, status=status, limit=limit)
+        found += await store.find(status=status, before=cursor, limit=limit)
     return sorted(found, key=lambda each: each.execution_id, reverse=True)[:limit]
 
 

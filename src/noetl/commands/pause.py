@@ -8,13 +8,15 @@ import json
 import click
 
 from noetl.commands.steering import steer
+from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
 
 
 @click.command("pause")
 @click.argument("execution", metavar="ID")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, as_json: bool) -> None:
+def command(execution: str, server: str | None, as_json: bool) -> None:
     """Pause an execution: what runs is finished, nothing new starts.
 
     The process that runs it ends, as with Ctrl-C. A prefix of ID will do.
@@ -24,7 +26,7 @@ def command(execution: str, as_json: bool) -> None:
       noetl pause 019a8f
       noetl resume 019a8f
     """
-    answer = asyncio.run(steer(execution, {"do": "pause"}, _pause))
+    answer = asyncio.run(steer(execution, {"do": "pause"}, _pause, server))
     if as_json:
         click.echo(json.dumps(answer))
         return

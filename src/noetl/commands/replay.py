@@ -6,10 +6,12 @@ import asyncio
 import json
 
 import click
-import msgspec
 import yaml
 
 from noetl.commands.logs import find_execution, read_pages
+from noetl.commands.remote import whole_id
+from noetl.commands.targets import named_server, server_option
+from noetl.engine.document import state_document
 from noetl.engine.evolve import replay
 from noetl.engine.state import State
 from noetl.home import Home
@@ -24,23 +26,33 @@ from noetl.types import JSON
     metavar="SEQ",
     help="Only the events up to this one.",
 )
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, at: int | None, as_json: bool) -> None:
+def command(execution: str, at: int | None, server: str | None, as_json: bool) -> None:
     """Rebuild the state of an execution from its log; no tool is called.
 
     \b
     Example:
       noetl replay 019a8f --at 12
     """
-    state = asyncio.run(_fold(execution, at))
-    if at is not None and state.seq < at:
-        known = f"the log has events 1 to {state.seq}"
-        raise click.BadParameter(known, param_hint="--at")
-    document = _document(state)
+    client = named_server(server)
+    if client is not None:
+        place = f"/api/executions/{whole_id(client, execution)}/state"
+        document = client.get(place, at=at)
+    else:
+        document = _rebuild(execution, at)
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _rebuild(execution: str, at: int | None) -> dict[str, JSON]:
+    state = asyncio.run(_fold(execution, at))
+    if at is not None and state.seq < at:
+        known = f"the log has events 1 to {state.seq}"
+        raise click.BadParameter(known, param_hint="--at")
+    return state_document(state)
 
 
 async def _fold(execution: str, at: int | None) -> State:
@@ -51,18 +63,3 @@ async def _fold(execution: str, at: int | None) -> State:
         if state.seq == at:
             break
     return state
-
-
-def _document(state: State) -> dict[str, JSON]:
-    everything = msgspec.to_builtins(state, str_keys=True)
-    runs = everything["runs"]
-    loops = {name: run.pop("loop") for name, run in runs.items() if run.get("loop")}
-    return {
-        "execution_id": state.execution_id,
-        "status": state.status,
-        "seq": state.seq,
-        "ctx": state.ctx,
-        "tokens": everything["tokens"],
-        "runs": runs,
-        "loops": loops,
-    }

@@ -8,9 +8,13 @@ from collections.abc import Sequence
 import click
 
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.client import Client
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.progress import Progress, choose_progress
-from noetl.commands.run import drive, finish, interruptible
+from noetl.commands.remote import show, watch, whole_id
+from noetl.commands.run import EXIT_CODES, drive, finish, interruptible
+from noetl.commands.steering import send
+from noetl.commands.targets import named_server, need_own_server, server_option
 from noetl.config import SLOTS, read_plugins, read_settings
 from noetl.embedded import Embedded
 from noetl.engine.document import Document
@@ -27,10 +31,15 @@ from noetl.types import JSON
     type=click.Path(exists=True, file_okay=False),
     help="Where child playbooks are looked for (the playbook's folder).",
 )
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--no-progress", is_flag=True, help="Say nothing while it runs.")
 def command(
-    execution: str, playbooks: tuple[str, ...], as_json: bool, no_progress: bool
+    execution: str,
+    playbooks: tuple[str, ...],
+    server: str | None,
+    as_json: bool,
+    no_progress: bool,
 ) -> None:
     """Go on with an execution that was paused, killed or interrupted.
 
@@ -41,7 +50,25 @@ def command(
       noetl resume 019a8f
     """
     progress = choose_progress(quiet=no_progress, as_json=as_json)
-    finish(asyncio.run(_resume(execution, progress, playbooks)), as_json=as_json)
+    client = named_server(server)
+    if client is not None:
+        execution_id = whole_id(client, execution)
+        document = asyncio.run(_resume_there(client, execution_id, progress))
+    else:
+        document = asyncio.run(_resume(execution, progress, playbooks))
+    finish(document, as_json=as_json)
+
+
+async def _resume_there(
+    client: Client, execution_id: str, progress: Progress
+) -> dict[str, JSON]:
+    """The server goes on with it; here it is only looked at."""
+    document = show(client, execution_id)
+    if document["status"] == "paused":
+        send(client, execution_id, {"do": "resume"})
+    elif document["status"] in EXIT_CODES:
+        return document
+    return await watch(client, execution_id, progress)
 
 
 async def _resume(
@@ -55,6 +82,8 @@ async def _resume(
         progress.recall(page)
     if document.state.finished:
         return document.as_json()
+    if place.log == home.server_log:
+        return await _resume_there(need_own_server(), place.execution_id, progress)
     settings = read_settings()
     runtime = Embedded(
         home,

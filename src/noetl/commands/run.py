@@ -28,7 +28,12 @@ from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.types import JSON
 
-REFUSALS = ("playbook.invalid", "keychain.unresolved", "ref.not_owner")
+REFUSALS = (
+    "playbook.invalid",
+    "playbook.not_found",
+    "keychain.unresolved",
+    "ref.not_owner",
+)
 EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
 RESULT_LINES = 20
 

@@ -7,9 +7,11 @@ import json
 
 import click
 
+from noetl.commands import remote
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.printing import count_of, origin_words
 from noetl.commands.run import print_end
+from noetl.commands.targets import named_server, server_option
 from noetl.commands.writing import check_target
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -20,6 +22,7 @@ _SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
 
 @click.command("show")
 @click.argument("execution", metavar="ID", required=False)
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--html",
@@ -28,7 +31,9 @@ _SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
     flag_value="",
     help="Write a page instead (ID.html; - for standard output).",
 )
-def command(execution: str | None, as_json: bool, html: str | None) -> None:
+def command(
+    execution: str | None, server: str | None, as_json: bool, html: str | None
+) -> None:
     """Show an execution: its steps, its result, its error. A prefix of ID will do.
 
     With --html it becomes one page that needs no other file and no network: the graph
@@ -43,11 +48,16 @@ def command(execution: str | None, as_json: bool, html: str | None) -> None:
         taken = f"; --html took {html} for its file, so write ID first" if html else ""
         raise click.UsageError(f"Missing argument 'ID'{taken}.")
     if html is not None:
-        if as_json:
-            raise click.UsageError("--json contradicts --html")
+        if as_json or server:
+            wrong = "--json" if as_json else "--server"
+            raise click.UsageError(f"{wrong} contradicts --html")
         _write_page(execution, html)
         return
-    document = asyncio.run(_read(execution)).as_json()
+    client = named_server(server)
+    if client is None:
+        document = asyncio.run(_read(execution)).as_json()
+    else:
+        document = remote.show(client, execution)
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return

@@ -8,6 +8,7 @@ import json
 import click
 
 from noetl.commands.steering import steer
+from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
 from noetl.engine.references import claims_reference
 from noetl.types import JSON
@@ -17,8 +18,11 @@ from noetl.types import JSON
 @click.argument("execution", metavar="ID")
 @click.argument("name", metavar="NAME")
 @click.option("--data", metavar="JSON", help="What the waiting task returns (null).")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, name: str, data: str | None, as_json: bool) -> None:
+def command(
+    execution: str, name: str, data: str | None, server: str | None, as_json: bool
+) -> None:
     """Send a signal to an execution; a task of kind wait takes it.
 
     It is kept until a task waits for it. A prefix of ID will do.
@@ -33,7 +37,7 @@ def command(execution: str, name: str, data: str | None, as_json: bool) -> None:
     async def record(runtime: Embedded) -> None:
         await runtime.orchestrator.signal(runtime.execution_id, name, value)
 
-    answer = asyncio.run(steer(execution, order, record))
+    answer = asyncio.run(steer(execution, order, record, server))
     if as_json:
         click.echo(json.dumps(answer))
         return

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.sqlite.lock import Holder, find_holder
+from noetl.client import Client
 from noetl.commands.logs import find_execution, read_summary
+from noetl.commands.remote import whole_id
+from noetl.commands.targets import named_server, need_own_server
 from noetl.control import ask
 from noetl.embedded import Embedded
 from noetl.engine.runs import status_of
@@ -19,11 +22,19 @@ from noetl.types import JSON
 Act = Callable[[Embedded], Awaitable[None]]
 
 
-async def steer(execution: str, order: dict[str, JSON], act: Act) -> dict[str, JSON]:
-    """Have it done; ``act`` does it where no process runs the execution."""
+async def steer(
+    execution: str, order: dict[str, JSON], act: Act, server: str | None = None
+) -> dict[str, JSON]:
+    """Have it done, by the server that is named or has the execution; ``act`` does it
+    where no process runs it."""
+    client = named_server(server)
+    if client is not None:
+        return send(client, whole_id(client, execution), order)
     home = Home.of()
     place = await find_execution(home, execution)
     path, summary = place.log, await read_summary(place)
+    if path == home.server_log:
+        return send(need_own_server(), summary.execution_id, order)
     if summary.finished_at is not None:
         raise ConfigError(f"{summary.execution_id} has ended already: {summary.status}")
     holder = find_holder(path)
@@ -33,6 +44,13 @@ async def steer(execution: str, order: dict[str, JSON], act: Act) -> dict[str, J
     else:
         status = await _act(home, path, summary, act)
     return {"execution_id": summary.execution_id, "status": status}
+
+
+def send(client: Client, execution_id: str, order: dict[str, JSON]) -> dict[str, JSON]:
+    body = {name: value for name, value in order.items() if name != "do"}
+    path = f"/api/executions/{execution_id}/{order['do']}"
+    answer: dict[str, JSON] = client.post(path, body or None)
+    return answer
 
 
 async def _order(path: Path, holder: Holder, request: dict[str, JSON]) -> JSON:

@@ -30,7 +30,8 @@ class Request(msgspec.Struct, frozen=True):
     """What somebody asked for; ``workload`` is merged already (WRK-02).
 
     ``timeout`` is in seconds. ``parent`` is who called this execution: its id, run
-    and action, its depth and the iteration that called.
+    and action, its depth and the iteration that called. ``request_key`` names the
+    request for good: there is one execution of it. ``caller`` is who asked a server.
     """
 
     execution_id: str
@@ -41,6 +42,8 @@ class Request(msgspec.Struct, frozen=True):
     timeout: float | None = None
     parent: dict[str, JSON] | None = None
     trace_id: str | None = None
+    request_key: str | None = None
+    caller: dict[str, JSON] | None = None
 
 
 def accept(batch: Batch, request: Request) -> None:
@@ -103,6 +106,8 @@ def _ask(recorder: Recorder, request: Request) -> str:
     }
     if request.parent is not None:
         asked["parent"] = request.parent
+    if request.caller is not None:
+        asked["caller"] = request.caller
     recorder.emit("playbook.execution.requested", who, asked)
     return who
 

@@ -154,3 +154,19 @@ def elapsed_ms(first: str, last: str) -> float | None:
     except ValueError:
         return None
     return round(span.total_seconds() * 1000, 3)
+
+
+def state_document(state: State) -> dict[str, JSON]:
+    """The state at a point of the log, as ``noetl replay --json`` prints it."""
+    everything = msgspec.to_builtins(state, str_keys=True)
+    runs = everything["runs"]
+    loops = {name: run.pop("loop") for name, run in runs.items() if run.get("loop")}
+    return {
+        "execution_id": state.execution_id,
+        "status": state.status,
+        "seq": state.seq,
+        "ctx": state.ctx,
+        "tokens": everything["tokens"],
+        "runs": runs,
+        "loops": loops,
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,7 +28,7 @@ class OutOfOrder(NoetlError):
     """A fact that cannot be true now: refused, and nothing changes."""
 
 
-class Fact(msgspec.Struct, frozen=True):
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``task.started`` has no payload; ``task.done`` has the pipeline's.
 
     ``task.suspended`` says what the pipeline waits for; no fact comes after it.
@@ -36,7 +36,7 @@ class Fact(msgspec.Struct, frozen=True):
 
     name: Literal["step.started", "task.started", "task.done", "task.suspended"]
     label: str | None = None
-    attempt: int | None = None
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
     payload: dict[str, JSON] = msgspec.field(default_factory=dict)
 
 

@@ -6,6 +6,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from noetl.engine.events import Event
+
 
 def trace_id_of(execution_id: str) -> str:
     """The trace of a root execution: its own id where that is a UUID."""
@@ -27,6 +29,11 @@ class _Entity(msgspec.Struct):
 
 
 _entities = msgspec.json.Decoder(_Entity)
+
+
+def event_line(event: Event, trace_id: str) -> bytes:
+    """The event as a line of JSON, and where it belongs in a trace."""
+    return traced(msgspec.json.encode(event), trace_id)
 
 
 def traced(body: bytes, trace_id: str) -> bytes:

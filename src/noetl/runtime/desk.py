@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
 
+from noetl.engine.references import is_reference
 from noetl.engine.reports import OutOfOrder
-from noetl.errors import LeaseLost, SecretError
+from noetl.errors import BlobGone, LeaseLost, SecretError, StoreError
 from noetl.ports import Lease
 from noetl.runtime import wire
 from noetl.runtime.live import Answer, Live, Work
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
 
+IsGone = Callable[[], Awaitable[bool]]
+
 LOOK_AGAIN = 1.0
 """Seconds after which a waiting worker's question is put to the store again: another
 server may have made work ready, and rings no bell here."""
+
+
+async def _stays() -> bool:
+    return False
 
 
 class Desk:
@@ -25,22 +33,39 @@ class Desk:
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
+        self._closed = False
 
-    async def claim(self, asked: wire.Claim, seal: Seal) -> wire.Orders:
-        """Pipelines for a worker; if there are none, some as soon as there are."""
+    def close(self) -> None:
+        """Whoever waits for work is told that there is none, and asks elsewhere."""
+        self._closed = True
+        self._orchestrator.bell.ring()
+
+    async def claim(
+        self, asked: wire.Claim, seal: Seal, is_gone: IsGone = _stays
+    ) -> wire.Orders:
+        """Pipelines for a worker; if there are none, some as soon as there are.
+
+        What a worker gets that ``is_gone`` meanwhile is given back.
+        """
         heard = self._orchestrator.bell.listen()
         left = min(asked.wait, wire.LONGEST_WAIT)
-        while True:
+        while not self._closed:
             heard.clear()
             works = await self._orchestrator.claim(
                 asked.worker, asked.slots, asked.pool
             )
+            if works and await is_gone():
+                await self._orchestrator.release([work.lease for work in works])
+                break
             if works or left <= 0:
                 orders = [_order(work, seal) for work in works]
                 return wire.Orders(orders, self._orchestrator.ttl)
             with suppress(TimeoutError):
                 await asyncio.wait_for(heard.wait(), min(left, LOOK_AGAIN))
             left -= LOOK_AGAIN
+            if await is_gone():
+                break
+        return wire.Orders([], self._orchestrator.ttl)
 
     async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""
@@ -69,7 +94,13 @@ class Desk:
     async def value(self, asked: wire.Value) -> bytes:
         """Raises ``LeaseLost``, ``BlobGone`` or ``BlobCorrupt``."""
         await self._held(asked.lease)
-        value = await self._orchestrator.loader.get(asked.reference)
+        reference = asked.reference
+        if not is_reference(reference) or not isinstance(reference.get("key"), str):
+            raise BlobGone("that is no reference")
+        try:
+            value = await self._orchestrator.loader.get(reference)
+        except (KeyError, ValueError, TypeError, AttributeError):
+            raise BlobGone("that is no reference to a log") from None
         return msgspec.json.encode(value)
 
     async def fetch(self, asked: wire.Fetch, seal: Seal) -> wire.Fetched:
@@ -119,8 +150,10 @@ class Desk:
                 pool=asked.pool,
                 number=each.number,
             )
-        except LeaseLost as error:
-            return wire.Reply(stop=True, error=(error.kind, str(error)))
+        except StoreError as error:
+            if error.kind not in (LeaseLost.kind, "store.missing"):
+                raise
+            return wire.Reply(stop=True, error=(LeaseLost.kind, str(error)))
         except OutOfOrder as error:
             return wire.Reply(stop=True, error=("event.order", str(error)))
         return _reply(answer, seal)

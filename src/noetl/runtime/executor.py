@@ -49,6 +49,7 @@ class Executor:
         self._works: dict[str, Work] = {}
         self._calls: dict[str, asyncio.Task[Outcome]] = {}
         self._broken: BaseException | None = None
+        self._retired = False
         dispatcher.employ(self)
 
     async def serve(self) -> None:
@@ -57,9 +58,10 @@ class Executor:
         try:
             while True:
                 if self._broken is not None:
-                    raise self._broken
+                    broken, self._broken = self._broken, None
+                    raise broken
                 self._bell.clear()
-                free = self._slots - len(self._running)
+                free = 0 if self._retired else self._slots - len(self._running)
                 works: Sequence[Work] = []
                 if free > 0:
                     works = await self._dispatcher.claim(self._owner, free)
@@ -72,6 +74,11 @@ class Executor:
         finally:
             beating.cancel()
             await self._stop()
+
+    async def retire(self) -> None:
+        """Take nothing more, and wait for the pipelines that are under way."""
+        self._retired = True
+        await self.drain()
 
     async def drain(self) -> None:
         """Wait until what is under way has come to a halt."""
@@ -246,7 +253,8 @@ class Executor:
     async def _report(
         self, work: Work, facts: Sequence[Fact], *, wants: bool
     ) -> Answer:
-        owner = self._owner if wants and len(self._running) <= self._slots else None
+        wants = wants and not self._retired and len(self._running) <= self._slots
+        owner = self._owner if wants else None
         fitted, blobs = fit_facts(facts)
         for body in blobs.values():  # stored before anybody names them (I-35)
             await self._dispatcher.blobs.put(body)

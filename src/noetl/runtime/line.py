@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from noetl.errors import LeaseLost, NoetlError
+from noetl.errors import LeaseLost, Unreachable
 from noetl.runtime import wire
 from noetl.runtime.planning import TTL
 
@@ -20,18 +20,6 @@ FENCE = 5 / 6
 before somebody else may take the lease (I-19)."""
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
-
-
-class Unreachable(NoetlError):
-    """The server does not answer: try again, it may have heard all the same."""
-
-
-class Refused(NoetlError):
-    """The server's answer is no; ``kind`` says why."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
 
 
 class Transport(Protocol):

@@ -90,7 +90,8 @@ class Input(msgspec.Struct):
 
 class Live(msgspec.Struct):
     """``inbox`` is what waits to be decided; ``busy`` while somebody does that. It is
-    ``stale`` if the log may have grown without this process.
+    ``stale`` if the log may have grown without this process. ``request_key`` is for
+    its first commit.
     """
 
     playbook: Playbook
@@ -104,6 +105,7 @@ class Live(msgspec.Struct):
     stale: bool = False
     inbox: list[Input] = msgspec.field(default_factory=list)
     children: dict[str, str] = msgspec.field(default_factory=dict)
+    request_key: str | None = None
 
     @classmethod
     def of(

@@ -19,7 +19,7 @@ from noetl.engine.runs import is_pending
 from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.engine.waits import moments_in, receive
-from noetl.errors import KeychainError, StoreError
+from noetl.errors import KeychainError, RequestKnown, StoreError
 from noetl.ports import Blobs, Catalog, Clock, Lease, Store
 from noetl.runtime.alarm import Alarm
 from noetl.runtime.bell import Bell
@@ -152,8 +152,17 @@ class Orchestrator:
             caller = request.parent["execution_id"]
             await self.keys.share(caller, execution_id, request.workload)
         live = Live.of(playbook, State(), request.playbook, secrets)
+        live.request_key = request.request_key
         self._live[execution_id] = live
-        await self._put(execution_id, lambda batch: accept(batch, request))
+        try:
+            await self._put(execution_id, lambda batch: accept(batch, request))
+        except RequestKnown:  # there is another execution of it, and never this one
+            self.drop(execution_id)
+            await self.keys.drop(execution_id)
+            raise
+        except StoreError:
+            self.drop(execution_id)  # whether it is in the log, the log will say
+            raise
         return None
 
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]:
@@ -161,7 +170,9 @@ class Orchestrator:
         recorder = Recorder(State(), self.clock.now())
         reject(recorder, request, error)
         await self._settlement.store_blobs(recorder)
-        await self.store.commit([rejection_of(recorder, request.playbook)])
+        await self.store.commit(
+            [rejection_of(recorder, request.playbook, request.request_key)]
+        )
         return recorder.events
 
     async def load(self, execution_id: str) -> State:
@@ -255,6 +266,11 @@ class Orchestrator:
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Those that were lost."""
         return await self.store.renew(leases, now=self.clock.now(), ttl=self.ttl)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Nobody works on these: they expire with the next sweep."""
+        long_ago = self.clock.now() - 2 * self.ttl - 60.0
+        await self.store.renew(leases, now=long_ago, ttl=self.ttl)
 
     async def claim(
         self, owner: str, slots: int, pool: str = DEFAULT_POOL

@@ -13,12 +13,20 @@ from noetl.dsl.model import Playbook
 from noetl.engine.references import Values
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.secrets import Secrets
-from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, SecretError, StoreError
+from noetl.errors import (
+    BlobCorrupt,
+    BlobGone,
+    LeaseLost,
+    Refused,
+    SecretError,
+    StoreError,
+    Unreachable,
+)
 from noetl.ports import Blobs, Lease
 from noetl.runtime import wire
 from noetl.runtime.bell import Bell
 from noetl.runtime.dispatch import Worker
-from noetl.runtime.line import PAUSES, Line, Refused, Unreachable
+from noetl.runtime.line import PAUSES, Line
 from noetl.runtime.live import Answer, Work
 from noetl.runtime.postbox import Postbox
 from noetl.runtime.seals import Seal, open_secrets, seal_value, unseal_value

@@ -72,6 +72,7 @@ def transition_of(
         notify=told,
         disarm=[each.disarm for each in inputs if each.disarm],
         snapshot=snapshot,
+        request_key=live.request_key if after == 0 else None,
     )
 
 
@@ -101,7 +102,9 @@ def lineage_of(state: State) -> dict[str, JSON] | None:
     return {"execution_id": state.fork["execution_id"], "seq": state.fork["seq"]}
 
 
-def rejection_of(recorder: Recorder, playbook: dict[str, JSON]) -> Transition:
+def rejection_of(
+    recorder: Recorder, playbook: dict[str, JSON], request_key: str | None = None
+) -> Transition:
     state = recorder.state
     return Transition(
         execution_id=state.execution_id,
@@ -118,4 +121,5 @@ def rejection_of(recorder: Recorder, playbook: dict[str, JSON]) -> Transition:
             (state.parent or {}).get("execution_id"),
             lineage_of(state),
         ),
+        request_key=request_key,
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from noetl.engine.pipeline import Frame
 from noetl.engine.progress import Progress
 from noetl.engine.reports import Fact
-from noetl.ports import Lease
+from noetl.ports import Lease, Name
 from noetl.types import JSON
+
+Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
 MOST_REPORTS = 500
 LONGEST_WAIT = 30.0
@@ -23,10 +26,10 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Claim(Message, frozen=True):
     """Give ``worker`` up to so many pipelines; if there are none, wait some seconds."""
 
-    worker: str
-    pool: str
-    slots: int
-    wait: float = 0.0
+    worker: Name
+    pool: Name
+    slots: Slots
+    wait: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
 
 
 class Order(Message, frozen=True):
@@ -55,15 +58,15 @@ class Report(Message, frozen=True):
     sent ``again``, and is recorded once."""
 
     lease: Lease
-    number: int
+    number: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
     facts: Sequence[Fact]
     wants: bool = False
     again: bool = False
 
 
 class Reports(Message, frozen=True):
-    worker: str
-    pool: str
+    worker: Name
+    pool: Name
     reports: Sequence[Report]
 
 
@@ -85,9 +88,9 @@ class Replies(Message, frozen=True):
 class Beat(Message, frozen=True):
     """I live, and hold these."""
 
-    worker: str
-    pool: str
-    slots: int
+    worker: Name
+    pool: Name
+    slots: Slots
     leases: Sequence[Lease]
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+from noetl.adapters.catalogs.versions import rank
 from noetl.adapters.tools import BUILTIN
 from noetl.dsl.canonical import digest
 from noetl.dsl.kinds import Kinds
@@ -83,7 +84,12 @@ async def pin(
     loaded: Loaded, source: bytes, folder: str | None, blobs: Blobs
 ) -> dict[str, JSON]:
     """What an execution records about its playbook, whose text is kept (I-05)."""
-    about: dict[str, JSON] = {"source": await blobs.put(source), "folder": folder}
+    return describe(loaded, await blobs.put(source), folder)
+
+
+def describe(loaded: Loaded, source: str, folder: str | None) -> dict[str, JSON]:
+    """``source`` is the key of the text that is kept."""
+    about: dict[str, JSON] = {"source": source, "folder": folder}
     playbook = loaded.playbook
     if playbook is not None:
         about |= {
@@ -122,7 +128,6 @@ def _version(loaded: Loaded) -> str | None:
     return loaded.playbook.version if loaded.playbook else None
 
 
-def version_order(loaded: Loaded) -> list[tuple[int, int, str]]:
+def version_order(loaded: Loaded) -> str:
     """Versions by their numbers: 1.10 comes after 1.9."""
-    parts = (_version(loaded) or "").split(".")
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+    return rank(_version(loaded) or "")

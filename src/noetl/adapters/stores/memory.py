@@ -36,13 +36,19 @@ class MemoryStore:
         self._by_number: list[_Execution] = []
         self._commands = Commands(lambda number: self._by_number[number - 1].status)
         self._timers: dict[int, dict[str, Timer]] = {}
+        self._requests: dict[str, str] = {}
 
     async def close(self) -> None:
         """There is nothing to give back."""
 
     async def commit(self, transitions: Sequence[Transition]) -> None:
         group = encode(transitions)
-        refuse_stale(transitions, self._position, self._commands.is_held)
+        refuse_stale(
+            transitions,
+            self._position,
+            self._commands.is_held,
+            self._requests.__contains__,
+        )
         for item in group:
             self._write(item)
 
@@ -91,21 +97,7 @@ class MemoryStore:
     ) -> Sequence[Summary]:
         last = len(self._by_number)
         if before is not None:
-            known = self._executions.get(before)
-            last = known.number - 1 if known else 0
-        return self._page(status, last, limit)
-
-    async def find_below(
-        self, below: str, *, status: ExecutionStatus | None = None, limit: int = 100
-    ) -> Sequence[Summary]:
-        """Newest first, those whose id is smaller; ``below`` may be another log's."""
-        newest = max((name for name in self._executions if name < below), default=None)
-        last = self._executions[newest].number if newest is not None else 0
-        return self._page(status, last, limit)
-
-    def _page(
-        self, status: ExecutionStatus | None, last: int, limit: int
-    ) -> list[Summary]:
+            last = self._last_before(before)
         found: list[Summary] = []
         for execution in reversed(self._by_number[:last]):
             if len(found) == limit:
@@ -113,6 +105,20 @@ class MemoryStore:
             if status is None or execution.status == status:
                 found.append(decode_summary(execution.summary))
         return found
+
+    def _last_before(self, execution_id: str) -> int:
+        known = self._executions.get(execution_id)
+        if known is not None:
+            return known.number - 1
+        older = (name for name in self._executions if name < execution_id)
+        newest = max(older, default=None)
+        return self._executions[newest].number if newest is not None else 0
+
+    async def summary(self, execution_id: str) -> Summary:
+        return decode_summary(self._known(execution_id).summary)
+
+    async def find_request(self, request_key: str) -> str | None:
+        return self._requests.get(request_key)
 
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""
@@ -123,13 +129,16 @@ class MemoryStore:
 
     async def verify(self, execution_id: str) -> Damage | None:
         """Walk the hash chain; say where it breaks first."""
-        execution = self._executions.get(execution_id)
-        if execution is None:
-            message = f"there is no execution {execution_id}"
-            raise StoreError(message, "store.missing")
+        execution = self._known(execution_id)
         hashes, bodies = execution.hashes, execution.bodies
         rows = zip(range(1, len(bodies) + 1), hashes, bodies, strict=True)
         return first_damage(rows, len(bodies), hashes[-1])
+
+    def _known(self, execution_id: str) -> _Execution:
+        execution = self._executions.get(execution_id)
+        if execution is None:
+            raise StoreError(f"there is no execution {execution_id}", "store.missing")
+        return execution
 
     def _position(self, execution_id: str) -> int:
         execution = self._executions.get(execution_id)
@@ -143,6 +152,8 @@ class MemoryStore:
             execution = _Execution(len(self._by_number) + 1, status, item.summary)
             self._executions[transition.execution_id] = execution
             self._by_number.append(execution)
+            if transition.request_key is not None:
+                self._requests[transition.request_key] = transition.execution_id
         execution.status, execution.summary = status, item.summary
         for body in item.bodies:
             previous = execution.hashes[-1] if execution.hashes else FIRST

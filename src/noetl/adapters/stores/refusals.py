@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from noetl.errors import LeaseLost, LogConflict
+from noetl.errors import LeaseLost, LogConflict, RequestKnown
 from noetl.ports import Lease, Transition
 
 
@@ -31,10 +31,19 @@ class Lost(LeaseLost):
         self.command_id = lease.command_id
 
 
+class Known(RequestKnown):
+    """Says which request has an execution already."""
+
+    def __init__(self, transition: Transition) -> None:
+        super().__init__(f"request {transition.request_key} has an execution already")
+        self.execution_id = transition.execution_id
+
+
 def refuse_stale(
     transitions: Iterable[Transition],
     position: Callable[[str], int],
     is_held: Callable[[Lease], bool],
+    is_known: Callable[[str], bool],
 ) -> None:
     """Raise for the first one that does not fit, on what is stored and on each other.
 
@@ -43,6 +52,7 @@ def refuse_stale(
     """
     positions: dict[str, int] = {}
     ended: set[str] = set()
+    keys: set[str] = set()
     for transition in transitions:
         execution_id = transition.execution_id
         last_seq = positions.get(execution_id)
@@ -50,6 +60,11 @@ def refuse_stale(
             last_seq = position(execution_id)
         if transition.after - len(transition.history) != last_seq:
             raise Conflict(execution_id, transition.after, last_seq)
+        key = transition.request_key
+        if key is not None:
+            if key in keys or is_known(key):
+                raise Known(transition)
+            keys.add(key)
         for lease in transition.leases:
             if lease.command_id in ended or not is_held(lease):
                 raise Lost(lease)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl.engine.error_kinds.access import ACCESS
+from noetl.engine.error_kinds.api import API
 from noetl.engine.error_kinds.databases import DATABASES
 from noetl.engine.error_kinds.executions import CHILDREN, EXECUTION, TEMPLATES, WORKERS
 from noetl.engine.error_kinds.kind import ErrorKind
@@ -30,6 +31,7 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "Workers": WORKERS,
     "The log": STORE,
     "Access": ACCESS,
+    "The API": API,
 }
 """By section of the reference page; those of the log and of access never are outcomes:
 the command ends, or the request is refused."""

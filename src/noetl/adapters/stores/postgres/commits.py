@@ -13,7 +13,7 @@ from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.postgres.plans import Group
-from noetl.adapters.stores.refusals import Conflict, Lost
+from noetl.adapters.stores.refusals import Conflict, Known, Lost
 from noetl.errors import StoreError
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -187,6 +187,8 @@ def _link(group: Group, item: Encoded, last_hash: bytes) -> bytes:
 
 def _refusal(item: Encoded, last_seq: int, lost: str | None) -> StoreError:
     transition = item.transition
+    if lost is None and transition.after == last_seq == 0:
+        return Known(transition)
     if lost is None:
         return Conflict(transition.execution_id, transition.after, last_seq)
     for lease in transition.leases:

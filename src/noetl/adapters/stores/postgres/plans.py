@@ -39,6 +39,7 @@ class Group:
         self._offers = _Table(1)
         self._notified = _Table(5)
         self._reported = _Table(3)
+        self._requests = _Table(1)
 
     def add(self, item: Encoded, hashes: Sequence[bytes], last_hash: bytes) -> None:
         transition, summary = item.transition, item.transition.summary
@@ -54,6 +55,7 @@ class Group:
             )
         )
         self._offers.append((_offers(transition),))
+        self._requests.append((transition.request_key,))
         place = len(self._transitions)
         for number, body in enumerate(item.bodies):
             self._events.append((place, after + number + 1, hashes[number], body))
@@ -89,6 +91,7 @@ class Group:
             self._offers,
             self._notified,
             self._reported,
+            self._requests,
         )
         return [column for table in tables for column in table.columns()]
 

@@ -140,26 +140,29 @@ class PostgresStore:
         before: str | None = None,
         limit: int = 100,
     ) -> Sequence[Summary]:
-        number = _NEWEST
-        if before is not None:
-            head = await self._head(before)
-            if head is None:
-                return []
-            number = head["number"]
-        return await self._page(status, number, limit)
+        number = _NEWEST if before is None else await self._number_before(before)
+        sql = "SELECT summary FROM execution WHERE number < $1 "
+        sql += "AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2"
+        rows = await self._run(lambda c: c.fetch(sql, number, limit, status))
+        return [decode_summary(row["summary"]) for row in rows]
 
-    async def summary(self, execution_id: str) -> Summary:
-        """The line of one execution; raises ``StoreError`` if there is none."""
-        return decode_summary((await self._known(execution_id))["summary"])
-
-    async def find_below(
-        self, below: str, *, status: ExecutionStatus | None = None, limit: int = 100
-    ) -> Sequence[Summary]:
-        """Newest first, those whose id is smaller; ``below`` may be another log's."""
+    async def _number_before(self, execution_id: str) -> int:
+        """The first number that is too large; ids are in the order of time."""
+        head = await self._head(execution_id)
+        if head is not None:
+            return int(head["number"])
         sql = "SELECT number FROM execution WHERE execution_id < $1 "
         sql += "ORDER BY execution_id DESC LIMIT 1"
-        number = await self._run(lambda c: c.fetchval(sql, below))
-        return await self._page(status, number + 1, limit) if number else []
+        number = await self._run(lambda c: c.fetchval(sql, execution_id))
+        return int(number) + 1 if number is not None else 0
+
+    async def summary(self, execution_id: str) -> Summary:
+        return decode_summary((await self._known(execution_id))["summary"])
+
+    async def find_request(self, request_key: str) -> str | None:
+        sql = "SELECT execution_id FROM execution WHERE request_key = $1"
+        found: str | None = await self._run(lambda c: c.fetchval(sql, request_key))
+        return found
 
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""
@@ -176,14 +179,6 @@ class PostgresStore:
         rows = await self._run(lambda c: c.fetch(_LINKS, head["number"]))
         links = [tuple(row) for row in rows if row["seq"] <= head["last_seq"]]
         return first_damage(links, head["last_seq"], head["last_hash"])
-
-    async def _page(
-        self, status: ExecutionStatus | None, number: int, limit: int
-    ) -> list[Summary]:
-        sql = "SELECT summary FROM execution WHERE number < $1 "
-        sql += "AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2"
-        rows = await self._run(lambda c: c.fetch(sql, number, limit, status))
-        return [decode_summary(row["summary"]) for row in rows]
 
     async def _head(self, execution_id: str) -> Any:
         sql = f"{_HEAD} WHERE execution_id = $1"

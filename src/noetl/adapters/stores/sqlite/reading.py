@@ -68,25 +68,7 @@ def find(
     before: str | None,
     limit: int,
 ) -> list[Summary]:
-    number = _NEWEST
-    if before is not None:
-        head = _head(db, before)
-        if head is None:
-            return []
-        number = head.number
-    return _page(db, status, number, limit)
-
-
-def find_below(
-    db: sqlite3.Connection, status: ExecutionStatus | None, below: str, limit: int
-) -> list[Summary]:
-    row = db.execute(SQL["newest_below"], (below,)).fetchone()
-    return _page(db, status, row[0] + 1, limit) if row else []
-
-
-def _page(
-    db: sqlite3.Connection, status: ExecutionStatus | None, number: int, limit: int
-) -> list[Summary]:
+    number = _NEWEST if before is None else _number_before(db, before)
     if status is None:
         rows = db.execute(SQL["find"], (number, limit))
     else:
@@ -99,6 +81,20 @@ def heads(db: sqlite3.Connection, after: int, limit: int) -> list[Position]:
         Position(number, last_seq, decode_summary(text))
         for number, last_seq, text in db.execute(SQL["heads"], (after, limit))
     ]
+
+
+def _number_before(db: sqlite3.Connection, execution_id: str) -> int:
+    """The first number that is too large; ids are in the order of time."""
+    head = _head(db, execution_id)
+    if head is not None:
+        return head.number
+    row = db.execute(SQL["newest_below"], (execution_id,)).fetchone()
+    return int(row[0]) + 1 if row else 0
+
+
+def find_request(db: sqlite3.Connection, request_key: str) -> str | None:
+    row = db.execute(SQL["request"], (request_key,)).fetchone()
+    return row[0] if row else None
 
 
 def has_open(db: sqlite3.Connection) -> bool:

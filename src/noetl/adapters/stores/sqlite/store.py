@@ -205,17 +205,10 @@ class SqliteStore:
         return await self._read(lambda db: reading.find(db, status, before, limit))
 
     async def summary(self, execution_id: str) -> Summary:
-        """The line of one execution; raises ``StoreError`` if there is none."""
         return await self._read(lambda db: reading.summary(db, execution_id))
 
-    async def find_below(
-        self, below: str, *, status: ExecutionStatus | None = None, limit: int = 100
-    ) -> Sequence[Summary]:
-        """Newest first, those whose id is smaller; ``below`` may be another log's.
-
-        Ids are in the order of time, so a listing can go through several logs.
-        """
-        return await self._read(lambda db: reading.find_below(db, status, below, limit))
+    async def find_request(self, request_key: str) -> str | None:
+        return await self._read(lambda db: reading.find_request(db, request_key))
 
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""

@@ -42,7 +42,10 @@ def record(db: sqlite3.Connection, group: Sequence[Encoded], boot_id: str) -> No
         key = (lease.command_id, lease.epoch, lease.owner)
         return db.execute(SQL["holds"], key).fetchone() is not None
 
-    refuse_stale([item.transition for item in group], position, is_held)
+    def is_known(key: str) -> bool:
+        return db.execute(SQL["request"], (key,)).fetchone() is not None
+
+    refuse_stale([item.transition for item in group], position, is_held, is_known)
     for item in group:
         execution_id = item.transition.execution_id
         heads[execution_id] = _write(db, item, heads[execution_id], boot_id)
@@ -73,7 +76,8 @@ def _write(
 
 def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
     transition = item.transition
-    row = (transition.execution_id, transition.summary.status, item.summary)
+    status, key = transition.summary.status, transition.request_key
+    row = (transition.execution_id, status, item.summary, key)
     number = db.execute(SQL["begin_execution"], row).lastrowid
     assert number is not None
     return Head(number, 0, FIRST, item.summary)

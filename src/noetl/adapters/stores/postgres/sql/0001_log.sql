@@ -6,7 +6,8 @@ CREATE TABLE execution (
   status text NOT NULL,
   last_seq integer NOT NULL DEFAULT 0,
   last_hash bytea NOT NULL DEFAULT '',
-  summary text NOT NULL
+  summary text NOT NULL,
+  request_key text UNIQUE
 );
 
 -- Listings by status, newest first.

@@ -5,13 +5,14 @@
 WITH
 t AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::text[],
-    $5::text[], $6::bytea[], $36::text[]) WITH ORDINALITY
-    AS t(execution_id, after, events, status, summary, hash, offers, place)
+    $5::text[], $6::bytea[], $36::text[], $45::text[]) WITH ORDINALITY
+    AS t(execution_id, after, events, status, summary, hash, offers, request_key, place)
 ),
+-- Nothing is begun if the id is taken, or the key of the request is.
 begun AS (
-  INSERT INTO execution (execution_id, status, last_seq, last_hash, summary)
-  SELECT execution_id, status, events, hash, summary FROM t WHERE after = 0
-  ON CONFLICT (execution_id) DO NOTHING
+  INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
+  SELECT execution_id, status, events, hash, summary, request_key FROM t WHERE after = 0
+  ON CONFLICT DO NOTHING
   RETURNING number, execution_id
 ),
 -- Whoever else decides on one of these waits here, always in this order: no ring.

@@ -7,11 +7,14 @@ CREATE TABLE execution (
   status TEXT NOT NULL,
   last_seq INTEGER NOT NULL,
   last_hash BLOB NOT NULL,
-  summary TEXT NOT NULL
+  summary TEXT NOT NULL,
+  request_key TEXT
 );
 
 -- Listings by status, newest first: the index ends in the number.
 CREATE INDEX execution_status ON execution (status);
+CREATE UNIQUE INDEX execution_request ON execution (request_key)
+WHERE request_key IS NOT NULL;
 
 -- The key is execution number << 32 | seq: appends go to few pages, and a log is read
 -- in one range. No other index: it would cost half of the rate.

@@ -8,8 +8,11 @@ SELECT 1 FROM command
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
 
 -- name: begin_execution
-INSERT INTO execution (execution_id, status, last_seq, last_hash, summary)
-VALUES (?, ?, 0, x'', ?)
+INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
+VALUES (?, ?, 0, x'', ?, ?)
+
+-- name: request
+SELECT execution_id FROM execution WHERE request_key = ?
 
 -- name: append
 INSERT INTO event (key, hash, body) VALUES (?, ?, ?)

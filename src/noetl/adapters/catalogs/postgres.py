@@ -1,0 +1,98 @@
+"""The catalog in PostgreSQL, beside the log: for any number of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.scripts import read_migrations
+from noetl.ports import Registered
+
+_OF_PATH = "SELECT body FROM playbook WHERE path = $1 "
+_NEWEST = "ORDER BY rank DESC, number DESC "
+_LATEST = """
+SELECT DISTINCT ON (path) body FROM playbook
+WHERE path > $1 AND starts_with(path, $2) ORDER BY path, rank DESC, number DESC LIMIT $3
+"""
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
+_INSERT = (
+    "INSERT INTO playbook (playbook_id, path, version, rank, body) "
+    "VALUES ($1, $2, $3, $4, $5)"
+)
+
+
+class PostgresShelf:
+    """Two who register the same path do so one after the other."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+
+    @classmethod
+    async def open(cls, postgres: Postgres) -> PostgresShelf:
+        """Bring the tables up to date. Raises ``StoreError``.
+
+        Whoever made the connections closes them.
+        """
+        await postgres.migrate("catalog", read_migrations(__package__))
+        return cls(postgres)
+
+    async def add(self, playbook: Registered) -> Registered:
+        async def work(connection: Any) -> Registered:
+            async with connection.transaction():
+                await connection.execute(_LOCK, playbook.path)
+                return await _added(connection, playbook)
+
+        return await self._postgres.run(work)
+
+    async def get(self, playbook_id: str) -> Registered | None:
+        return await self._one(
+            "SELECT body FROM playbook WHERE playbook_id = $1", playbook_id
+        )
+
+    async def find(self, path: str, version: str | None) -> Registered | None:
+        if version is None:
+            return await self._one(f"{_OF_PATH} {_NEWEST} LIMIT 1", path)
+        return await self._one(f"{_OF_PATH} AND version = $2", path, version)
+
+    async def versions(self, path: str, *, limit: int = 1_000) -> Sequence[Registered]:
+        return await self._all(f"{_OF_PATH} {_NEWEST} LIMIT $2", path, limit)
+
+    async def latest(
+        self, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Registered]:
+        return await self._all(_LATEST, after, prefix, limit)
+
+    async def _one(self, sql: str, *given: object) -> Registered | None:
+        found = await self._all(sql, *given)
+        return found[0] if found else None
+
+    async def _all(self, sql: str, *given: object) -> list[Registered]:
+        return await self._postgres.run(lambda c: _rows(c, sql, *given))
+
+
+async def _rows(connection: Any, sql: str, *given: object) -> list[Registered]:
+    rows = await connection.fetch(sql, *given)
+    return [msgspec.json.decode(row[0], type=Registered) for row in rows]
+
+
+async def _added(connection: Any, playbook: Registered) -> Registered:
+    path, version = playbook.path, playbook.version
+    if version:
+        known = await _rows(connection, f"{_OF_PATH} AND version = $2", path, version)
+    else:
+        known = await _rows(connection, f"{_OF_PATH} {_NEWEST} LIMIT 1", path)
+        known = [each for each in known if each.sha256 == playbook.sha256]
+    if known:
+        return same_or_taken(known[0], playbook)
+    if not version:
+        sql = "SELECT version FROM playbook WHERE path = $1"
+        version = next_number(row[0] for row in await connection.fetch(sql, path))
+        playbook = msgspec.structs.replace(playbook, version=version)
+    body = msgspec.json.encode(playbook).decode()
+    row = (playbook.playbook_id, path, version, rank(version), body)
+    await connection.execute(_INSERT, *row)
+    return playbook

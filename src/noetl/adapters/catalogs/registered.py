@@ -1,0 +1,74 @@
+"""The catalog of a server: registered versions, loaded once each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from noetl.adapters.catalogs.files import FileCatalog, describe
+from noetl.adapters.tools import BUILTIN
+from noetl.dsl.kinds import Kinds
+from noetl.dsl.load import Loaded, load
+from noetl.dsl.model import Playbook
+from noetl.errors import ConfigError
+from noetl.ports import Blobs, CatalogEntry, Registered, Shelf
+from noetl.types import JSON
+
+KEPT = 256
+"""Playbooks that stay loaded, those that were used last."""
+
+
+class RegisteredCatalog:
+    """Finds on the shelf, then, if there is one, among the files of a folder."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        blobs: Blobs,
+        extensions: frozenset[str] = frozenset(),
+        files: FileCatalog | None = None,
+        kinds: Kinds = BUILTIN,
+    ) -> None:
+        self.shelf = shelf
+        self._blobs = blobs
+        self._extensions = extensions
+        self._files = files
+        self._kinds = kinds
+        self._loaded: OrderedDict[tuple[str, frozenset[str]], Loaded] = OrderedDict()
+        self.place = "the catalog" + (f", {files.place}" if files else "")
+
+    async def find(self, path: str, version: str | None) -> CatalogEntry | None:
+        found = await self.shelf.find(path, version)
+        if found is not None:
+            return await self.entry(found)
+        return await self._files.find(path, version) if self._files else None
+
+    async def entry(self, found: Registered) -> CatalogEntry:
+        """A registered playbook as an execution takes it."""
+        extensions = frozenset(found.extensions) | self._extensions
+        loaded = await self._load(found.source, extensions)
+        about = describe(loaded, found.source, None)
+        about |= {"path": found.path, "version": found.version}
+        error = {} if loaded.playbook else loaded.refusal(f"'{found.path}'")
+        return CatalogEntry(loaded.playbook, about, error)
+
+    async def pinned(self, about: dict[str, JSON]) -> Playbook:
+        key: str = about["source"]
+        extensions = frozenset(about.get("extensions", ())) | self._extensions
+        loaded = await self._load(key, extensions)
+        if loaded.playbook is None:
+            message = "the pinned playbook is not valid for this version of NoETL"
+            raise ConfigError(message)
+        return loaded.playbook
+
+    async def _load(self, key: str, extensions: frozenset[str]) -> Loaded:
+        known = self._loaded.get((key, extensions))
+        if known is None:
+            text = await self._blobs.get(key)
+            # A large playbook takes a while: whoever else asks must not wait for it.
+            known = await asyncio.to_thread(load, text, self._kinds, extensions)
+            self._loaded[key, extensions] = known
+        self._loaded.move_to_end((key, extensions))
+        while len(self._loaded) > KEPT:
+            self._loaded.popitem(last=False)
+        return known

@@ -1,0 +1,1 @@
+"""A NoETL server, as a worker sees it."""

@@ -1,0 +1,1 @@
+"""The server's HTTP surface: one file of routes per noun."""

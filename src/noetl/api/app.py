@@ -1,0 +1,179 @@
+"""The application: every request is timed, guarded, and answered with care."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from noetl.api import (
+    catalog,
+    control,
+    events,
+    executions,
+    health,
+    validation,
+    workers,
+)
+from noetl.api.access import Principal
+from noetl.api.bodies import read_body
+from noetl.api.openapi import document
+from noetl.api.problems import MEDIA_TYPE, Problem, problem_of
+from noetl.api.routing import (
+    PUBLIC,
+    Call,
+    Endpoint,
+    Nothing,
+    Reply,
+    Routes,
+    find_execution,
+    read_query,
+    require,
+)
+from noetl.api.site import Site
+
+log = logging.getLogger("noetl.api")
+
+NOUNS = (executions, control, events, catalog, validation, workers, health)
+ANYBODY = Principal("anybody")
+HEADERS = {
+    b"cache-control": b"no-store",
+    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+}
+
+
+def endpoints() -> list[Endpoint]:
+    """All routes of the API."""
+    return [*_described, *(each for noun in NOUNS for each in noun.routes)]
+
+
+def make_app(site: Site) -> ASGIApp:
+    routes = [
+        Route(each.path, _endpoint(site, each), methods=[each.method], name=each.name)
+        for each in endpoints()
+    ]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={HTTPException: _no_route},
+    )
+    # A path is what it says: /x/ is not /x, and nobody is sent elsewhere.
+    app.router.redirect_slashes = False
+    return Guarded(app)
+
+
+class Guarded:
+    """Puts the headers that browsers obey on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said = {name.lower() for name, _ in message["headers"]}
+                message["headers"] += [
+                    each for each in HEADERS.items() if each[0] not in said
+                ]
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+_described = Routes()
+
+
+@_described.route("GET", "/openapi.json", permission=PUBLIC, answers={200: dict})
+async def show_openapi(call: Call[Nothing, Nothing]) -> Reply:
+    """This API, as an OpenAPI document."""
+    return Reply(200, document(endpoints()))
+
+
+def _endpoint(
+    site: Site, endpoint: Endpoint
+) -> Callable[[Request], Awaitable[Response]]:
+    route = endpoint.plain_path
+
+    async def answer(request: Request) -> Response:
+        began = time.perf_counter()
+        try:
+            response = _response(await _handle(site, endpoint, request))
+        except Exception as error:
+            response = _refusal(error, request)
+        status = str(response.status_code)
+        site.metrics.requests.labels(request.method, route, status).inc()
+        site.metrics.seconds.labels(route).observe(time.perf_counter() - began)
+        return response
+
+    return answer
+
+
+async def _handle(site: Site, endpoint: Endpoint, request: Request) -> Reply | Response:
+    """Who asks comes first: before that, nothing of the request is read."""
+    principal, execution = ANYBODY, None
+    if endpoint.permission != PUBLIC:
+        principal = await site.access.authenticate(request.method, _headers(request))
+        require(site, principal, endpoint.permission, None)
+    params: dict[str, str] = request.path_params
+    if "execution_id" in params:
+        execution = await find_execution(
+            site, principal, endpoint.permission, params["execution_id"]
+        )
+    query = read_query(request, endpoint.query)
+    body: Any = Nothing()
+    if endpoint.method == "POST":
+        body = await read_body(request, endpoint.body)
+    call = Call(site, principal, request, params, body, query, execution)
+    return await endpoint.handler(call)
+
+
+def _headers(request: Request) -> dict[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in request.headers.items():
+        found[name.lower()].append(value)
+    return found
+
+
+def _response(reply: Reply | Response) -> Response:
+    if isinstance(reply, Response):
+        return reply
+    body = msgspec.json.encode(reply.value)
+    return Response(body, reply.status, reply.headers, "application/json")
+
+
+def _refusal(error: Exception, request: Request) -> Response:
+    problem = problem_of(error)
+    if problem is None:
+        log.exception("a defect", extra={"route": request.url.path})
+        message = "something is wrong with the server; its log says what"
+        problem = Problem("internal", message)
+    headers = problem.headers
+    return Response(problem.body(), problem.status, headers, MEDIA_TYPE)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        message = f"{request.method} is not possible here"
+        hint = f"possible: {headers.get('Allow', '')}"
+        problem = Problem("route.method", message, hint=hint)
+    else:
+        message = "there is nothing at this address"
+        hint = "the calls are listed at /openapi.json"
+        problem = Problem("route.unknown", message, hint=hint)
+    return Response(problem.body(), problem.status, headers, MEDIA_TYPE)

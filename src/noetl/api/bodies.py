@@ -1,0 +1,143 @@
+"""Bodies of requests: bounded before they are read, strict when they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from noetl.api.problems import Problem
+from noetl.types import JSON
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+LARGEST = 4 * 1024 * 1024
+"""Bytes of a request (RELIABILITY 4.4)."""
+IGNORED = 8 * LARGEST
+"""Bytes that are read and thrown away, so that who sends too much is told so."""
+SMALL = 64 * 1024
+PATIENCE = 30.0
+"""Seconds in which a body must be here."""
+DEEPEST = 100
+_LONGEST_NUMBER = 64
+_CLOSE = {"Connection": "close"}
+
+
+async def read_body(request: Request, shape: type[T]) -> T:
+    """The body as this type. Raises ``Problem``."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > IGNORED:
+        raise _too_large()
+    body = await _read(request)
+    if not body and not required_fields(shape):
+        return shape()
+    _check_type(request)
+    if len(body) > SMALL:  # others are served meanwhile
+        return _convert(await asyncio.to_thread(decode, body), shape)
+    return _convert(decode(body), shape)
+
+
+def required_fields(shape: type[Any]) -> bool:
+    return any(field.required for field in msgspec.structs.fields(shape))
+
+
+async def _read(request: Request) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                size += len(part)
+                if size > IGNORED:
+                    break
+                if size <= LARGEST:
+                    parts.append(part)
+    except TimeoutError:
+        message = f"the body was not here within {PATIENCE:g} seconds"
+        raise Problem("request.timeout", message, headers=_CLOSE) from None
+    except ClientDisconnect:
+        raise Problem("request.aborted", "the client left") from None
+    if size > LARGEST:
+        raise _too_large()
+    return b"".join(parts)
+
+
+def _too_large() -> Problem:
+    message = f"the body is larger than {LARGEST:,} bytes"
+    return Problem("request.too_large", message, headers=_CLOSE)
+
+
+def _check_type(request: Request) -> None:
+    said = request.headers.getlist("content-type")
+    plain = said[0].split(";")[0].strip().lower() if len(said) == 1 else ""
+    if plain != "application/json":
+        found = f"found '{said[0][:80]}'" if said else "found none"
+        message = f"the content type must be application/json, {found}"
+        raise Problem("request.content_type", message)
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        message = "compressed bodies are not taken: send it without Content-Encoding"
+        raise Problem("request.content_type", message)
+
+
+def decode(body: bytes) -> JSON:
+    """Strict JSON: no NaN, no duplicate keys, no half surrogates, nothing too deep."""
+    try:
+        value = msgspec.json.decode(body)
+        json.loads(body, object_pairs_hook=_without_duplicates, parse_int=_whole)
+    except RecursionError:
+        raise _not_json(f"nested deeper than {DEEPEST} levels") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise _not_json(str(error)) from None
+    _check_depth(value)
+    return value
+
+
+def _without_duplicates(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise ValueError(f"the key '{name[:80]}' is there twice")
+            seen.add(name)
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _LONGEST_NUMBER:
+        raise ValueError(f"a number has {len(digits):,} digits")
+    return int(digits)
+
+
+def _check_depth(value: JSON) -> None:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise _not_json(f"nested deeper than {DEEPEST} levels")
+
+
+def _not_json(reason: str) -> Problem:
+    return Problem("json.invalid", f"the body cannot be read as JSON: {reason}")
+
+
+def _convert(value: JSON, shape: type[T]) -> T:
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        message = f"the body does not fit: {error}"
+        known = ", ".join(field.name for field in msgspec.structs.fields(shape))
+        hint = f"the members of the body are: {known}" if known else "send no body"
+        if "unknown field" in message:
+            raise Problem("request.unknown_field", message, hint=hint) from None
+        raise Problem("request.invalid", message, hint=hint) from None

@@ -1,0 +1,84 @@
+"""``/api/executions/{id}/events``: pages of the log, or a stream of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from noetl.api.executions import named
+from noetl.api.problems import Problem
+from noetl.api.routing import READ, Call, Nothing, Reply, Routes
+from noetl.api.shapes import EventList, EventsQuery
+from noetl.engine.tracing import event_line
+
+routes = Routes()
+
+STREAM = "text/event-stream"
+_HEARTBEAT = b": still here\n\n"
+
+
+@routes.route(
+    "GET",
+    "/api/executions/{execution_id}/events",
+    permission=READ,
+    query=EventsQuery,
+    answers={200: EventList, 204: None},
+    problems=("execution.unknown",),
+    media=(STREAM,),
+)
+async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
+    """The events after a position, in log order.
+
+    With `Accept: text/event-stream` they come as they are committed, until the last;
+    the header `Last-Event-ID` goes on after the event that was seen last. A stream of
+    which nothing is left answers 204.
+    """
+    execution = named(call)
+    if STREAM in call.request.headers.get("accept", "") and _is_get(call):
+        after = _position(call)
+        over = execution.finished_at is not None
+        if over and not await call.site.looking.events(
+            execution.execution_id, after=after, limit=1
+        ):
+            return Response(status_code=204)
+        return StreamingResponse(
+            _stream(call, execution.execution_id, after), media_type=STREAM
+        )
+    query = call.query
+    lines = await call.site.looking.lines(
+        execution.execution_id, after=query.after, limit=query.limit
+    )
+    events = [msgspec.Raw(line) for _, line in lines]
+    cursor = lines[-1][0].seq if len(lines) == query.limit else None
+    return Reply(200, {"events": events, "cursor": cursor})
+
+
+def _is_get(call: Call[Nothing, EventsQuery]) -> bool:
+    return call.request.method == "GET"  # nobody reads a stream by HEAD
+
+
+def _position(call: Call[Nothing, EventsQuery]) -> int:
+    seen = call.request.headers.get("last-event-id")
+    if seen is None:
+        return call.query.after
+    if not (seen.isascii() and seen.isdigit() and len(seen) <= 9):
+        message = f"Last-Event-ID is the number of an event, found '{seen[:40]}'"
+        raise Problem("query.invalid", message, more={"parameter": "Last-Event-ID"})
+    return int(seen)
+
+
+async def _stream(
+    call: Call[Nothing, EventsQuery], execution_id: str, after: int
+) -> AsyncIterator[bytes]:
+    trace = await call.site.looking.trace(execution_id)
+    yield b"retry: 1000\n\n"
+    async for page in call.site.streams.follow(execution_id, after):
+        if not page:
+            yield _HEARTBEAT
+        else:
+            yield b"".join(
+                b"id: %d\ndata: %s\n\n" % (event.seq, event_line(event, trace))
+                for event in page
+            )

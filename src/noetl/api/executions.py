@@ -1,0 +1,199 @@
+"""``/api/executions``: start, list, look."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import msgspec
+
+from noetl.api.problems import Problem
+from noetl.api.routing import READ, Call, Nothing, Reply, Routes
+from noetl.api.shapes import (
+    ExecutionDocument,
+    ExecutionList,
+    Key,
+    ListQuery,
+    StartAnswer,
+    StartRequest,
+    StateDocument,
+    StateQuery,
+)
+from noetl.dsl.source import MAX_BYTES
+from noetl.engine.times import rfc3339
+from noetl.ports import Summary, summary_document
+from noetl.service.looking import Filter
+from noetl.service.starting import Asked, Found
+
+routes = Routes()
+
+INLINE = "playbooks:write"
+"""Whoever runs a text of their own is its author."""
+
+
+@routes.route(
+    "POST",
+    "/api/executions",
+    permission="executions:run",
+    body=StartRequest,
+    answers={201: StartAnswer},
+    problems=(
+        "playbook.invalid",
+        "playbook.not_found",
+        "keychain.unresolved",
+        "request.key_reused",
+        "request.rate",
+    ),
+)
+async def start_execution(call: Call[StartRequest, Nothing]) -> Reply:
+    """Start an execution of a registered playbook, or of a text.
+
+    A request that cannot be granted is on record, too: the problem names the
+    execution. With an idempotency key (in the body, or as the header
+    `Idempotency-Key`) a repeated request gets the same execution, and the header
+    `Idempotent-Replayed`.
+    """
+    body, key = call.body, _key(call)
+    _check(body)
+    if body.playbook is not None:
+        call.require(INLINE, None)
+    elif body.path is not None:
+        call.require("executions:run", body.path)
+    wait = call.site.pace.take(call.principal.name, time.monotonic())
+    if wait is not None:
+        headers = {"Retry-After": str(max(1, round(wait)))}
+        message = "too many executions were started; go on more slowly"
+        raise Problem("request.rate", message, headers=headers)
+    members = msgspec.structs.asdict(body)
+    del members["idempotency_key"]
+    asked = Asked(**members)
+    found = await call.site.starting.resolve(asked)
+    _check_rights(call, found)
+    started = await call.site.starting.start(asked, found, call.principal.name, key)
+    answer = {"execution_id": started.execution_id, "status": started.status}
+    headers = {"Location": f"/api/executions/{started.execution_id}"}
+    if started.repeated:
+        headers["Idempotent-Replayed"] = "true"
+    return Reply(201, answer, headers)
+
+
+@routes.route(
+    "GET",
+    "/api/executions",
+    permission=READ,
+    query=ListQuery,
+    answers={200: ExecutionList},
+)
+async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
+    """List executions, the newest first.
+
+    `path` is one playbook, or `sales/*` for all below; `since` is a time. Give the
+    answer's `cursor` for the next page.
+    """
+    query = call.query
+    wanted = Filter(status=query.status, path=query.path, since=moment(query.since))
+    page = await call.site.looking.find(
+        wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
+    )
+    lines = [summary_document(each) for each in page.executions]
+    return Reply(200, {"executions": lines, "cursor": page.cursor})
+
+
+@routes.route(
+    "GET",
+    "/api/executions/{execution_id}",
+    permission=READ,
+    answers={200: ExecutionDocument},
+    problems=("execution.unknown",),
+)
+async def show_execution(call: Call[Nothing, Nothing]) -> Reply:
+    """The document of an execution: status, steps, result, error."""
+    return Reply(200, await call.site.looking.document(named(call).execution_id))
+
+
+@routes.route(
+    "GET",
+    "/api/executions/{execution_id}/state",
+    permission=READ,
+    query=StateQuery,
+    answers={200: StateDocument},
+    problems=("execution.unknown",),
+)
+async def show_state(call: Call[Nothing, StateQuery]) -> Reply:
+    """The state as the log adds up to it, at its end or at the event `at`."""
+    execution_id = named(call).execution_id
+    return Reply(200, await call.site.looking.state(execution_id, call.query.at))
+
+
+def named(call: Call[object, object]) -> Summary:
+    """The execution that the path names."""
+    assert call.execution is not None
+    return call.execution
+
+
+def moment(time: datetime | None) -> str | None:
+    return None if time is None else rfc3339(time.timestamp())
+
+
+def check_size(text: str) -> None:
+    """A playbook has a limit of its own (S-70)."""
+    size = len(text.encode())
+    if size > MAX_BYTES:
+        message = f"the playbook has {size:,} bytes, the limit is {MAX_BYTES:,}"
+        raise Problem("request.too_large", message)
+
+
+def _check(body: StartRequest) -> None:
+    given = [
+        name
+        for name in ("path", "playbook_id", "playbook")
+        if getattr(body, name) is not None
+    ]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        message = f"one of path, playbook_id and playbook is needed, found {found}"
+        raise Problem("request.invalid", message)
+    if body.version is not None and body.path is None:
+        raise Problem("request.invalid", "version goes with path")
+    if body.playbook is not None:
+        check_size(body.playbook)
+
+
+def _check_rights(call: Call[StartRequest, Nothing], found: Found) -> None:
+    """Of an id or a text, the path is known only now."""
+    about = found.entry.about
+    path = about.get("path")
+    if call.body.playbook is not None and path is not None:
+        call.require(INLINE, path)
+    elif call.body.playbook_id is not None:
+        call.require("executions:run", path)
+    playbook = found.entry.playbook
+    if call.body.playbook is not None and playbook is not None:
+        require_code(call, playbook_kinds(found), path)
+
+
+def playbook_kinds(found: Found) -> set[str]:
+    playbook = found.entry.playbook
+    steps = playbook.workflow if playbook is not None else ()
+    return {task.kind for step in steps for task in step.tasks}
+
+
+def require_code(call: Call[object, object], kinds: set[str], path: str | None) -> None:
+    """Who brings code needs the right to (RELIABILITY 4.3)."""
+    if kinds & {"python", "script", "shell"}:
+        call.require("tools:code", path)
+
+
+def _key(call: Call[StartRequest, Nothing]) -> str | None:
+    headers = call.request.headers.getlist("idempotency-key")
+    given = {key for key in [*headers, call.body.idempotency_key] if key is not None}
+    if len(given) > 1:
+        message = "the idempotency keys of header and body differ"
+        raise Problem("request.invalid", message)
+    for key in given:
+        try:
+            return msgspec.convert(key, Key)
+        except msgspec.ValidationError:
+            message = "an idempotency key has 1 to 255 printable characters, no spaces"
+            raise Problem("request.invalid", message) from None
+    return None

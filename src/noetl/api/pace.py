@@ -1,0 +1,31 @@
+"""How many executions each may start: a bucket of starts that fills up again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+RATE = 500.0
+BURST = 4.0
+"""Seconds of its rate that a caller may use up at once."""
+_MOST = 10_000
+"""Callers that are remembered; who started least recently is forgotten first."""
+
+
+class Pace:
+    """A burst is taken whole; what goes on for longer, at its rate (row 67)."""
+
+    def __init__(self, rate: float = RATE) -> None:
+        self._rate = rate
+        self._burst = rate * BURST
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str, now: float) -> float | None:
+        """Count a start, or say in how many seconds the next one is free."""
+        left, before = self._left.get(who, (self._burst, now))
+        left = min(self._burst, left + max(0.0, now - before) * self._rate)
+        taken = left >= 1
+        self._left[who] = (left - 1 if taken else left, now)
+        self._left.move_to_end(who)
+        if len(self._left) > _MOST:
+            self._left.popitem(last=False)
+        return None if taken else (1 - left) / self._rate

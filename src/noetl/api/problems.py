@@ -1,0 +1,130 @@
+"""Problem documents (RFC 9457): every refusal has a kind, a sentence and a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from noetl.errors import AccessError, BlobCorrupt, BlobGone, NoetlError, StoreError
+from noetl.service.refusal import Refusal
+from noetl.types import JSON
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Exception):
+    """What is answered instead; ``more`` are members beside the standard ones."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        more: Mapping[str, JSON] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.hint = hint
+        self.status = status or STATUSES[kind]
+        self.headers = dict(headers or {})
+        self.more = dict(more or {})
+
+    def body(self) -> bytes:
+        return msgspec.json.encode(
+            {
+                "type": f"urn:noetl:problem:{self.kind}",
+                "title": HTTPStatus(self.status).phrase,
+                "status": self.status,
+                "detail": self.message,
+                "kind": self.kind,
+                "message": self.message,
+                "hint": self.hint,
+                **self.more,
+            }
+        )
+
+
+class ProblemDocument(msgspec.Struct):
+    """Why a request was not granted; more members may be there."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    kind: str
+    message: str
+    hint: str | None
+
+
+STATUSES: Mapping[str, int] = {
+    "auth.required": 401,
+    "auth.role": 403,
+    "catalog.version_taken": 409,
+    "event.too_large": 413,
+    "execution.state": 409,
+    "execution.unknown": 404,
+    "internal": 500,
+    "json.invalid": 400,
+    "keychain.unresolved": 422,
+    "lease.lost": 409,
+    "playbook.invalid": 422,
+    "playbook.not_found": 404,
+    "query.invalid": 422,
+    "ref.corrupt": 503,
+    "ref.gone": 503,
+    "request.aborted": 400,
+    "request.content_type": 415,
+    "request.invalid": 422,
+    "request.key_reused": 409,
+    "request.rate": 429,
+    "request.timeout": 408,
+    "request.too_large": 413,
+    "request.unknown_field": 422,
+    "route.method": 405,
+    "route.unknown": 404,
+    "secret.denied": 422,
+    "secret.missing": 422,
+    "secret.unreachable": 422,
+    "secret.wrong": 422,
+    "store.unavailable": 503,
+}
+"""What HTTP has for each kind that the API makes by itself."""
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """The answer to an error that was meant; None for a defect of ours."""
+    match error:
+        case Problem():
+            return error
+        case Refusal():
+            return Problem(error.kind, error.message, hint=error.hint, more=error.more)
+        case AccessError():
+            return _access(error)
+        case BlobGone() | BlobCorrupt():
+            return Problem(error.kind, str(error))
+        case StoreError():
+            hint = "try again; what was answered before is stored"
+            headers = {"Retry-After": "2"}
+            more = {"store": error.kind}
+            return Problem(
+                "store.unavailable", str(error), hint=hint, headers=headers, more=more
+            )
+        case NoetlError():
+            return Problem("request.invalid", str(error))
+        case _:
+            return None
+
+
+def _access(error: AccessError) -> Problem:
+    headers = {}
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="noetl"'
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    return Problem(error.kind, error.message, status=error.status, headers=headers)

@@ -1,0 +1,193 @@
+"""Routes that say everything about themselves: permission, types, problems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from noetl.api.access import Principal
+from noetl.api.problems import Problem
+from noetl.api.site import Site
+from noetl.errors import AccessError
+from noetl.ports import Summary
+from noetl.service.refusal import no_execution
+from noetl.types import JSON
+
+B = TypeVar("B", covariant=True)
+Q = TypeVar("Q", covariant=True)
+T = TypeVar("T", bound=msgspec.Struct)
+
+PUBLIC = "public"
+"""The permission of what anybody may see."""
+READ = "executions:read"
+_PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No body, or no parameters."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer: its status is one of those that the route declares."""
+
+    status: int
+    value: JSON
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[B, Q]):
+    """One request, as far as it was granted.
+
+    ``execution`` is the one that the path names, which they may see.
+    """
+
+    site: Site
+    principal: Principal
+    request: Request
+    params: Mapping[str, str]
+    body: B
+    query: Q
+    execution: Summary | None = None
+
+    def allows(self, permission: str, path: str | None) -> bool:
+        return self.site.access.allows(self.principal, permission, path)
+
+    def require(self, permission: str, path: str | None) -> None:
+        """Raises ``AccessError`` (``auth.role``)."""
+        require(self.site, self.principal, permission, path)
+
+    def sees(self, summary: Summary) -> bool:
+        return self.allows(READ, summary.playbook.get("path"))
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A route. ``answers`` are types by status; a problem's status is its kind's.
+
+    ``media`` is what else than JSON it can answer.
+    """
+
+    method: str
+    path: str
+    permission: str
+    handler: Handler
+    body: type[Any]
+    query: type[Any]
+    answers: Mapping[int, Any]
+    problems: tuple[str, ...]
+    media: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+    @property
+    def doc(self) -> str:
+        return " ".join((self.handler.__doc__ or "").split())
+
+    @property
+    def params(self) -> list[str]:
+        return _PLACE.findall(self.path)
+
+    @property
+    def plain_path(self) -> str:
+        """Without the types of its places: what documents and metrics show."""
+        return _PLACE.sub(r"{\1}", self.path)
+
+
+@dataclass(slots=True)
+class Routes:
+    """The routes of one noun, in the order in which they are tried."""
+
+    endpoints: list[Endpoint] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Endpoint]:
+        return iter(self.endpoints)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        *,
+        permission: str,
+        answers: Mapping[int, Any],
+        body: type[Any] = Nothing,
+        query: type[Any] = Nothing,
+        problems: tuple[str, ...] = (),
+        media: tuple[str, ...] = (),
+    ) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            self.endpoints.append(
+                Endpoint(
+                    method,
+                    path,
+                    permission,
+                    handler,
+                    body,
+                    query,
+                    answers,
+                    problems,
+                    media,
+                )
+            )
+            return handler
+
+        return add
+
+
+def require(
+    site: Site, principal: Principal, permission: str, path: str | None
+) -> None:
+    if not site.access.allows(principal, permission, path):
+        where = "" if path is None else f" for '{path}'"
+        message = f"{principal.name} has no right to {permission}{where}"
+        raise AccessError("auth.role", message)
+
+
+async def find_execution(
+    site: Site, principal: Principal, permission: str, execution_id: str
+) -> Summary:
+    """What is not theirs to see is not there (row 64)."""
+    summary = await site.looking.summary(execution_id)
+    path = summary.playbook.get("path")
+    if not site.access.allows(principal, READ, path):
+        raise no_execution()
+    require(site, principal, permission, path)
+    return summary
+
+
+def read_query(request: Request, shape: type[T]) -> T:
+    """The parameters as this type: each once, none unknown, all within bounds."""
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in given:
+            raise _bad_query(name, f"'{name[:80]}' is there twice", shape)
+        given[name] = value
+    try:
+        return msgspec.convert(given, shape, strict=False)
+    except msgspec.ValidationError as error:
+        message = str(error)
+        place = re.search(r"\$\.(\w+)|field `(.+)`", message)
+        named = (place[1] or place[2]) if place else None
+        raise _bad_query(named, message, shape) from None
+
+
+def _bad_query(name: str | None, message: str, shape: type[Any]) -> Problem:
+    known = ", ".join(each.encode_name for each in msgspec.structs.fields(shape))
+    hint = f"parameters of this call: {known}" if known else "it has no parameters"
+    return Problem(
+        "query.invalid",
+        f"the query does not fit: {message}",
+        hint=hint,
+        more={"parameter": name},
+    )

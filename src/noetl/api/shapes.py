@@ -1,0 +1,210 @@
+"""What requests hold and answers look like; the OpenAPI document is made of these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from noetl.dsl.diagnostics import Diagnostic
+from noetl.engine.document import StepLine
+from noetl.engine.state import ExecutionStatus
+from noetl.types import JSON
+
+# Text of a database has no NUL, and a name no control characters.
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")]
+Limit = Annotated[int, Meta(ge=1, le=1000)]
+Seq = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A member that is not known is refused: it was meant to do something."""
+
+
+class StartRequest(Strict):
+    """One of ``path`` (with ``version``), ``playbook_id`` and ``playbook``."""
+
+    path: Name | None = None
+    version: Name | None = None
+    playbook_id: Name | None = None
+    playbook: Text | None = None
+    workload: dict[str, JSON] = msgspec.field(default_factory=dict)
+    args: dict[str, JSON] = msgspec.field(default_factory=dict)
+    ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
+    idempotency_key: Key | None = None
+
+
+class StartAnswer(msgspec.Struct):
+    execution_id: str
+    status: ExecutionStatus
+
+
+class ListQuery(Strict):
+    status: ExecutionStatus | None = None
+    path: Name | None = None
+    since: Annotated[datetime, Meta(tz=True)] | None = None
+    limit: Limit = 100
+    cursor: Name | None = None
+
+
+class ExecutionLine(msgspec.Struct):
+    execution_id: str
+    status: ExecutionStatus
+    playbook: dict[str, JSON]
+    started_at: str
+    finished_at: str | None
+    duration_ms: float | None
+    error: dict[str, JSON] | None
+    parent_id: str | None
+
+
+class ExecutionList(msgspec.Struct):
+    executions: list[ExecutionLine]
+    cursor: str | None
+
+
+class ExecutionDocument(msgspec.Struct):
+    """What ``noetl run --json`` prints."""
+
+    execution_id: str
+    status: ExecutionStatus
+    playbook: dict[str, JSON]
+    error: dict[str, JSON] | None
+    workload: dict[str, JSON]
+    ctx: dict[str, JSON]
+    result: JSON
+    steps: list[StepLine]
+    events: int
+    started_at: str
+    duration_ms: float | None
+
+
+class EventsQuery(Strict):
+    after: Seq = 0
+    limit: Limit = 500
+
+
+class EventList(msgspec.Struct):
+    """``cursor`` is what ``after`` takes for the next page; null at the end."""
+
+    events: list[dict[str, JSON]]
+    cursor: int | None
+
+
+class StateQuery(Strict):
+    at: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+class StateDocument(msgspec.Struct):
+    execution_id: str
+    status: ExecutionStatus
+    seq: int
+    ctx: dict[str, JSON]
+    tokens: dict[str, JSON]
+    runs: dict[str, JSON]
+    loops: dict[str, JSON]
+
+
+class ControlAnswer(msgspec.Struct):
+    execution_id: str
+    status: ExecutionStatus
+
+
+class SignalRequest(Strict):
+    name: Name
+    data: JSON = None
+
+
+class BulkRequest(Strict):
+    """An order to all executions that fit; at least one of the filters is needed."""
+
+    action: Literal["cancel", "pause", "resume"]
+    status: ExecutionStatus | None = None
+    path: Name | None = None
+    since: Annotated[datetime, Meta(tz=True)] | None = None
+    limit: Limit = 100
+
+
+class BulkAnswer(msgspec.Struct):
+    """``refused`` are those whose state does not fit; ``more`` are left for another
+    call."""
+
+    done: list[ControlAnswer]
+    refused: list[ControlAnswer]
+    more: bool
+
+
+class RegisterRequest(Strict):
+    playbook: Text
+
+
+class PlaybookLine(msgspec.Struct):
+    playbook_id: str
+    path: str
+    version: str
+    name: str
+    sha256: str
+    registered_at: str
+    registered_by: str | None
+    extensions: list[str]
+
+
+class PlaybookDocument(PlaybookLine):
+    source: str
+
+
+class Registration(PlaybookLine):
+    """``created`` is false if this playbook was registered so before."""
+
+    created: bool
+    diagnostics: list[Diagnostic]
+
+
+class CatalogQuery(Strict):
+    prefix: Name | UnsetType = UNSET
+    limit: Limit = 100
+    cursor: Name | UnsetType = UNSET
+
+
+class PlaybookList(msgspec.Struct):
+    playbooks: list[PlaybookLine]
+    cursor: str | None
+
+
+class VersionQuery(Strict):
+    version: Name | None = None
+
+
+class VersionList(msgspec.Struct):
+    versions: list[PlaybookLine]
+
+
+class DiffQuery(Strict):
+    before: Name | None = msgspec.field(default=None, name="from")
+    after: Name | None = msgspec.field(default=None, name="to")
+
+
+class DiffAnswer(msgspec.Struct):
+    """``diff`` is empty if they are the same text."""
+
+    path: str
+    diff: str
+
+
+class ValidateRequest(Strict):
+    playbook: str
+    strict: bool = False
+
+
+class ValidateAnswer(msgspec.Struct):
+    valid: bool
+    diagnostics: list[Diagnostic]
+
+
+class Health(msgspec.Struct):
+    status: Literal["ok", "ready", "unavailable"]
+    reason: str | None = None

@@ -1,0 +1,32 @@
+"""What the routes have at hand: the services of one server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from noetl.api.access import Access
+from noetl.api.metrics import Metrics
+from noetl.api.pace import Pace
+from noetl.runtime.desk import Desk
+from noetl.runtime.streams import Streams
+from noetl.service.looking import Looking
+from noetl.service.playbooks import Playbooks
+from noetl.service.starting import Starting
+from noetl.service.steering import Steering
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """``ready`` says what is missing, if anything is."""
+
+    access: Access
+    starting: Starting
+    looking: Looking
+    steering: Steering
+    playbooks: Playbooks
+    desk: Desk
+    streams: Streams
+    metrics: Metrics
+    pace: Pace
+    ready: Callable[[], Awaitable[str | None]]

@@ -1,0 +1,78 @@
+"""What a server keeps, and where: in files of its home, or in PostgreSQL."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.registry import Providers
+from noetl.adapters.secrets.stored import StoredKeychain
+from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.embedded import make_blobs, make_keyring
+from noetl.errors import ConfigError
+from noetl.home import Home
+from noetl.ports import Blobs, Shelf, Store
+from noetl.runtime.keychain import Keyring
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """``closing`` gives everything back."""
+
+    store: Store
+    shelf: Shelf
+    blobs: Blobs
+    keys: Keyring
+    closing: AsyncExitStack
+
+
+async def open_backend(home: Home, database: str | None, plugins: Plugins) -> Backend:
+    """Raises ``StoreError`` or ``ConfigError``."""
+    async with AsyncExitStack() as undo:
+        if database is None:
+            backend = _open_files(home, plugins, undo)
+        else:
+            backend = await _open_database(home, database, plugins, undo)
+        undo.pop_all()
+        return backend
+
+
+def _open_files(home: Home, plugins: Plugins, undo: AsyncExitStack) -> Backend:
+    closing = AsyncExitStack()
+    undo.push_async_callback(closing.aclose)
+    store = SqliteStore.open(home.server_log, threaded=True)
+    closing.push_async_callback(store.close)
+    shelf = SqliteShelf(home.catalog)
+    closing.push_async_callback(shelf.close)
+    blobs, keys = make_blobs(home, plugins), make_keyring(home, plugins)
+    return Backend(store, shelf, blobs, keys, closing)
+
+
+async def _open_database(
+    home: Home, address: str, plugins: Plugins, undo: AsyncExitStack
+) -> Backend:
+    try:
+        from noetl.adapters.catalogs.postgres import PostgresShelf
+        from noetl.adapters.postgres import Postgres
+        from noetl.adapters.secrets.shared import SealedRows
+        from noetl.adapters.stores.postgres import PostgresStore
+    except ModuleNotFoundError:
+        message = (
+            "a database needs the package asyncpg; run: pip install '.[postgres]' "
+        )
+        raise ConfigError(f"{message}in a checkout of NoETL") from None
+    closing = AsyncExitStack()
+    undo.push_async_callback(closing.aclose)
+    postgres = Postgres(address)
+    closing.push_async_callback(postgres.close)
+    store = await PostgresStore.open(postgres)
+    shelf = await PostgresShelf.open(postgres)
+    cipher = Cipher(home.key)
+    sealed = SealedRows(postgres, cipher)
+    await sealed.open()
+    stored = StoredKeychain(home.keychain, cipher)
+    keys = Keyring(Providers(stored, plugins=plugins.secrets), sealed)
+    return Backend(store, shelf, make_blobs(home, plugins), keys, closing)

@@ -1,0 +1,142 @@
+"""A server as commands see it: calls, and errors that say what to do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import IO
+from urllib.parse import quote, urlencode, urlsplit
+
+from noetl.errors import NoetlError, Unreachable
+from noetl.types import JSON
+
+PATIENCE = 60.0
+"""Seconds without a byte after which a server is taken for lost."""
+
+
+class Refused(NoetlError):
+    """The server said no, and why."""
+
+    def __init__(self, problem: Mapping[str, JSON], status: int) -> None:
+        text = str(problem.get("message") or problem.get("detail") or f"HTTP {status}")
+        hint = problem.get("hint")
+        super().__init__(f"{text}; {hint}" if hint else text)
+        self.kind = str(problem.get("kind", ""))
+        self.problem = dict(problem)
+        self.status = status
+
+
+class Client:
+    """One server; each call is a connection of its own."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = url
+        self._token = token
+
+    def get(self, path: str, **query: JSON) -> JSON:
+        return self.call("GET", path, query=query)
+
+    def post(self, path: str, body: JSON = None, **headers: str) -> JSON:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.call("POST", path, body=body, headers=names)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: JSON = None,
+        query: Mapping[str, JSON] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> JSON:
+        """The answer. Raises ``Unreachable`` or ``Refused``."""
+        connection, response = self._send(method, path, body, query, headers)
+        try:
+            raw = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._lost(error) from None
+        finally:
+            connection.close()
+        return self._judge(response.status, raw)
+
+    def follow(self, path: str, after: int = 0) -> Iterator[JSON]:
+        """Events of a stream until its end; one that breaks off is taken up again."""
+        over = False
+        while not over:
+            seen = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+            connection, response = self._send("GET", path, None, None, seen)
+            try:
+                if response.status == 204:
+                    return
+                if response.status != 200:
+                    self._judge(response.status, response.read())
+                for event in _events(response):
+                    yield event
+                    after, over = event["seq"], event["name"] == "playbook.processed"
+            except (OSError, http.client.HTTPException):
+                continue  # the next call says whether it is still there
+            finally:
+                connection.close()
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: JSON,
+        query: Mapping[str, JSON] | None,
+        headers: Mapping[str, str] | None,
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        given = {name: value for name, value in (query or {}).items() if value}
+        target = quote(path) + (f"?{urlencode(given)}" if given else "")
+        said = {"Accept": "application/json", **(headers or {})}
+        if self._token is not None:
+            said["Authorization"] = f"Bearer {self._token}"
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            said["Content-Type"] = "application/json"
+        connection = self._connection()
+        try:
+            connection.request(method, target, data, said)
+            return connection, connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self._lost(error) from None
+
+    def _connection(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(
+                host, port, timeout=PATIENCE, context=context
+            )
+        return http.client.HTTPConnection(host, port, timeout=PATIENCE)
+
+    def _judge(self, status: int, raw: bytes) -> JSON:
+        try:
+            answer = json.loads(raw) if raw else None
+        except ValueError:
+            raise Unreachable(f"{self.url} is not a NoETL server") from None
+        if status < 400:
+            return answer
+        problem = answer if isinstance(answer, dict) else {}
+        if status == 503:
+            raise Unreachable(f"{self.url}: {problem.get('message', 'unavailable')}")
+        if status == 401:
+            hint = "set NOETL_TOKEN, or NOETL_HOME to the home of that server"
+            problem = {**problem, "hint": hint}
+        raise Refused(problem, status)
+
+    def _lost(self, error: Exception) -> Unreachable:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        hint = "start one: noetl server start"
+        return Unreachable(f"{self.url} cannot be reached: {reason}; {hint}")
+
+
+def _events(stream: IO[bytes]) -> Iterator[JSON]:
+    for line in stream:
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])

@@ -1,0 +1,88 @@
+"""The catalog of this home without a server: the same calls, answered here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import msgspec
+
+from noetl.adapters.blobs.files import FileBlobs
+from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.client import Refused
+from noetl.config import EXTENSIONS, read_settings
+from noetl.embedded import new_execution_id
+from noetl.home import Home
+from noetl.ports import Registered
+from noetl.runtime.clock import SystemClock
+from noetl.service.playbooks import Playbooks
+from noetl.service.refusal import Refusal
+from noetl.types import JSON
+
+PREFIX = "/api/catalog"
+
+
+class LocalCatalog:
+    """Answers as the API does, so that a command need not know whom it asks."""
+
+    def __init__(self) -> None:
+        home = Home.of()
+        self._playbooks = Playbooks(
+            SqliteShelf(home.catalog),
+            FileBlobs(home.blobs),
+            SystemClock(),
+            new_execution_id,
+            extensions=read_settings()[EXTENSIONS],
+        )
+
+    def get(self, path: str, **query: JSON) -> JSON:
+        name, _, what = path.removeprefix(PREFIX).strip("/").partition("/-/")
+        if not name:
+            return _run(self._list(query))
+        if what == "versions":
+            return _run(self._versions(name))
+        if what == "diff":
+            return _run(self._diff(name, query))
+        return _run(self._show(name, query.get("version")))
+
+    def post(self, path: str, body: dict[str, JSON]) -> JSON:
+        return _run(self._register(body["playbook"]))
+
+    async def _register(self, text: str) -> JSON:
+        loaded = await self._playbooks.validate(text)
+        found, created = await self._playbooks.register(loaded, text, None)
+        return {**_line(found), "created": created}
+
+    async def _list(self, query: dict[str, JSON]) -> JSON:
+        prefix, cursor = query.get("prefix") or "", query.get("cursor") or ""
+        found, cursor = await self._playbooks.latest(prefix, cursor, query["limit"])
+        return {"playbooks": [_line(each) for each in found], "cursor": cursor}
+
+    async def _versions(self, path: str) -> JSON:
+        found = await self._playbooks.versions(path)
+        return {"versions": [_line(each) for each in found]}
+
+    async def _diff(self, path: str, query: dict[str, JSON]) -> JSON:
+        diff = await self._playbooks.diff(path, query.get("from"), query.get("to"))
+        return {"path": path, "diff": diff}
+
+    async def _show(self, path: str, version: str | None) -> JSON:
+        found = await self._playbooks.show(path, version)
+        return {**_line(found.registered), "source": found.source}
+
+
+def _run(work: Awaitable[JSON]) -> JSON:
+    async def done() -> JSON:
+        return await work
+
+    try:
+        return asyncio.run(done())
+    except Refusal as error:
+        problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
+        raise Refused({**problem, **error.more}, 422) from None
+
+
+def _line(found: Registered) -> dict[str, JSON]:
+    line: dict[str, JSON] = msgspec.to_builtins(found)
+    del line["source"]
+    return line

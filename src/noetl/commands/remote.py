@@ -1,0 +1,79 @@
+"""Executions of a server: found by a prefix, followed to their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import msgspec
+
+from noetl.client import Client, Refused
+from noetl.commands.progress import Progress
+from noetl.engine.events import Event
+from noetl.errors import ConfigError
+from noetl.types import JSON
+
+WHOLE = 36
+"""Characters of an id; fewer are a prefix."""
+SEARCHED = 1_000
+
+
+def whole_id(client: Client, wanted: str) -> str:
+    """By its id, a prefix that is unique among the newest, or as ``last``."""
+    if len(wanted) >= WHOLE:
+        return wanted
+    lines = client.get("/api/executions", limit=SEARCHED)["executions"]
+    if wanted == "last":
+        lines = [line for line in lines if line["parent_id"] is None][:1]
+    else:
+        lines = [line for line in lines if line["execution_id"].startswith(wanted)]
+    if not wanted or not lines:
+        message = f"no execution '{wanted}' at {client.url}"
+        raise ConfigError(f"{message}; see noetl list --server {client.url}")
+    if len(lines) > 1:
+        some = ", ".join(line["execution_id"] for line in lines[:3])
+        raise ConfigError(f"'{wanted}' is not unique: {some}, …")
+    found: str = lines[0]["execution_id"]
+    return found
+
+
+def show(client: Client, wanted: str) -> dict[str, JSON]:
+    """The document of an execution."""
+    path = _path(whole_id(client, wanted))
+    try:
+        document: dict[str, JSON] = client.get(path)
+    except Refused as error:
+        if error.kind == "execution.unknown":
+            message = f"no execution '{wanted}' at {client.url}"
+            raise ConfigError(f"{message}; see noetl list") from None
+        raise
+    return document
+
+
+def events_of(client: Client, execution_id: str) -> Iterator[JSON]:
+    """All that are there, page by page."""
+    after: int | None = 0
+    while after is not None:
+        page = client.get(f"{_path(execution_id)}/events", after=after)
+        yield from page["events"]
+        after = page["cursor"]
+
+
+def follow(client: Client, execution_id: str) -> Iterator[JSON]:
+    """All events to the last, as they are committed."""
+    return client.follow(f"{_path(execution_id)}/events")
+
+
+async def watch(
+    client: Client, execution_id: str, progress: Progress
+) -> dict[str, JSON]:
+    """Show how it goes on, to its end; its document."""
+    stream = follow(client, execution_id)
+    with progress:
+        while (event := await asyncio.to_thread(next, stream, None)) is not None:
+            progress.take([msgspec.convert(event, Event)])
+    return await asyncio.to_thread(show, client, execution_id)
+
+
+def _path(execution_id: str) -> str:
+    return f"/api/executions/{execution_id}"

@@ -1,0 +1,240 @@
+"""``noetl server``: start, stop and look at the server of this home."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING
+
+import click
+
+from noetl.commands.targets import own_server
+from noetl.config import (
+    DATABASE,
+    HOST,
+    LEASE_TTL,
+    PORT,
+    SLOTS,
+    read_extensions,
+    read_plugins,
+    read_settings,
+)
+from noetl.errors import ConfigError, NoetlError
+from noetl.home import Home
+from noetl.presence import Server, find_server
+from noetl.types import JSON
+
+if TYPE_CHECKING:
+    from noetl import server as role
+
+PATIENCE = 30.0
+"""Seconds that a server has to start, or to stop."""
+LOOK = 0.05
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_host = click.option("--host", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
+_port = click.option("--port", type=click.IntRange(0, 65535), help="The port (8082).")
+
+
+@click.group("server")
+def command() -> None:
+    """Start, stop and look at the server of this home.
+
+    It executes registered playbooks for whoever asks over HTTP, on a store and with
+    workers of its own. Each of the commands takes --json.
+
+    \b
+    Example:
+      noetl server start
+    """
+
+
+@command.command("start")
+@_host
+@_port
+@click.option(
+    "--foreground/--background",
+    default=False,
+    help="Stay here and say what happens (--background: return when it is ready).",
+)
+@_json
+def start(host: str | None, port: int | None, foreground: bool, as_json: bool) -> None:
+    """Start the server; it is ready when this returns.
+
+    Its token is in the home's file `token`, for its user alone. Exit code: 0, or 2 if
+    it cannot start.
+
+    \b
+    Examples:
+      noetl server start
+      noetl server start --port 9000 --foreground
+    """
+    if foreground:
+        _run(host, port)
+        return
+    _report(_start(host, port), as_json=as_json, word="the server is at")
+
+
+@command.command("stop")
+@_json
+def stop(as_json: bool) -> None:
+    """Stop the server: what runs is finished first, what waits is kept.
+
+    \b
+    Example:
+      noetl server stop
+    """
+    server = _stop()
+    if as_json:
+        click.echo(
+            json.dumps({"running": False, "pid": server.pid if server else None})
+        )
+    elif server is None:
+        click.echo(f"no server runs under {Home.of().folder}")
+    else:
+        click.echo(f"stopped: process {server.pid}")
+
+
+@command.command("restart")
+@_json
+def restart(as_json: bool) -> None:
+    """Stop the server and start it again, at the same address.
+
+    \b
+    Example:
+      noetl server restart
+    """
+    before = _stop()
+    host, port = (before.host, before.port) if before else (None, None)
+    _report(_start(host, port), as_json=as_json, word="the server is at")
+
+
+@command.command("status")
+@_json
+def status(as_json: bool) -> None:
+    """Say whether the server runs and is ready. Exit code: 0, or 3 if not.
+
+    \b
+    Example:
+      noetl server status
+    """
+    server, client = find_server(Home.of().server), own_server()
+    ready = False
+    if client is not None:
+        try:
+            ready = client.get("/readyz")["status"] == "ready"
+        except NoetlError as error:
+            click.echo(f"noetl: {error}", err=True)
+    if as_json:
+        click.echo(json.dumps({**_document(server), "ready": ready}))
+    elif server is None:
+        click.echo(f"no server runs under {Home.of().folder}")
+    else:
+        word = "ready" if ready else "not ready"
+        click.echo(f"{word}: {server.url} (process {server.pid}, {server.version})")
+    sys.exit(0 if ready else 3)
+
+
+def _report(server: Server, *, as_json: bool, word: str) -> None:
+    if as_json:
+        click.echo(json.dumps(_document(server)))
+        return
+    click.echo(f"{word} {server.url} (process {server.pid})")
+
+
+def _document(server: Server | None) -> dict[str, JSON]:
+    if server is None:
+        return {"running": False, "pid": None, "url": None}
+    return {
+        "running": True,
+        "pid": server.pid,
+        "url": server.url,
+        "version": server.version,
+        "started_at": server.started_at,
+    }
+
+
+def _run(host: str | None, port: int | None) -> None:
+    """Be the server."""
+    import gc
+
+    from noetl import server as role
+    from noetl.journal import open_journal
+
+    settings, home = read_settings(), Home.of()
+    options = role.Options(
+        host=host or settings[HOST],
+        port=settings[PORT] if port is None else port,
+        database=settings[DATABASE],
+        lease_ttl=settings[LEASE_TTL],
+        slots=settings[SLOTS] if settings[DATABASE] is None else 0,
+        extensions=read_extensions(None),
+    )
+    home.make()
+    open_journal(home.journal, foreground=True)
+    gc.enable()
+    asyncio.run(_serve(role.Server.open(home, options, read_plugins())))
+
+
+async def _serve(opening: Coroutine[None, None, role.Server]) -> None:
+    server = await opening
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    await server.serve(lambda url: None)
+
+
+def _start(host: str | None, port: int | None) -> Server:
+    """Another process is the server; wait until it says where it is."""
+    home = Home.of()
+    running = find_server(home.server)
+    if running is not None:
+        message = f"a server runs under {home.folder} already: {running.url}"
+        raise ConfigError(f"{message} (process {running.pid})")
+    home.make()
+    home.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "noetl", "server", "start", "--foreground"]
+    command += ["--host", host] if host else []
+    command += ["--port", str(port)] if port is not None else []
+    output = home.journal / "server.out"
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = find_server(home.server)
+        if found is not None and found.url is not None and found.pid == process.pid:
+            return found
+        if process.poll() is not None:
+            said = output.read_text("utf-8", "replace").strip().splitlines()
+            reason = said[-1].removeprefix("noetl: ") if said else "it says nothing"
+            raise ConfigError(f"the server did not start: {reason}")
+        time.sleep(LOOK)
+    process.terminate()
+    raise ConfigError(f"the server was not ready in {PATIENCE:g} s; see {output}")
+
+
+def _stop() -> Server | None:
+    """The server that was stopped, if there was one."""
+    file = Home.of().server
+    server = find_server(file)
+    if server is None:
+        return None
+    os.kill(server.pid, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if find_server(file) is None:
+            return server
+        time.sleep(LOOK)
+    raise ConfigError(f"process {server.pid} does not stop; its log says more")

@@ -1,0 +1,69 @@
+"""Which server a command talks to: named, running under this home, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from noetl.adapters.secrets.token import read_token
+from noetl.client import Client
+from noetl.config import SERVER, TOKEN, read_settings
+from noetl.errors import ConfigError, Unreachable
+from noetl.home import Home
+from noetl.presence import find_server
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def server_option(command: F) -> F:
+    """``--server URL``."""
+    return click.option(
+        "--server", metavar="URL", help="Ask this server (NOETL_SERVER)."
+    )(command)
+
+
+def named_server(url: str | None) -> Client | None:
+    """The server of ``--server`` or ``NOETL_SERVER``, if one is named."""
+    found = url.rstrip("/") if url else read_settings()[SERVER]
+    if found is None:
+        return None
+    if not found.startswith(("http://", "https://")):
+        hint = "write it as http://127.0.0.1:8082"
+        raise ConfigError(f"--server {found}: no address of a server; {hint}")
+    return Client(found, token_of_home())
+
+
+def own_server() -> Client | None:
+    """The server that runs under this home."""
+    running = find_server(Home.of().server)
+    if running is None or running.url is None:
+        return None
+    return Client(running.url, token_of_home())
+
+
+def need_server(url: str | None) -> Client:
+    """Raises ``Unreachable`` if none is named and none runs."""
+    client = named_server(url) or own_server()
+    if client is None:
+        message = f"no server runs under {Home.of().folder}"
+        raise Unreachable(f"{message}; start one: noetl server start, or use --server")
+    return client
+
+
+def need_own_server() -> Client:
+    """Whoever else writes its log would be in its way."""
+    client = own_server()
+    if client is None:
+        message = "the execution belongs to the server of this home, which does not run"
+        raise Unreachable(f"{message}; start it: noetl server start")
+    return client
+
+
+def token_of_home() -> str | None:
+    given = read_settings()[TOKEN]
+    if given is not None:
+        return given
+    file = Home.of().token
+    return read_token(file) if file.is_file() else None

@@ -1,0 +1,68 @@
+"""Kinds of problems that only a server has."""
+
+from __future__ import annotations
+
+from noetl.engine.error_kinds.kind import ErrorKind
+
+API = {
+    "catalog.version_taken": ErrorKind(
+        "Another playbook is registered under this path and version.",
+        "Raise `metadata.version`, or leave it out: then versions are numbered.",
+    ),
+    "execution.state": ErrorKind(
+        "The execution is in a state that the order does not fit; `state` says which.",
+        "Nothing, if that is what you wanted; else look at the execution.",
+    ),
+    "execution.unknown": ErrorKind(
+        "There is no such execution, or it is not yours to see.",
+        "`noetl list` shows those that are.",
+    ),
+    "internal": ErrorKind(
+        "The server met a defect of its own.", "Its log has it; report it."
+    ),
+    "json.invalid": ErrorKind(
+        "The body is not strict JSON: a key twice, NaN, nested too deep, cut off.",
+        "Send what a JSON library writes.",
+    ),
+    "query.invalid": ErrorKind(
+        "A parameter is unknown, there twice, or out of bounds; `parameter` names it.",
+        "The hint lists those of the call.",
+    ),
+    "request.aborted": ErrorKind(
+        "The client left before its body was here.", "Nothing."
+    ),
+    "request.content_type": ErrorKind(
+        "The body is not `application/json`, or compressed.", "Send plain JSON."
+    ),
+    "request.invalid": ErrorKind(
+        "A member of the body is missing, or does not fit.", "The message says which."
+    ),
+    "request.key_reused": ErrorKind(
+        "The idempotency key was used for a request with another body.",
+        "A new key for each request, the same only to repeat one.",
+    ),
+    "request.known": ErrorKind(
+        "A request with this key has an execution already; that one is answered.",
+        "Nothing.",
+    ),
+    "request.rate": ErrorKind(
+        "Too many executions were started by one caller.",
+        "Wait for as long as `Retry-After` says.",
+    ),
+    "request.timeout": ErrorKind("The body did not come in time.", "Send it again."),
+    "request.too_large": ErrorKind(
+        "The body has more than 4 MiB, or the playbook more than 1 MiB.",
+        "Give large inputs as references to where they are.",
+    ),
+    "request.unknown_field": ErrorKind(
+        "The body has a member that nobody knows. Of a playbook only the workload can "
+        "be changed by a request.",
+        "The hint lists the members.",
+    ),
+    "route.method": ErrorKind("The call has another method.", "The hint names it."),
+    "route.unknown": ErrorKind("There is no such call.", "`/openapi.json` lists them."),
+    "store.unavailable": ErrorKind(
+        "The store does not answer; `store` says why. What was answered is stored.",
+        "Try again after `Retry-After`.",
+    ),
+}

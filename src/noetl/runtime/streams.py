@@ -1,0 +1,79 @@
+"""Who watches executions: woken after each commit, never told before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+
+from noetl.engine.events import Event
+from noetl.ports import Store
+
+PAGE = 200
+"""Events that a watcher is given at once: a slow one keeps no more than these."""
+
+LAST = "playbook.processed"
+
+
+class Streams:
+    """Bells of watchers. What is new is read from the store, by whoever was woken.
+
+    So a watcher has no queue that could overflow: it only knows where it stands.
+    """
+
+    def __init__(self, store: Store, *, patience: float = 15.0) -> None:
+        self._store = store
+        self._patience = patience
+        self._bells: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._closed = False
+
+    def __len__(self) -> int:
+        return sum(map(len, self._bells.values()))
+
+    def note(self, events: Sequence[Event]) -> None:
+        """A batch was committed."""
+        for bell in self._bells.get(events[0].execution_id, ()):
+            bell.set()
+
+    def close(self) -> None:
+        """End all of them: the server stops."""
+        self._closed = True
+        for bells in self._bells.values():
+            for bell in bells:
+                bell.set()
+
+    async def follow(
+        self, execution_id: str, after: int
+    ) -> AsyncIterator[Sequence[Event]]:
+        """The events after a position, until the last; an empty page says: still here.
+
+        Other servers may write to a shared store, and nobody rings for them.
+        """
+        patience = 1.0 if self._store.shared else self._patience
+        with self._bell(execution_id) as bell:
+            while not self._closed:
+                bell.clear()
+                page = await self._store.read(execution_id, after=after, limit=PAGE)
+                if page:
+                    yield page
+                    after = page[-1].seq
+                    if page[-1].name == LAST:
+                        return
+                    continue
+                try:
+                    async with asyncio.timeout(patience):
+                        await bell.wait()
+                except TimeoutError:
+                    yield ()
+
+    @contextmanager
+    def _bell(self, execution_id: str) -> Iterator[asyncio.Event]:
+        bell = asyncio.Event()
+        self._bells[execution_id].add(bell)
+        try:
+            yield bell
+        finally:
+            self._bells[execution_id].discard(bell)
+            if not self._bells[execution_id]:
+                del self._bells[execution_id]

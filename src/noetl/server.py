@@ -1,0 +1,263 @@
+"""The server: log, catalog, orchestrator, API and workers, wired in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from noetl import __version__
+from noetl.adapters.catalogs.registered import RegisteredCatalog
+from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.secrets.token import make_token
+from noetl.adapters.tools.registry import make_tools
+from noetl.api.access import Access, LocalAccess
+from noetl.api.app import make_app
+from noetl.api.listening import HttpServer, bind, check_bind, url_of
+from noetl.api.metrics import Metrics
+from noetl.api.pace import RATE, Pace
+from noetl.api.site import Site
+from noetl.backends import Backend, open_backend
+from noetl.embedded import new_execution_id
+from noetl.engine.times import rfc3339
+from noetl.errors import StoreError
+from noetl.home import Home
+from noetl.presence import Presence
+from noetl.presence import Server as Announcement
+from noetl.runtime.clock import SystemClock
+from noetl.runtime.desk import Desk
+from noetl.runtime.executor import Executor
+from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.planning import TTL
+from noetl.runtime.streams import Streams
+from noetl.service.looking import Looking
+from noetl.service.playbooks import Playbooks
+from noetl.service.starting import Starting
+from noetl.service.steering import Steering
+
+log = logging.getLogger("noetl.server")
+
+SWEEP = 1.0
+"""Seconds between two looks for what is due, also of what a lost process left."""
+DRAIN = 25.0
+"""Seconds in which tools may come to their end when the server stops."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """``start_rate`` is how many executions a second one caller may start.
+
+    ``database`` is the address of a PostgreSQL; without it everything is in the home.
+    A server has ``slots`` for workers of its own; with none, others do the work.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8082
+    database: str | None = None
+    slots: int = 16
+    lease_ttl: float = TTL
+    extensions: frozenset[str] = frozenset()
+    start_rate: float = RATE
+
+
+class Server:
+    """A complete service of one node, or one of several on a database.
+
+    ``access`` is who may do what; without it, whoever has the token of the home.
+    """
+
+    @classmethod
+    async def open(
+        cls,
+        home: Home,
+        options: Options,
+        plugins: Plugins | None = None,
+        access: Access | None = None,
+    ) -> Server:
+        """Raises ``StoreError`` or ``ConfigError``."""
+        check_bind(options.host)
+        home.make()
+        plugins = plugins or Plugins()
+        backend = await open_backend(home, options.database, plugins)
+        return cls(home, options, backend, plugins, access)
+
+    def __init__(
+        self,
+        home: Home,
+        options: Options,
+        backend: Backend,
+        plugins: Plugins,
+        access: Access | None,
+    ) -> None:
+        self._backend = backend
+        self._plugins = plugins
+        self._options = options
+        self._presence = Presence(home.server)
+        self._stopping = asyncio.Event()
+        self._http: HttpServer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._clock = SystemClock()
+        store, blobs, keys = backend.store, backend.blobs, backend.keys
+        catalog = RegisteredCatalog(
+            backend.shelf, blobs, options.extensions, kinds=plugins.kinds
+        )
+        self.orchestrator = Orchestrator(
+            store, blobs, catalog, self._clock, keys, ttl=options.lease_ttl
+        )
+        self._tools = make_tools(
+            max(options.slots, 1),
+            keys,
+            home=str(home.folder),
+            blobs=blobs,
+            plugins=plugins,
+        )
+        self._executor = Executor(
+            self.orchestrator,
+            self._tools,
+            self._clock,
+            owner=f"server-{os.getpid()}",
+            slots=options.slots,
+        )
+        self._streams = Streams(store)
+        access = access or LocalAccess(make_token(home.token))
+        self._site = self._make_site(catalog, access)
+
+    def _make_site(self, catalog: RegisteredCatalog, access: Access) -> Site:
+        extensions, metrics = self._options.extensions, Metrics()
+        blobs, kinds = self._backend.blobs, self._plugins.kinds
+        self.orchestrator.watch(self._streams.note)
+        self.orchestrator.watch(metrics.note)
+        metrics.gauge(
+            "noetl_streams", "Watchers of events.", lambda: float(len(self._streams))
+        )
+        return Site(
+            access=access,
+            starting=Starting(
+                self.orchestrator,
+                blobs,
+                catalog,
+                new_execution_id,
+                extensions=extensions,
+                kinds=kinds,
+            ),
+            looking=Looking(self._backend.store),
+            steering=Steering(self.orchestrator),
+            playbooks=Playbooks(
+                self._backend.shelf,
+                blobs,
+                self._clock,
+                new_execution_id,
+                extensions=extensions,
+                kinds=kinds,
+            ),
+            desk=Desk(self.orchestrator),
+            streams=self._streams,
+            metrics=metrics,
+            pace=Pace(self._options.start_rate),
+            ready=self._ready,
+        )
+
+    async def serve(self, on_ready: Callable[[str], None]) -> None:
+        """Until ``stop``; what is under way is finished, or found again by the next."""
+        try:
+            with bind(self._options.host, self._options.port) as bound:
+                await self._serve(bound, on_ready)
+        finally:
+            for tool in self._tools.values():
+                await tool.close()
+            await self.orchestrator.close()
+            await self._backend.closing.aclose()
+            self._presence.end()
+
+    def stop(self) -> None:
+        """The first time orderly; the second time at once: nothing is lost by it."""
+        if self._stopping.is_set() and self._http is not None:
+            self._http.force_exit = True
+            for task in self._tasks:
+                task.cancel()
+        self._stopping.set()
+
+    async def _serve(
+        self, bound: socket.socket, on_ready: Callable[[str], None]
+    ) -> None:
+        self._http = http = HttpServer(make_app(self._site))
+        serving = asyncio.create_task(http.serve(sockets=[bound]))
+        work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
+        self._tasks = [asyncio.create_task(_tend(each)) for each in work]
+        await http.ready.wait()
+        url = url_of(bound)
+        self._announce(url)
+        log.info("the server is at %s", url, extra={"url": url, "pid": os.getpid()})
+        on_ready(url)
+        await self._stopping.wait()
+        log.info("stopping: what is under way is finished first")
+        self._streams.close()
+        self._site.desk.close()
+        http.should_exit = True
+        await serving
+        await self._drain()
+        log.info("stopped")
+
+    async def _drain(self) -> None:
+        try:
+            async with asyncio.timeout(0 if self._is_forced() else DRAIN):
+                await self._executor.retire()
+        except TimeoutError:
+            log.warning("tools are still at work: they are stopped, and done again")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _is_forced(self) -> bool:
+        return self._http is not None and self._http.force_exit
+
+    def _announce(self, url: str) -> None:
+        self._presence.announce(
+            Announcement(
+                pid=os.getpid(),
+                host=self._options.host,
+                port=self._options.port,
+                version=__version__,
+                started_at=rfc3339(time.time()),
+                url=url,
+            )
+        )
+
+    async def _tick(self) -> None:
+        while True:
+            self.orchestrator.alarm.set(self._clock.now())
+            await asyncio.sleep(SWEEP)
+
+    async def _tidy(self) -> None:
+        """Secrets of executions that ended in the last moment of a lost process."""
+        keys = self.orchestrator.keys
+        for execution_id in await keys.kept():
+            with contextlib.suppress(StoreError):  # another log's
+                summary = await self._backend.store.summary(execution_id)
+                if summary.finished_at is not None:
+                    await keys.drop(execution_id)
+
+    async def _ready(self) -> str | None:
+        if self._stopping.is_set():
+            return "the server is stopping"
+        try:
+            await self._backend.store.find(limit=1)
+        except StoreError as error:
+            return f"the store does not answer: {error}"
+        return None
+
+
+async def _tend(work: Callable[[], Awaitable[None]]) -> None:
+    """What works for all of them must not end because of one of them."""
+    while True:
+        try:
+            await work()
+            return
+        except Exception:
+            log.exception("a defect", extra={"part": work.__qualname__})
+            await asyncio.sleep(SWEEP)

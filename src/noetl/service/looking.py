@@ -1,0 +1,136 @@
+"""What has become of executions: listings, documents, events, states."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import msgspec
+
+from noetl.engine.document import Document, state_document
+from noetl.engine.events import Event
+from noetl.engine.evolve import replay
+from noetl.engine.state import ExecutionStatus, State
+from noetl.engine.tracing import event_line
+from noetl.errors import StoreError
+from noetl.ports import Store, Summary
+from noetl.runtime.live import PAGE
+from noetl.service.refusal import Refusal, no_execution
+from noetl.types import JSON
+
+SCANNED = 10_000
+"""Lines that one listing looks at; if more are needed, its cursor goes on."""
+
+Visible = Callable[[Summary], bool]
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which executions; ``since`` is a time, ``path`` one playbook, or ``sales/*``."""
+
+    status: ExecutionStatus | None = None
+    path: str | None = None
+    since: str | None = None
+
+    def fits(self, summary: Summary) -> bool:
+        if self.path is None:
+            return True
+        found = summary.playbook.get("path") or ""
+        if self.path.endswith("/*"):
+            return bool(found.startswith(self.path[:-1]))
+        return bool(found == self.path)
+
+
+class Page(msgspec.Struct, frozen=True):
+    """``cursor`` goes on where this ends; None if there is no more."""
+
+    executions: Sequence[Summary]
+    cursor: str | None = None
+
+
+class Looking:
+    """Reads what is committed, and nothing else."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def summary(self, execution_id: str) -> Summary:
+        """Raises ``Refusal`` (``execution.unknown``)."""
+        try:
+            return await self._store.summary(execution_id)
+        except StoreError as error:
+            if error.kind == "store.missing":
+                raise no_execution() from None
+            raise
+
+    async def find(
+        self,
+        wanted: Filter,
+        *,
+        visible: Visible = lambda _: True,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """The newest first; ``visible`` says which of them whoever asks may see."""
+        found: list[Summary] = []
+        seen = 0
+        while seen < SCANNED:
+            size = min(max(limit + 1, 100), SCANNED - seen)
+            page = await self._store.find(
+                status=wanted.status, before=cursor, limit=size
+            )
+            for each in page:
+                if wanted.since is not None and each.started_at < wanted.since:
+                    return Page(found)
+                if wanted.fits(each) and visible(each):
+                    if len(found) == limit:
+                        return Page(found, found[-1].execution_id if found else cursor)
+                    found.append(each)
+                cursor = each.execution_id
+            seen += len(page)
+            if len(page) < size:
+                return Page(found)
+        return Page(found, cursor)
+
+    async def document(self, execution_id: str) -> dict[str, JSON]:
+        """What ``noetl run --json`` prints."""
+        document = Document()
+        async for page in self._pages(execution_id):
+            document.take(page)
+        return document.as_json()
+
+    async def state(self, execution_id: str, at: int | None = None) -> dict[str, JSON]:
+        """What the log adds up to at that event, or at its end."""
+        state = State()
+        async for page in self._pages(execution_id):
+            replay(page if at is None else page[: at - state.seq], state)
+            if state.seq == at:
+                break
+        if at is not None and state.seq < at:
+            message = f"there is no event {at} yet: the log has 1 to {state.seq}"
+            raise Refusal("query.invalid", message, parameter="at")
+        return state_document(state)
+
+    async def events(
+        self, execution_id: str, *, after: int, limit: int
+    ) -> Sequence[Event]:
+        return await self._store.read(execution_id, after=after, limit=limit)
+
+    async def trace(self, execution_id: str) -> str:
+        [first] = await self._store.read(execution_id, limit=1)
+        trace: str = first.payload["trace_id"]
+        return trace
+
+    async def lines(
+        self, execution_id: str, *, after: int, limit: int
+    ) -> list[tuple[Event, bytes]]:
+        """Events, and each as a line of JSON."""
+        trace = await self.trace(execution_id)
+        events = await self.events(execution_id, after=after, limit=limit)
+        return [(event, event_line(event, trace)) for event in events]
+
+    async def _pages(self, execution_id: str) -> AsyncIterator[Sequence[Event]]:
+        after = 0
+        while page := await self._store.read(execution_id, after=after, limit=PAGE):
+            yield page
+            after = page[-1].seq
+        if after == 0:
+            raise no_execution()

@@ -1,0 +1,119 @@
+"""The catalog for its users: register, list, show, compare; and judge a text."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from noetl.adapters.tools import BUILTIN
+from noetl.dsl.canonical import digest
+from noetl.dsl.kinds import Kinds
+from noetl.dsl.load import Loaded, load
+from noetl.engine.times import rfc3339
+from noetl.errors import VersionTaken
+from noetl.ports import Blobs, Clock, Registered, Shelf
+from noetl.service.refusal import Refusal, no_playbook
+
+
+class Version(msgspec.Struct, frozen=True):
+    """A version, and its text."""
+
+    registered: Registered
+    source: str
+
+
+class Playbooks:
+    """What is registered stays; a change is another version."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        blobs: Blobs,
+        clock: Clock,
+        new_id: Callable[[], str],
+        *,
+        extensions: frozenset[str] = frozenset(),
+        kinds: Kinds = BUILTIN,
+    ) -> None:
+        self._shelf = shelf
+        self._blobs = blobs
+        self._clock = clock
+        self._new_id = new_id
+        self._extensions = extensions
+        self._kinds = kinds
+
+    async def validate(self, text: str, *, strict: bool = False) -> Loaded:
+        """Nothing in it is executed."""
+        source = text.encode()
+        return await asyncio.to_thread(
+            load, source, self._kinds, self._extensions, strict=strict
+        )
+
+    async def register(
+        self, loaded: Loaded, text: str, principal: str | None
+    ) -> tuple[Registered, bool]:
+        """The version, and whether it is new. Raises ``Refusal``."""
+        playbook = loaded.playbook
+        if playbook is None:
+            error = loaded.refusal("the playbook")
+            raise Refusal(
+                error["kind"], error["message"], diagnostics=error["diagnostics"]
+            )
+        asked = Registered(
+            playbook_id=self._new_id(),
+            path=playbook.path,
+            version=playbook.version or "",
+            name=playbook.name,
+            sha256=digest(playbook),
+            source=await self._blobs.put(text.encode()),
+            registered_at=rfc3339(self._clock.now()),
+            registered_by=principal,
+            extensions=tuple(sorted(playbook.extensions)),
+        )
+        try:
+            found = await self._shelf.add(asked)
+        except VersionTaken as error:
+            hint = "raise metadata.version, or leave it out to have them numbered"
+            raise Refusal(error.kind, str(error), hint) from None
+        return found, found.playbook_id == asked.playbook_id
+
+    async def latest(
+        self, prefix: str, after: str, limit: int
+    ) -> tuple[Sequence[Registered], str | None]:
+        """One line for each path, and the cursor of the next page."""
+        found = await self._shelf.latest(prefix=prefix, after=after, limit=limit + 1)
+        more = len(found) > limit
+        return found[:limit], found[limit - 1].path if more else None
+
+    async def show(self, path: str, version: str | None = None) -> Version:
+        found = await self._shelf.find(path, version)
+        if found is None:
+            raise no_playbook(path, version)
+        return Version(found, (await self._blobs.get(found.source)).decode())
+
+    async def versions(self, path: str) -> Sequence[Registered]:
+        """The latest first."""
+        found = await self._shelf.versions(path)
+        if not found:
+            raise no_playbook(path)
+        return found
+
+    async def diff(self, path: str, before: str | None, after: str | None) -> str:
+        """Lines that differ; without a version, the latest and the one before it."""
+        newer = await self.show(path, after)
+        if before is None:
+            known = [each.version for each in await self.versions(path)]
+            place = known.index(newer.registered.version)
+            before = known[min(place + 1, len(known) - 1)]
+        older = await self.show(path, before)
+        lines = difflib.unified_diff(
+            older.source.splitlines(),
+            newer.source.splitlines(),
+            f"{path}@{older.registered.version}",
+            f"{path}@{newer.registered.version}",
+            lineterm="",
+        )
+        return "".join(f"{line}\n" for line in lines)

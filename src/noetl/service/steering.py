@@ -1,0 +1,127 @@
+"""Orders to executions, and to those they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl.engine.batch import Batch
+from noetl.engine.cancellation import cancel
+from noetl.engine.decide import pause, resume
+from noetl.engine.reports import OutOfOrder
+from noetl.engine.runs import status_of
+from noetl.engine.state import ExecutionStatus, State
+from noetl.engine.waits import children_of, receive
+from noetl.errors import StoreError
+from noetl.runtime.orchestrator import Orchestrator
+from noetl.service.refusal import Refusal, no_execution
+from noetl.types import JSON
+
+Order = Callable[[Batch], None]
+_OVER = frozenset({"completed", "failed", "cancelled"})
+
+
+class Steering:
+    """An order is decided on the state at its moment, or refused with that state."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self._orchestrator = orchestrator
+
+    async def cancel(self, execution_id: str) -> ExecutionStatus:
+        """Also of its children; a second time changes nothing."""
+        status = await self._status(execution_id)
+        if status == "cancelled":
+            return status
+        self._need(status, "cancelled", status not in _OVER)
+        return await self._order(execution_id, _cancel)
+
+    async def pause(self, execution_id: str) -> ExecutionStatus:
+        """Also of its children: what runs is finished, nothing new starts."""
+        status = await self._status(execution_id)
+        self._need(status, "paused", status in ("running", "waiting"))
+        status = await self._order(execution_id, _pause)
+        await self._reach(execution_id, pause)
+        return status
+
+    async def resume(self, execution_id: str) -> ExecutionStatus:
+        """Also of its children."""
+        status = await self._status(execution_id)
+        self._need(status, "resumed", status == "paused")
+        await self._reach(execution_id, resume)
+        return await self._order(execution_id, _resume)
+
+    async def signal(self, execution_id: str, name: str, data: JSON) -> ExecutionStatus:
+        status = await self._status(execution_id)
+        self._need(status, "told anything", status not in _OVER)
+
+        def tell(batch: Batch) -> None:
+            _need(batch.state, "told anything", batch.state.cancelling is None)
+            receive(batch, name, data)
+
+        return await self._order(execution_id, tell)
+
+    async def _status(self, execution_id: str) -> ExecutionStatus:
+        """As it is stored: what is over need not be loaded."""
+        try:
+            return (await self._orchestrator.store.summary(execution_id)).status
+        except StoreError as error:
+            if error.kind == "store.missing":
+                raise no_execution() from None
+            raise
+
+    async def _order(self, execution_id: str, order: Order) -> ExecutionStatus:
+        try:
+            await self._tell(execution_id, order)
+        except OutOfOrder:  # it has ended, and was forgotten, at this moment
+            raise _does_not_fit(await self._status(execution_id), "changed") from None
+        return await self._status(execution_id)
+
+    async def _tell(self, execution_id: str, order: Order) -> None:
+        await self._orchestrator.load(execution_id)
+        try:
+            await self._orchestrator.decide(execution_id, order)
+        finally:
+            live = self._orchestrator.live(execution_id)
+            if live is not None and live.state.finished:
+                self._orchestrator.forget(execution_id)
+
+    async def _reach(self, execution_id: str, order: Order) -> None:
+        """Those that it waits for, and those that these wait for."""
+        state = await self._orchestrator.load(execution_id)
+        for _, child in list(children_of(state)):
+            child_id: str = child["execution_id"]
+            try:
+                await self._tell(child_id, order)
+                await self._reach(child_id, order)
+            except (StoreError, OutOfOrder):
+                continue  # not begun yet, or over by now
+
+    @staticmethod
+    def _need(status: ExecutionStatus, what: str, fits: bool) -> None:
+        if not fits:
+            raise _does_not_fit(status, what)
+
+
+def _need(state: State, what: str, fits: bool) -> None:
+    if not fits or state.finished:
+        raise _does_not_fit(status_of(state), what)
+
+
+def _does_not_fit(status: ExecutionStatus, what: str) -> Refusal:
+    message = f"the execution is {status}: it cannot be {what}"
+    return Refusal("execution.state", message, state=status)
+
+
+def _cancel(batch: Batch) -> None:
+    if batch.state.status != "cancelled":
+        _need(batch.state, "cancelled", True)
+        cancel(batch)
+
+
+def _pause(batch: Batch) -> None:
+    _need(batch.state, "paused", batch.state.status == "running")
+    pause(batch)
+
+
+def _resume(batch: Batch) -> None:
+    _need(batch.state, "resumed", batch.state.status == "paused")
+    resume(batch)

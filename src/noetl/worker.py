@@ -1,0 +1,108 @@
+"""The worker: a pool of slots without endpoints; it claims, works and reports."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.secrets.worker_seal import WorkerSeal
+from noetl.adapters.servers.http import HttpTransport
+from noetl.adapters.tools.registry import make_tools
+from noetl.dsl.load import load
+from noetl.dsl.model import Playbook
+from noetl.embedded import make_blobs
+from noetl.errors import ConfigError
+from noetl.home import Home
+from noetl.runtime.clock import SystemClock
+from noetl.runtime.executor import Executor
+from noetl.runtime.line import Line
+from noetl.runtime.remote import RemoteDispatcher
+
+log = logging.getLogger("noetl.worker")
+
+DRAIN = 25.0
+"""Seconds in which tools may come to their end when the worker stops."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    servers: Sequence[str]
+    token: str
+    pool: str = "default"
+    slots: int = 16
+
+
+class Worker:
+    """Opens connections only outwards (WKR-01). Results go where servers keep theirs:
+    the same home, or the same store elsewhere."""
+
+    def __init__(self, home: Home, options: Options, plugins: Plugins) -> None:
+        self.name = _new_name()
+        self._kinds = plugins.kinds
+        self._stopping = asyncio.Event()
+        self._transport = HttpTransport(options.servers, options.token)
+        blobs = make_blobs(home, plugins)
+        dispatcher = RemoteDispatcher(
+            Line(self._transport),
+            self._parse,
+            WorkerSeal(options.token),
+            blobs,
+            worker=self.name,
+            pool=options.pool,
+            slots=options.slots,
+        )
+        self._tools = make_tools(
+            options.slots,
+            dispatcher.keys,
+            home=str(home.folder),
+            blobs=blobs,
+            plugins=plugins,
+        )
+        self._executor = Executor(
+            dispatcher,
+            self._tools,
+            SystemClock(),
+            owner=self.name,
+            slots=options.slots,
+        )
+
+    async def serve(self) -> None:
+        """Until ``stop``: what is under way is finished, or another one goes on."""
+        serving = asyncio.create_task(self._executor.serve())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({serving, stopping}, return_when="FIRST_COMPLETED")
+            if not serving.done():
+                log.info("stopping: what is under way is finished first")
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DRAIN):
+                        await self._executor.retire()
+        finally:
+            stopping.cancel()
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+            for tool in self._tools.values():
+                await tool.close()
+            await self._transport.close()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _parse(self, text: bytes, extensions: Sequence[str]) -> Playbook:
+        loaded = load(text, self._kinds, frozenset(extensions))
+        if loaded.playbook is None:
+            message = "the server's playbook is not valid for this worker; are both of "
+            raise ConfigError(f"{message}one version, with the same plug-ins?")
+        return loaded.playbook
+
+
+def _new_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -1,0 +1,146 @@
+"""The log over HTTP: pages, and streams that go on where they broke off."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from servers import ASKS, HELLO, Api, Running
+
+from noetl.runtime.streams import Streams
+
+
+@pytest.mark.spec("EVT-02", "S-44")
+def test_events_come_in_pages(api: Api) -> None:
+    document = api.run(HELLO)
+    place = f"/api/executions/{document['execution_id']}/events"
+
+    whole = api.get(place).body
+    first = api.get(f"{place}?limit=4").body
+    rest = api.get(f"{place}?after={first['cursor']}").body
+
+    assert [event["seq"] for event in whole["events"]] == list(
+        range(1, document["events"] + 1)
+    )
+    assert whole["cursor"] is None
+    assert first["events"] + rest["events"] == whole["events"]
+    assert whole["events"][0].keys() >= {
+        "event_id", "execution_id", "seq", "timestamp", "source", "name", "payload",
+        "entity_type", "entity_id", "parent_id", "status", "trace_id", "span_id",
+    }  # fmt: skip
+
+
+def test_a_stream_has_the_same_events_as_the_pages(api: Api) -> None:
+    document = api.run(HELLO)
+    place = f"/api/executions/{document['execution_id']}/events"
+
+    assert list(api.stream(document["execution_id"])) == api.get(place).body["events"]
+
+
+def test_a_stream_tells_what_is_committed_as_it_is(api: Api) -> None:
+    execution_id = api.start(ASKS)
+    stream = api.stream(execution_id)
+    for event in stream:
+        if event["name"] == "task.suspended":
+            break
+
+    api.post(f"/api/executions/{execution_id}/signal", {"name": "go"})
+
+    names = [event["name"] for event in stream]
+    assert names[0] == "message.received"
+    assert names[-1] == "playbook.processed"
+
+
+def test_a_stream_goes_on_after_the_event_that_was_seen_last(api: Api) -> None:
+    execution_id = api.run(HELLO)["execution_id"]
+    every = [event["seq"] for event in api.stream(execution_id)]
+
+    for seen in every:
+        rest = [event["seq"] for event in api.stream(execution_id, after=seen)]
+
+        assert rest == every[seen:]
+    answer = api.get(
+        f"/api/executions/{execution_id}/events",
+        Accept="text/event-stream",
+        Last_Event_ID=str(every[-1]),
+    )
+    assert answer.status == 204, "a browser does not come back"
+
+
+@pytest.mark.parametrize("seen", ["-1", "abc", "1e3", "9" * 30, "²"])
+def test_a_position_that_is_none_is_refused(api: Api, seen: str) -> None:
+    execution_id = api.run(HELLO)["execution_id"]
+
+    answer = api.get(
+        f"/api/executions/{execution_id}/events",
+        Accept="text/event-stream",
+        Last_Event_ID=seen.encode().decode("latin-1"),
+    )
+
+    assert (answer.status, answer.body["parameter"]) == (422, "Last-Event-ID")
+
+
+def test_many_watch_one_execution(api: Api) -> None:
+    execution_id = api.start(ASKS)
+    seen: list[list[int]] = []
+    watching = threading.Barrier(21)
+
+    def watch() -> None:
+        found = []
+        for event in api.stream(execution_id):
+            found.append(event["seq"])
+            if event["name"] == "task.suspended":
+                watching.wait()
+        seen.append(found)
+
+    threads = [threading.Thread(target=watch) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    watching.wait()
+    api.post(f"/api/executions/{execution_id}/signal", {"name": "go"})
+    for thread in threads:
+        thread.join()
+
+    events = api.get(f"/api/executions/{execution_id}").body["events"]
+    assert seen == [list(range(1, events + 1))] * 20
+
+
+def test_a_silent_stream_says_that_it_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Streams.__init__, "__kwdefaults__", {"patience": 0.01})
+    server = Running(tmp_path / "home")
+    api = Api(server.url, server.token)
+    execution_id = api.start(ASKS)
+    lines = api.lines(execution_id)
+
+    assert next(line for line in lines if line.startswith(b":")) == b": still here\n"
+    lines.close()
+    server.stop()
+
+
+def test_the_end_of_the_server_is_the_end_of_its_streams(tmp_path: Path) -> None:
+    server = Running(tmp_path / "home")
+    api = Api(server.url, server.token)
+    execution_id = api.start(ASKS)
+    stream = api.stream(execution_id)
+    assert next(stream)["seq"] == 1
+
+    server.stop()
+
+    assert [event["name"] for event in stream][-1] != "playbook.processed"
+    again = Running(tmp_path / "home")
+    api = Api(again.url, again.token)
+    api.post(f"/api/executions/{execution_id}/signal", {"name": "go"})
+    assert api.finish(execution_id)["status"] == "completed", "and it goes on"
+    again.stop()
+
+
+def test_nobody_watches_for_ever_by_head(api: Api) -> None:
+    execution_id = api.start(ASKS)
+    path = f"/api/executions/{execution_id}/events"
+
+    answer = api.call("HEAD", path, Accept="text/event-stream")
+
+    assert (answer.status, answer.body) == (200, b"")
