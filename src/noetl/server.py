@@ -109,6 +109,7 @@ class Server:
         self.orchestrator = Orchestrator(
             store, blobs, catalog, self._clock, keys, ttl=options.lease_ttl
         )
+        self.orchestrator.trouble = _tell
         self._tools = make_tools(
             max(options.slots, 1),
             keys,
@@ -250,6 +251,11 @@ class Server:
         except StoreError as error:
             return f"the store does not answer: {error}"
         return None
+
+
+def _tell(execution_id: str, error: Exception) -> None:
+    """One execution is broken; the others go on."""
+    log.error("a defect", extra={"execution_id": execution_id}, exc_info=error)
 
 
 async def _tend(work: Callable[[], Awaitable[None]]) -> None:

@@ -38,7 +38,7 @@ workflow:
 """
 
 
-@pytest.mark.spec("SRV-10", "WKR-02", "WKR-03", "WKR-05")
+@pytest.mark.spec("SRV-02", "SRV-10", "WKR-02", "WKR-03", "WKR-05")
 async def test_a_chain_runs_over_two_servers_and_two_workers(cluster_of):
     async with cluster_of() as cluster:
         cluster.register("chain", CHAIN)
@@ -178,3 +178,23 @@ async def test_a_step_goes_to_the_pool_that_it_names(cluster_of):
         state = await cluster.end(execution_id)
 
         assert (state.status, state.result) == ("completed", "done")
+
+
+@pytest.mark.spec("S-62")
+async def test_an_execution_that_cannot_be_loaded_harms_no_other(cluster_of):
+    async with cluster_of(workers=0) as cluster:
+        cluster.register("chain", CHAIN)
+        broken = await cluster.start("chain")
+        about = (await cluster.servers[0].store.read(broken, limit=1))[0].payload
+        cluster.blobs._blobs[about["playbook"]["source"]] = b"not what was stored"
+        told: list[str] = []
+        for server in cluster.servers:
+            server.orchestrator.trouble = lambda name, error: told.append(name)
+            server.orchestrator.drop(broken)
+        cluster.register("other", CHAIN.replace("result: 1", "result: 2"))
+        cluster.add_worker()
+
+        state = await cluster.end(await cluster.start("other"))
+
+        assert (state.status, state.result) == ("completed", 4)
+        assert set(told) == {broken}

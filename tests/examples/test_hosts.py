@@ -61,7 +61,7 @@ def host(request: pytest.FixtureRequest) -> Host:
     return found
 
 
-@pytest.mark.spec("S-62")
+@pytest.mark.spec("S-62", "SRV-02", "SRV-16")
 @pytest.mark.parametrize("example", INPUTS)
 def test_an_example_ends_as_by_noetl_run(
     noetl: Noetl, api: DemoApi, host: Host, example: str

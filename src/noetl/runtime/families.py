@@ -38,6 +38,7 @@ class Parents(Protocol):
         self, playbook: Playbook, request: Request
     ) -> dict[str, JSON] | None: ...
     async def load(self, execution_id: str) -> State: ...
+    async def refresh(self, execution_id: str) -> None: ...
     async def resume(self, execution_id: str) -> None: ...
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]: ...
     async def cancel(
@@ -72,6 +73,7 @@ class Families:
                 await self._begin(execution_id, live, command_id, children[command_id])
         elif live.state.parent is not None and not live.state.finished:
             caller = live.state.parent["execution_id"]
+            await self._parents.refresh(caller)
             above = await self._parents.load(caller)
             awaited = {child["execution_id"] for _, child in children_of(above)}
             if execution_id not in awaited:
@@ -168,6 +170,7 @@ class Families:
 
     async def _attach(self, child_id: str) -> None:
         """The child is there already: it goes on, or has an answer."""
+        await self._parents.refresh(child_id)
         state = await self._parents.load(child_id)
         if state.finished:
             await self._answer(child_id, state)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from noetl.dsl.model import Playbook
@@ -20,7 +20,7 @@ from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.engine.waits import moments_in, receive
 from noetl.errors import KeychainError, RequestKnown, StoreError
-from noetl.ports import Blobs, Catalog, Clock, Lease, Store
+from noetl.ports import Blobs, Catalog, Clock, Lease, Store, Timer
 from noetl.runtime.alarm import Alarm
 from noetl.runtime.bell import Bell
 from noetl.runtime.dispatch import Worker
@@ -33,6 +33,7 @@ from noetl.runtime.transitions import moments_of, rejection_of
 from noetl.runtime.works import make_work
 from noetl.types import JSON
 
+Trouble = Callable[[str, Exception], None]
 Watcher = Callable[[Sequence[Event]], None]
 
 
@@ -60,6 +61,7 @@ class Orchestrator:
         self.clock = clock
         self.keys = keys
         self.kept: set[str] = set()
+        self.trouble: Trouble = lambda execution_id, error: None
         self.alarm = Alarm(clock)
         self.planner = Planner(pool, shared=pool is None, ttl=ttl)
         self._settlement = Settlement(store, blobs, clock, keys, self.planner, self)
@@ -251,17 +253,33 @@ class Orchestrator:
     async def sweep(self) -> None:
         """Expire leases and deadlines; then whoever waited for a time may go on."""
         for timer in await self.store.sweep(now=self.clock.now()):
-            execution_id, name = timer.execution_id, timer.timer_id
-            if self.is_server:
-                await self.load(execution_id)
-            if execution_id not in self._live:
-                continue
-            decision: Decision = partial(expire, timer_id=name)
-            if timer.kind == "family":
-                await self.families.look(execution_id, name)
-                decision = _nothing
-            await self._put(execution_id, decision, disarm=name)
+            with self._apart(timer.execution_id):
+                await self._expire(timer)
         self.bell.ring()
+
+    async def _expire(self, timer: Timer) -> None:
+        execution_id, name = timer.execution_id, timer.timer_id
+        if self.is_server:  # it is disarmed for good: no old facts will do
+            await self.refresh(execution_id)
+        if execution_id not in self._live:
+            return
+        decision: Decision = partial(expire, timer_id=name)
+        if timer.kind == "family":
+            await self.families.look(execution_id, name)
+            decision = _nothing
+        await self._put(execution_id, decision, disarm=name)
+
+    @contextmanager
+    def _apart(self, execution_id: str) -> Iterator[None]:
+        """What is wrong with one execution of a server concerns no other (I-38)."""
+        try:
+            yield
+        except Exception as error:
+            away = isinstance(error, StoreError) and error.kind == "store.unreachable"
+            if away or not self.is_server:
+                raise
+            self.drop(execution_id)
+            self.trouble(execution_id, error)
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Those that were lost."""
@@ -281,19 +299,24 @@ class Orchestrator:
             owner, pool=pool, slots=slots, now=self.clock.now(), ttl=self.ttl
         )
         for execution_id in {lease.execution_id for lease in leases}:
-            with suppress(OutOfOrder):  # a child may end, and be forgotten, meanwhile
-                await self.load(execution_id)
-            live = self._live.get(execution_id)
-            if live is not None and (live.busy or self.store.shared):
-                # What is decided may not be stored yet, nor what is stored be known.
-                live.stale = self.store.shared
-                await self._put(execution_id, _nothing)
+            with self._apart(execution_id):
+                await self.refresh(execution_id)
         works = []
         for lease in leases:
             live = self._live.get(lease.execution_id)
             if live is not None and is_pending(live.state, lease.command_id):
                 works.append(make_work(live, lease))
         return works
+
+    async def refresh(self, execution_id: str) -> None:
+        """Load it, or catch up with what other processes wrote."""
+        with suppress(OutOfOrder):  # a child may end, and be forgotten, meanwhile
+            await self.load(execution_id)
+        live = self._live.get(execution_id)
+        if live is not None and (live.busy or self.store.shared):
+            # What is decided may not be stored yet, nor what is stored be known.
+            live.stale = self.store.shared
+            await self._put(execution_id, _nothing)
 
     async def supply(
         self, lease: Lease, references: Sequence[JSON], values: Values
