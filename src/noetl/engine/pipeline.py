@@ -36,7 +36,11 @@ from noetl.types import JSON
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """What a command carries: the run, and the values its templates may read."""
+    """What a command carries: the run, and the values its templates may read.
+
+    ``most_lost`` is how many owners a call may cost before it is not made any more
+    (I-20); None where an owner that ends is no sign of anything.
+    """
 
     execution_id: str
     started_at: str
@@ -49,6 +53,7 @@ class Frame(msgspec.Struct, frozen=True):
     task_runs: int = CEILING.task_runs
     trace_id: str = ""
     spilled: bool = False
+    most_lost: int | None = None
 
     @property
     def command_id(self) -> str:
@@ -139,6 +144,9 @@ class Pipeline:
         note_started(progress)
         if outcome is None and progress.in_doubt and spec.get("on_in_doubt") == "fail":
             outcome = _in_doubt(label, progress.attempt)
+        most = self._frame.most_lost
+        if outcome is None and most is not None and progress.in_doubt >= most:
+            outcome = _poisonous(label, progress.in_doubt)
         return Call(
             task,
             ids.task_run_id(self._frame.command_id, label, visit),
@@ -298,6 +306,14 @@ def _in_doubt(label: str, attempt: int) -> Outcome:
     message = (
         f"attempt {attempt} of '{label}' was begun and its worker lost; whether it "
         "took effect is not known, and on_in_doubt says fail"
+    )
+    return Outcome.failed("worker.lost", message)
+
+
+def _poisonous(label: str, lost: int) -> Outcome:
+    message = (
+        f"{lost} workers in a row were lost while they ran '{label}': it is not run "
+        "once more"
     )
     return Outcome.failed("worker.lost", message)
 

@@ -305,7 +305,7 @@ class Orchestrator:
         for lease in leases:
             live = self._live.get(lease.execution_id)
             if live is not None and is_pending(live.state, lease.command_id):
-                works.append(make_work(live, lease))
+                works.append(make_work(live, lease, self.planner))
         return works
 
     async def refresh(self, execution_id: str) -> None:

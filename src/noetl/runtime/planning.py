@@ -12,6 +12,9 @@ from noetl.runtime.live import Live
 TTL = 30.0
 """Seconds that a lease lasts without a beat."""
 
+MOST_LOST = 5
+"""Workers that one call may cost (I-20)."""
+
 DEFAULT_POOL = "default"
 BEGUN_AFTER = 5.0
 """Seconds in which whoever called a child has begun it, or another server does."""
@@ -26,6 +29,11 @@ class Planner(msgspec.Struct):
     pool: str | None = None
     shared: bool = False
     ttl: float = TTL
+
+    @property
+    def most_lost(self) -> int | None:
+        """Of one process for itself nobody else is lost."""
+        return MOST_LOST if self.pool is None else None
 
     def pool_of(self, live: Live, command_id: str) -> str:
         if self.pool is not None:

@@ -15,7 +15,9 @@ from noetl.runtime.live import Input, Live, Work
 from noetl.runtime.planning import Planner
 
 
-def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
+def make_work(
+    live: Live, lease: Lease, planner: Planner, *, begun: bool = False
+) -> Work:
     state = live.state
     run = state.runs[lease.command_id.split("/")[0]]
     path = path_of(lease.command_id)
@@ -31,6 +33,7 @@ def make_work(live: Live, lease: Lease, *, begun: bool = False) -> Work:
         limits_of(live.playbook).task_runs,
         state.trace_id,
         state.spilled,
+        planner.most_lost,
     )
     progress = find_progress(run, path).copy()
     if begun:
@@ -75,7 +78,7 @@ def grant(
         ready.remove(command_id)
         _begin(batch, command_id)
         lease = Lease(command_id, state.execution_id, wants.owner, 1)
-        each.answer.work = make_work(live, lease, begun=True)
+        each.answer.work = make_work(live, lease, planner, begun=True)
         leases.append(lease)
     return leases
 

@@ -282,3 +282,27 @@ def test_helpers_are_there_even_if_the_call_never_got_so_far(
     given = outcome["outcome"][helper]
     assert members <= given.keys()
     assert set(given.values()) == {None}
+
+
+@pytest.mark.spec("S-45")
+@pytest.mark.parametrize(
+    ("most", "lost", "made"), [(5, 4, True), (5, 5, False), (None, 50, True)]
+)
+def test_a_call_that_costs_workers_has_an_end(
+    prepare: Run, most: int | None, lost: int, made: bool
+) -> None:
+    """I-20: in a row, and while the tool ran."""
+    tasks = prepare("- {step: s, tool: [{a: {kind: noop}}]}").playbook.steps["s"].tasks
+    frame = Frame("sim", "", "s", "sim-1", (), {}, {}, {}, most_lost=most)
+    progress = begin("a", None)
+    progress.started, progress.in_doubt = True, lost - 1
+
+    call = Pipeline(tasks, frame, progress).next()
+
+    assert isinstance(call, Call)
+    assert (call.outcome is None) is made
+    if call.outcome is not None and call.outcome.error is not None:
+        assert call.outcome.error.kind == "worker.lost"
+        assert call.outcome.error.message == (
+            "5 workers in a row were lost while they ran 'a': it is not run once more"
+        )

@@ -110,7 +110,8 @@ WORKERS = {
     ),
     "worker.lost": ErrorKind(
         "A worker died in the middle of a call, and the task says "
-        "`on_in_doubt: fail`: it is not run twice.",
-        "Find out whether the effect happened, then run again.",
+        "`on_in_doubt: fail`; or the call has cost five workers in a row. It is not "
+        "run once more.",
+        "Find out whether the effect happened, and what it does to workers.",
     ),
 }
