@@ -83,6 +83,10 @@ class Home:
         self._known = {f"SECRET_{n}": secret for n, secret in enumerate(secrets)}
         self._known["database"] = database
 
+    def know(self, **secrets: str) -> None:
+        """Put these, too, into the environment of who ``knows``."""
+        self._known |= secrets
+
     def run(
         self, *command: str, knows: bool = False, stdin: str = ""
     ) -> tuple[int, Any]:
@@ -114,7 +118,8 @@ def write_playbooks(folder: Path, peer: str) -> None:
         {"name": f"s{number}", "kind": "env", "variable": f"SECRET_{number}"}
         for number in range(COUNT)
     ]
-    entries.append({"name": "database", "kind": "env"})
+    for name in ("database", "hook", "account"):
+        entries.append({"name": name, "kind": "env"})
     for name in ("canary.yaml", "child.yaml"):
         text = (HERE / "canary" / name).read_text()
         text = text.replace("PEER", peer).replace("ENTRIES", json.dumps(entries))
@@ -128,6 +133,12 @@ def test_no_byte_of_two_hundred_secrets_is_anywhere(
     secrets = make_secrets()
     write_playbooks(tmp_path, secret_peer)
     home = Home(tmp_path, secrets, postgres)
+    # Secrets that are taken apart by who uses them: their parts are looked for.
+    path, key = "services/T0A1/B2C3/" + secrets[0][:24], "key-" + secrets[5][:24]
+    home.know(
+        hook=f"{secret_peer}/{path}",
+        account=json.dumps({"client_id": "public", "private": {"key": key}}),
+    )
     home.noetl("keychain", "set", "kept", stdin=secrets[7])
 
     points = [str(HERE / "kill_points.py"), "canary.yaml", "before the tool", "900"]
@@ -146,6 +157,7 @@ def test_no_byte_of_two_hundred_secrets_is_anywhere(
         home.noetl(*verb, *target)
         home.noetl(*verb, *target, "--json")
     leave_in_other_forms(home, execution["execution_id"])
+    run_again(home, execution["execution_id"])
 
     check_that_the_secrets_were_used(home, execution["execution_id"], secrets)
     assert not list((home.path / "sealed").iterdir())
@@ -155,7 +167,7 @@ def test_no_byte_of_two_hundred_secrets_is_anywhere(
     )
     found = [
         (number, form, name)
-        for number, secret in enumerate([*secrets, postgres])
+        for number, secret in enumerate([*secrets, postgres, path, key])
         for form in forms(secret)
         for name, text in everything
         if form in text
@@ -172,9 +184,23 @@ def leave_in_other_forms(home: Home, execution_id: str) -> None:
         ["sql", "from events", "--json"],
         ["sql", "from results", "--csv"],
         ["sql", "from executions"],
+        ["result", "ls", execution_id],
+        ["result", "get", execution_id],
+        ["result", "get", execution_id, "--step", "each"],
     ):
         code, _ = home.noetl(*command)
         assert code == 0, home.printed[-1]
+
+
+def run_again(home: Home, execution_id: str) -> None:
+    """Executions that begin with the events of this one, and their pages."""
+    again = ["-m", "noetl", "retry", execution_id, "--from", "after", "--json"]
+    code, out = home.run(*again, knows=True)
+    assert code == 0, out
+    refused, _ = home.run(*again)
+    assert refused == 2
+    for command in (["show", "last", "--html", "-"], ["events", "last", "--json"]):
+        assert home.noetl(*command)[0] == 0, home.printed[-1]
 
 
 def check_that_the_secrets_were_used(

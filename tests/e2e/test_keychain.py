@@ -156,6 +156,35 @@ def test_the_reason_is_said(folder: Folder, entry: str, words: str) -> None:
     assert TOKEN not in json.dumps(document)
 
 
+@pytest.mark.spec("KEY-02", "S-41", "S-67")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{kind: file, path: '{{ keychain.first }}'}",
+        "{kind: env, variable: 'X_{{ keychain.first }}'}",
+        "{kind: secret_manager, path: '{{ keychain.first }}'}",
+        "{kind: secret_manager, provider: '{{ keychain.first }}', path: x}",
+        "{kind: oauth2, token_url: '{{ keychain.first }}', client_id: x, "
+        "client_secret: x}",
+        "{kind: oauth2, token_url: 'http://127.0.0.1:1/{{ keychain.first }}', "
+        "client_id: x, client_secret: x}",
+    ],
+)
+def test_an_entry_made_of_another_one_tells_nothing_of_it(
+    folder: Folder, entry: str
+) -> None:
+    text = HEAD + (
+        "keychain:\n  - {name: first, kind: env, variable: GOOD}\n"
+        f"  - {entry.replace('{kind', '{name: second, kind', 1)}\n"
+        "workflow:\n  - step: start\n    tool: {kind: noop}\n"
+    )
+
+    document = folder.document("run", folder.write(text), code=2, GOOD=TOKEN)
+
+    assert "entry 'second'" in document["error"]["message"]
+    assert TOKEN not in json.dumps([document, folder.events(document["execution_id"])])
+
+
 @pytest.mark.spec("KEY-09")
 def test_a_playbook_needs_no_keychain_and_makes_no_key(folder: Folder) -> None:
     text = HEAD + "workflow:\n  - step: start\n    tool: {kind: noop, result: 1}\n"

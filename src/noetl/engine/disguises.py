@@ -43,12 +43,14 @@ _GAPS = re.compile(r"[\x00-\x20\\+'\"]+")
 def disguises(text: str) -> set[str]:
     """The text itself, without escapes, in base64 and in hexadecimal digits.
 
-    Of base64, what was encoded before and after it changes the digits at its ends.
+    Of base64, what was encoded before and after it changes the digits at its ends. Names
+    of hosts and headers lose their case.
     """
     data = text.encode()
     cores = [_core(data, offset) for offset in range(3)]
     cores.append(base64.b64encode(data).decode())
-    forms = {text, undo(text), data.hex(), data.hex().upper(), *cores}
+    forms = {text, undo(text), text.lower(), text.upper()}
+    forms |= {data.hex(), data.hex().upper(), *cores}
     for core in cores:
         forms |= {core.replace("+", ""), core.replace("+", "-").replace("/", "_")}
     if not text.isascii():

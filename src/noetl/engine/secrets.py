@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import unquote
 
 import msgspec
 
 from noetl.engine.outcome import Failure, Outcome
 from noetl.engine.redaction import LONG, Redactor
+from noetl.engine.secret_parts import as_data, parts
 from noetl.templates.evaluation import Stored
 from noetl.templates.values import Sealed
 from noetl.types import JSON
@@ -26,7 +26,6 @@ has the name of a host or a user in it would be spoilt without protecting anythi
 
 
 _HANDLE = re.compile("[0-9a-f]{32}")
-_IN_URL = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def handle(name: str) -> dict[str, JSON]:
@@ -191,13 +190,13 @@ def _texts(value: JSON) -> Iterator[str]:
     """The secret texts of a value: all of them, but for a credential's public fields.
 
     A credential that has user and password is sent as one text by many protocols, and
-    an address may have a password in it.
+    a text may be taken apart. Of a text that is JSON, short members hide nothing: they
+    are settings more often than secrets.
     """
     if isinstance(value, str):
         yield value
-        for found in _IN_URL.finditer(value):
-            yield found[1]
-            yield unquote(found[1])
+        yield from parts(value)
+        yield from (text for text in _texts(as_data(value)) if len(text) >= LONG)
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int | float):

@@ -54,8 +54,10 @@ class Keyring:
                 wanted = _wanted(entry, found, folder)
                 found[entry.name] = await self._get(wanted)
             except SecretError as error:
+                # An entry may be made of those before it, and its error quotes it.
+                message = Secrets(found).redact_text(error.message)
                 about = {"name": entry.name, "kind": entry.kind}
-                problems.append({**about, "message": error.message})
+                problems.append({**about, "message": message})
         if problems:
             message = "; ".join(map(_sentence, problems))
             raise KeychainError(_refusal(message, problems))

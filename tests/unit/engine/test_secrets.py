@@ -304,6 +304,57 @@ def test_the_password_of_an_address_is_a_secret_of_its_own() -> None:
     )
 
 
+@pytest.mark.spec("S-41")
+@pytest.mark.parametrize(
+    ("secret", "told", "masked"),
+    [
+        pytest.param(
+            "https://hooks.example.com/services/T01/B02/x7Gk2pQ9wLm4",
+            "404 Not Found from hooks.example.com/services/T01/B02/x7Gk2pQ9wLm4",
+            "404 Not Found from hooks.example.com***",
+            id="a webhook without its scheme",
+        ),
+        pytest.param(
+            "https://api.example.com/bot7718:AAx7Gk2pQ9wLm4/send?to=me",
+            "bot7718:AAx7Gk2pQ9wLm4 is revoked; send to me",
+            "*** is revoked; send to me",
+            id="a part of its path",
+        ),
+        pytest.param(
+            "https://store.example.com/a?sp=r&sig=x7Gk2p%2FQ9wLm4",
+            "the signature x7Gk2p/Q9wLm4 has expired",
+            "the signature *** has expired",
+            id="a signed address",
+        ),
+        pytest.param(
+            "Server=db;User=me;Password=x7Gk2pQ9;Port=1",
+            "me cannot log in to db with x7Gk2pQ9",
+            "me cannot log in to db with ***",
+            id="a connection string",
+        ),
+        pytest.param(
+            '{"client_id": "reports-app", "private": {"key": "x7Gk2pQ9"}, "v": 1}',
+            ["reports-app", "x7Gk2pQ9", "1"],
+            ["reports-app", "***", "1"],
+            id="a member of a JSON text",
+        ),
+        pytest.param(
+            "Tok-X7GK2PQ9",
+            "no connection to tok-x7gk2pq9.example.com:443",
+            "no connection to ***.example.com:443",
+            id="the name of a host",
+        ),
+    ],
+)
+def test_who_takes_a_secret_apart_tells_no_part_of_it(
+    secret: str, told: Any, masked: Any
+) -> None:
+    secrets = Secrets({"it": secret})
+
+    assert secrets.redact(secret) == "***"
+    assert secrets.redact(told) == masked
+
+
 @pytest.mark.spec("S-41", "S-67")
 def test_a_template_that_fails_tells_no_secret(run: Run) -> None:
     secret = "% is a strange and long secret"

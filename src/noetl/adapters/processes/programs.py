@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
 
 import msgspec
@@ -16,6 +15,7 @@ from noetl.adapters.processes.endings import describe_exit, exit_details
 from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.launcher import Launcher, Order, Process, written
 from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
+from noetl.adapters.processes.scripts import script_file
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
@@ -125,10 +125,8 @@ def read_command(call: ToolCall) -> Iterator[list[str]]:
     interpreter = call.inputs.get("interpreter") or "sh"
     prefix = interpreter if isinstance(interpreter, list) else str(interpreter).split()
     # Not as an argument: everybody can read those, and they have a limit.
-    with tempfile.NamedTemporaryFile("w", prefix="noetl-", encoding="utf-8") as file:
-        file.write(as_text(what, given[0]))
-        file.flush()
-        yield [*(as_text(part, "interpreter") for part in prefix), file.name]
+    with script_file(as_text(what, given[0])) as path:
+        yield [*(as_text(part, "interpreter") for part in prefix), path]
 
 
 def read_environment(

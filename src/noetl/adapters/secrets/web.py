@@ -18,8 +18,13 @@ _RETRYABLE = frozenset({408, 425, 429})
 
 
 def shown(url: str) -> str:
-    """An address for people: without what may be secret in it."""
+    """An address for people: without what may be secret in it.
+
+    Raises ``ValueError``.
+    """
     parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("no http or https address")
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
@@ -31,7 +36,8 @@ async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
     try:
         who = f"{who} {shown(url)}"
     except ValueError:
-        raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
+        message = f"{who}: its address is none of http or https"
+        raise SecretError("secret.wrong", message) from None
     try:
         timeout = aiohttp.ClientTimeout(total=SECONDS)
         async with (

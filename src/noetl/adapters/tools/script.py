@@ -74,6 +74,8 @@ class ScriptTool:
     def _processes(self) -> Launcher:
         if self._launcher is None:
             from noetl.adapters.processes.launcher import Launcher
+            from noetl.adapters.processes.scripts import sweep_scripts
 
+            sweep_scripts()
             self._launcher = Launcher()
         return self._launcher

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.processes.scripts import script_file
 from noetl.adapters.tools.script import ScriptTool
 from noetl.engine.outcome import Outcome
 from noetl.ports import ToolCall
@@ -329,3 +331,28 @@ def test_an_orphan_lives_as_long_as_the_program_that_left_it(
         return (await long).result["stdout"]
 
     assert using(ScriptTool(), work) == "hello\n"
+
+
+@pytest.mark.spec("S-41")
+def test_a_text_that_a_killed_process_left_is_removed_by_the_next_one(
+    call: Call, using: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold a secret. That of a process which lives is left alone."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "noetl-script-left"
+    left.write_text("echo secret")
+    os.mkfifo(tmp_path / "noetl-script-pipe")
+    (tmp_path / "noetl-script-link").symlink_to(__file__)
+
+    async def work(run: Any) -> Any:
+        outcome = await run(call("script", {"script": "ls ${0%/*}"}))
+        return outcome.result["stdout"].split()
+
+    with script_file("echo somebody else") as other:
+        seen = using(ScriptTool(), work)
+
+        assert Path(other).name in seen
+        assert len(seen) == 3
+        assert left.name not in seen
+    assert Path(__file__).exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["noetl-script-link"]
