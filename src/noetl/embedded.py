@@ -322,4 +322,7 @@ def open_free_log(home: Home) -> SqliteStore:
         if not store.has_open():
             return store
         store.close_now()
-    raise ConfigError(f"{MAX_LOGS} executions are running already under {home.folder}")
+    raise ConfigError(
+        f"{MAX_LOGS} executions under {home.folder} are not over: they run, are paused "
+        "or were killed; see noetl list, and end some with noetl resume or noetl cancel"
+    )

@@ -586,6 +586,32 @@ FAN = """
 """
 
 
+def test_the_page_of_a_fork_says_what_was_kept(shell: Any) -> None:
+    """What failed and was done again is no failure of the fork."""
+    root = "workload: {n: 0}\n"
+    flow = """
+    - step: first
+      tool: {kind: noop, result: 1}
+      next: {arcs: [{step: divide}]}
+    - step: divide
+      tool: {kind: noop, result: "{{ 6 // workload.n }}"}
+    """
+    origin = shell.run(shell.write("page", flow, root))["execution_id"]
+    fork = forked(shell, "retry", "last", "--set", "n=2")
+
+    page = shell.noetl("show", "last", "--html", "-").stdout
+
+    assert fork["status"] == "completed"
+    assert f"forked from execution <code>{origin}</code> at event" in page
+    assert "started directly" not in page
+    assert "1 failed, 2 kept" in page
+    assert 'class="card failed"' not in page
+    assert page.count('class="took">kept<') == 2
+    before = shell.noetl("show", origin, "--html", "-").stdout
+    assert 'class="card failed"' in before
+    assert "kept" not in before
+
+
 def test_what_failed_runs_again_and_all_else_is_kept(shell: Any) -> None:
     """Also what was done beside it, and after it was begun."""
     calls = shell.folder / "calls"

@@ -307,6 +307,7 @@ def test_a_log_that_cannot_be_read_stops_the_cleaning(shell: Any) -> None:
     [
         (["--older-than", "3 weeks"], "'3 weeks' is not a duration; write 30d"),
         (["--older-than", "-1d"], "is not a duration"),
+        (["--older-than", "30"], "'30' has no unit; write 30d"),
         (["everything"], "unexpected extra argument"),
     ],
 )

@@ -62,6 +62,16 @@ def test_a_run_prints_its_document(folder: Path) -> None:
     assert document["workload"] == {"n": 41}
 
 
+def test_an_input_that_looks_like_another_one_is_told(folder: Path) -> None:
+    steps = "workflow:\n  - step: start\n    tool: {kind: noop}\n"
+    text = HEAD + "workload: {region: eu}\n" + steps
+
+    done = noetl("run", write(folder, text), "--set", "regoin=us", "--set", "new=1")
+
+    assert "--set regoin: workload has no 'regoin', but it has 'region'" in done.stderr
+    assert "new" not in done.stderr
+
+
 @pytest.mark.spec("S-09", "OUT-04", "OUT-12")
 def test_an_unhandled_failure_is_exit_code_1_and_names_the_step(folder: Path) -> None:
     done = noetl("run", write(folder, FAILING), "--json")

@@ -343,11 +343,11 @@ def test_json_lines_are_those_that_events_prints(asked: Shell, tmp_path: Path) -
     ("args", "said"),
     [
         (["last", "--export", "parquet", "-"], "only jsonl can be streamed"),
-        (["last", "--export", "parquet", "no/x"], "cannot be written"),
-        (
-            ["last", "--export", "jsonl", "no/x"],
-            "no/x: cannot be written: No such file",
-        ),
+        (["last", "--export", "parquet", "no/x"], "parquet no/x: there is no folder"),
+        (["last", "--export", "jsonl", "no/x"], "jsonl no/x: there is no folder"),
+        (["last", "--export", "parquet", "."], "that is a folder; name a file in it"),
+        (["last", "--export", "jsonl", "."], "that is a folder; name a file in it"),
+        (["last", "--export", "parquet", ""], "name a file"),
         (["last", "--export", "xml", "x"], "'xml' is not one of 'parquet', 'jsonl'"),
         (["last", "--export", "jsonl"], "requires 2 arguments"),
         (["nobody", "--export", "jsonl", "x"], "no execution 'nobody'"),

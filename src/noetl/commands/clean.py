@@ -25,6 +25,8 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
+        if value.strip().replace(".", "").isdigit():  # days? what is removed is gone
+            self.fail(f"'{value}' has no unit; write {value.strip()}d", param, ctx)
         try:
             return parse_duration(value)
         except ValueError as error:

@@ -11,7 +11,7 @@ from noetl.adapters.analytics.lines import event_lines
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.commands.logs import each_log, find_execution, reading
 from noetl.commands.printing import count_of
-from noetl.commands.writing import replacing, writing
+from noetl.commands.writing import check_target, replacing, writing
 from noetl.errors import ConfigError
 from noetl.home import Home
 
@@ -22,6 +22,7 @@ async def export_events(home: Home, execution: str, form: str, file: str) -> Non
     """Write the events of one execution, or of ``all``."""
     if form == "parquet" and file == "-":
         raise ConfigError("--export parquet -: name a file; only jsonl can be streamed")
+    check_target(f"--export {form}", file)
     if form == "parquet":
         count = await _write_parquet(home, execution, file)
     else:

@@ -11,7 +11,9 @@ import click
 
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.stored import Record, StoredKeychain
+from noetl.commands.hints import warn_of_new_names
 from noetl.dsl.diagnostics import nearest
+from noetl.dsl.grammar.keychain import KEYCHAIN
 from noetl.engine.times import rfc3339
 from noetl.errors import ConfigError
 from noetl.home import Home
@@ -19,6 +21,13 @@ from noetl.types import JSON
 
 SINGLE = "secret_manager"
 KINDS = (SINGLE, "postgres_credential", "http_credential", "oauth2")
+FIELDS = {
+    "postgres_credential": ("host", "port", "user", "password", "database", "dsn"),
+    "http_credential": ("username", "password", "token", "name", "value"),
+    "oauth2": tuple(KEYCHAIN["oauth2"].fields),
+}
+"""What the tools read of a credential; it may have others, for templates."""
+SECRET = frozenset({"password", "token", "value", "dsn", "client_secret"})
 LARGEST = 1024 * 1024
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -64,6 +73,8 @@ def set_(name: str, kind: str, fields: tuple[str, ...], as_json: bool) -> None:
     if not name or len(name) > 255 or not name.isprintable():
         raise ConfigError("a name has 1 to 255 printable characters")
     value = _read_fields(fields) if fields else _read_value(name, kind)
+    if kind in FIELDS and isinstance(value, Mapping):
+        warn_of_new_names(value, FIELDS[kind], "--field", kind)
     stored = _stored()
     replaced = stored.set(name, value, kind, rfc3339(time.time()))
     record = stored.list()[name]
@@ -138,6 +149,11 @@ def _read_fields(settings: Sequence[str]) -> dict[str, JSON]:
         name, equals, value = setting.partition("=")
         if not name:
             raise ConfigError("--field: write it as name=value, or as name")
+        if name in found:
+            raise ConfigError(f"--field {name} stands twice")
+        if equals and name in SECRET:
+            text = f"--field {name}=…: others can read a command line; without =… the"
+            click.echo(f"warning: {text} value is asked for, or piped", err=True)
         if not equals and sys.stdin.isatty():
             value = _asked(name)
         elif not equals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import click
@@ -11,12 +11,12 @@ import msgspec
 
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.commands.hints import warn_of_new_names
 from noetl.commands.logs import find_execution, reading
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import folder_of, read_file
 from noetl.commands.run import read_duration, read_inputs, read_setting
 from noetl.config import read_extensions, read_plugins
-from noetl.dsl.diagnostics import nearest
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
 from noetl.embedded import make_blobs, new_execution_id
@@ -104,8 +104,10 @@ async def make_plan(origin: Origin, start: Start, wishes: Wishes) -> Plan:
         origin.playbook or playbook,
         newer.playbook if newer is not None else None,
     )
-    _hint(inputs, [*point.state.workload, *playbook.workload], "--set", "workload")
-    _hint(patch, point.state.ctx, "--set-ctx", "ctx")
+    warn_of_new_names(
+        inputs, [*point.state.workload, *playbook.workload], "--set", "workload"
+    )
+    warn_of_new_names(patch, point.state.ctx, "--set-ctx", "ctx")
     if point.seq < start.at:
         text = f"event {start.at} is half of a decision; event {point.seq} is the last"
         text += " one that is kept, and nothing that was done is lost"
@@ -149,19 +151,3 @@ async def _read_successor(
     folder = folder_of(source.name) or origin.about.get("folder")
     about = await pin(loaded, source.content, folder, origin.blobs)
     return _Successor(loaded.playbook, about)
-
-
-def _hint(
-    edits: Mapping[str, JSON],
-    known: Mapping[str, JSON] | list[str],
-    option: str,
-    what: str,
-) -> None:
-    """A new name is allowed; one that looks like a known one may be a mistake."""
-    names = list(known)
-    for name in edits:
-        top = name.split(".")[0]
-        match = nearest(top, set(names)) if top not in names else None
-        if match is not None:
-            text = f"{option} {name}: {what} has no '{top}', but it has '{match}'"
-            click.echo(f"warning: {text}", err=True)

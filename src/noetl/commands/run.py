@@ -15,6 +15,7 @@ import click
 import yaml
 
 from noetl.adapters.plugins.enabled import Plugins
+from noetl.commands.hints import warn_of_new_names
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, folder_of, read_file
@@ -91,6 +92,7 @@ def command(
         document = asyncio.run(_record(runtime, loaded, source))
         _report(document, html)
         _refuse(source, loaded, document, as_json=as_json)
+    warn_of_new_names(inputs, loaded.playbook.workload, "--set", "workload")
     progress = choose_progress(quiet=no_progress, as_json=as_json)
     runtime = _runtime(file, playbooks, enabled, plugins)
     document = asyncio.run(

@@ -43,8 +43,8 @@ _GAPS = re.compile(r"[\x00-\x20\\+'\"]+")
 def disguises(text: str) -> set[str]:
     """The text itself, without escapes, in base64 and in hexadecimal digits.
 
-    Of base64, what was encoded before and after it changes the digits at its ends. Names
-    of hosts and headers lose their case.
+    Of base64, what was encoded before and after it changes the digits at its ends. The
+    names of hosts and headers lose their case.
     """
     data = text.encode()
     cores = [_core(data, offset) for offset in range(3)]

@@ -21,7 +21,7 @@ def paint_steps(record: Record, steps: Iterable[str]) -> Paint:
 
 
 def look_of(counts: StepCounts) -> Look:
-    if counts.failed:
+    if counts.has_failed:
         return "failed"
     if counts.active or (waiting_tokens(counts) and not counts.runs):
         return "active"
@@ -53,5 +53,7 @@ def note_of(counts: StepCounts) -> str:
         words.append(
             "1 retry" if counts.retries == 1 else f"{counts.retries:,} retries"
         )
+    if counts.kept:
+        words.append("kept" if counts.kept == counts.runs else f"{counts.kept:,} kept")
     words.append("not over" if counts.active else duration(counts.spent))
     return " · ".join(words)

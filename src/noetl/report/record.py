@@ -22,7 +22,10 @@ EVENTS = (400, 300, 200)
 
 
 class StepCounts(msgspec.Struct):
-    """What happened at one step, all its runs together; ``spent`` is in seconds."""
+    """What happened at one step, all its runs together; ``spent`` is in seconds.
+
+    ``kept`` runs ended before the execution was forked, some of them ``kept_failed``.
+    """
 
     runs: int = 0
     done: int = 0
@@ -35,6 +38,13 @@ class StepCounts(msgspec.Struct):
     iterations: int = 0
     failed_iterations: int = 0
     spent: float = 0.0
+    kept: int = 0
+    kept_failed: int = 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a run failed that was not done again after the fork."""
+        return self.failed > (self.kept_failed if self.runs > self.kept else 0)
 
     @property
     def active(self) -> int:
@@ -49,6 +59,7 @@ class Record:
         self.state = State()
         self.playbook: dict[str, JSON] = {}
         self.parent: dict[str, JSON] | None = None
+        self.origin: dict[str, JSON] | None = None
         self.trace_id = ""
         self.first = self.last = ""
         self.steps: dict[str, StepCounts] = {}
@@ -100,6 +111,8 @@ class Record:
                 self.trace_id = event.payload["trace_id"]
             case "playbook.request.evaluated":
                 self.refusal = event.payload.get("error")
+            case "workflow.forked":
+                self._fork(event)
             case "workflow.cancelled":
                 self._cancelled = True
             case "step.scheduled" | "step.skipped":
@@ -113,6 +126,16 @@ class Record:
                     self._detail(event)
         if event.name == "next.evaluated":
             self._count_arcs(event)
+
+    def _fork(self, event: Event) -> None:
+        """What was under way begins again now; the rest stays as it was."""
+        self.origin = event.payload["from"]
+        for counts in self.steps.values():
+            counts.kept, counts.kept_failed = counts.done + counts.failed, counts.failed
+        for run in self.runs.kept().values():
+            run.is_kept = run.end is not None or run.is_skipped
+        for run in self.open_runs():
+            run.started = seconds_of(event.timestamp)
 
     def _begin(self, event: Event) -> None:
         run = StepRun(event, self.runs.count + 1)

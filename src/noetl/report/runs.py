@@ -124,7 +124,8 @@ class Iterations:
 
 class StepRun:
     """``end`` is step.done or step.failed; None while it runs. ``began`` is the event
-    by which its token was admitted, or denied."""
+    by which its token was admitted, or denied. A run that ``is_kept`` was over when
+    the execution was forked."""
 
     def __init__(self, began: Event, number: int) -> None:
         self.step = began.step or ""
@@ -132,7 +133,7 @@ class StepRun:
         self.began = began
         self.started = seconds_of(began.timestamp)
         self.end: Event | None = None
-        self.is_cancelled = False
+        self.is_cancelled = self.is_kept = False
         self.trail = Trail(None, self.started)
         self.loop: Iterations | None = None
         self.routings: Sample[Event] = Sample(*ROUTINGS)

@@ -7,6 +7,7 @@ from secrets import token_hex
 
 import msgspec
 
+from noetl.dsl.diagnostics import nearest
 from noetl.dsl.model import KeychainEntry
 from noetl.engine.secrets import Secrets, handle
 from noetl.errors import KeychainError, SecretError, TemplateError
@@ -170,9 +171,11 @@ class Keyring:
         try:
             provider = self._providers[wanted.kind]
         except KeyError:
+            match = nearest(wanted.kind, self._providers)
+            hint = f"; did you mean '{match}'?" if match else ""
             message = f"kind '{wanted.kind:.60}' is not built in, and no enabled "
             message += "plug-in brings it (noetl doctor lists those installed)"
-            raise SecretError("secret.wrong", message) from None
+            raise SecretError("secret.wrong", message + hint) from None
         value = await provider.get(wanted)
         _check(value)
         return value

@@ -107,6 +107,9 @@ def test_deleting_forgets_one(keychain: Run) -> None:
         pytest.param(["a", "--field", "=x"], "", "name=value", id="no field"),
         pytest.param(["a", "--field", "pin"], "", "'pin' is empty", id="no line"),
         pytest.param(
+            ["a", "--field", "x=1", "--field", "x=2"], "", "stands twice", id="twice"
+        ),
+        pytest.param(
             ["a", "--kind", "oauth2"], "[1]", "oauth2 has fields", id="no mapping"
         ),
         pytest.param(["a", "--kind", "x"], "", "is not one of", id="no kind"),
@@ -122,6 +125,27 @@ def test_a_wrong_call_stores_nothing(
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "keychain.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("hots=db", "postgres_credential has no 'hots', but it has 'host'"),
+        ("password=visible", "--field password=…: others can read a command line"),
+        ("region=eu", ""),
+    ],
+)
+def test_a_field_that_is_probably_wrong_is_told(
+    keychain: Run, field: str, words: str
+) -> None:
+    fields = ["--field", "user=me", "--field", field]
+
+    done = keychain("set", "pg", "--kind", "postgres_credential", *fields)
+
+    assert done.returncode == 0
+    assert words in done.stderr
+    assert bool(words) == bool(done.stderr)
+    assert "visible" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["set", "list", "delete"])

@@ -19,7 +19,7 @@ def write_parquet(warehouse: Warehouse, part: str, name: str) -> int:
             with interruptible():
                 done = connection.execute(f"COPY events TO {target}")
         except duckdb.IOException as error:
-            why = str(error).rpartition(": ")[2]
+            why = str(error).rpartition(": ")[2].partition('"')[0]  # JSON, at times
             raise ConfigError(f"{name}: cannot be written: {why}") from None
         ((count,),) = done.fetchall()
         return int(count)

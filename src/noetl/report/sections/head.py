@@ -48,13 +48,15 @@ def _tiles(material: Material) -> Html:
     iterations = sum(counts.iterations for counts in all_steps)
     lost = sum(counts.failed_iterations for counts in all_steps)
     retries = sum(counts.retries for counts in all_steps)
+    kept = sum(counts.kept for counts in all_steps)
     errors = sum(counts.errors for counts in all_steps)
     tiles = [
         ("Duration", duration(record.ended - record.started), _until(material)),
         (
             "Step runs",
             f"{sum(counts.runs for counts in all_steps):,}",
-            f"{failed:,} failed" if failed else "none failed",
+            (f"{failed:,} failed" if failed else "none failed")
+            + (f", {kept:,} kept" if kept else ""),
         ),
         (
             "Task calls",
@@ -226,7 +228,10 @@ def _time(timestamp: str) -> Html:
 
 
 def _trigger(material: Material) -> Child:
-    parent = material.record.parent
+    parent, origin = material.record.parent, material.record.origin
+    if origin is not None:
+        code = element("code", str(origin.get("execution_id")))
+        return ["forked from execution ", code, f" at event {origin.get('seq')}"]
     if parent is None:
         return "started directly"
     return ["called by execution ", element("code", str(parent.get("execution_id")))]

@@ -75,6 +75,8 @@ def _summary(counts: StepCounts, look: str) -> str:
         words.append(count(counts.runs, "run"))
         if counts.failed:
             words.append(f"{counts.failed:,} failed")
+    if counts.kept:
+        words.append("kept" if counts.kept == counts.runs else f"{counts.kept:,} kept")
     if counts.iterations:
         words.append(count(counts.iterations, "iteration"))
     if counts.failed_iterations:
@@ -144,6 +146,8 @@ def _run(material: Material, run: StepRun, *, numbered: bool) -> Html:
 
 
 def _when(material: Material, run: StepRun) -> str:
+    if run.is_kept:
+        return "kept from the execution that was forked"
     after = duration(run.started - material.record.started)
     took = "" if run.ended is None else f", took {duration(run.ended - run.started)}"
     return f"begun after {after}{took}"

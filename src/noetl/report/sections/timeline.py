@@ -87,8 +87,8 @@ def _axis(scale: _Scale) -> Html:
 def _row(material: Material, run: StepRun, scale: _Scale) -> Html:
     took = None if run.ended is None else run.ended - run.started
     words = "denied" if run.is_skipped else duration(took)
-    offset = duration(run.started - scale.start)
-    tip = f"{run.step}: {run.status}, {words}, begun after {offset}"
+    when = "kept" if run.is_kept else f"begun after {_offset(run, scale)}"
+    tip = f"{run.step}: {run.status}, {words}, {when}"
     return element(
         "li",
         element("span", material.step_link(run.step), class_="who"),
@@ -96,18 +96,23 @@ def _row(material: Material, run: StepRun, scale: _Scale) -> Html:
             "svg",
             element("title", tip),
             _grid(scale),
-            _bars(run, scale),
+            None if run.is_kept else _bars(run, scale),
             height=_height(run),
             width="100%",
             role="img",
         ),
-        element("span", words, class_="took"),
+        element("span", "kept" if run.is_kept else words, class_="took"),
         class_=f"lane {run.status}",
     )
 
 
+def _offset(run: StepRun, scale: _Scale) -> str:
+    return duration(run.started - scale.start)
+
+
 def _height(run: StepRun) -> int:
-    return 34 if run.loop is not None and run.loop.starts else HEIGHT
+    is_tall = run.loop is not None and run.loop.starts and not run.is_kept
+    return 34 if is_tall else HEIGHT
 
 
 def _grid(scale: _Scale) -> Html:

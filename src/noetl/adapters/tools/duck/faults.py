@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from noetl.adapters.tools.duck.roots import OUTSIDE
+from noetl.adapters.tools.duck.roots import NO_NETWORK, OUTSIDE
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -60,7 +60,7 @@ def explain(fault: Fault, memory: str) -> ToolError:
             what = "extensions are loaded by the input extensions, and never installed"
             return named_error("duckdb.forbidden", what, fault)
         case "Permission" if found := _PATH.search(said):
-            what = f"'{found[1]}' {OUTSIDE}"
+            what = f"'{found[1]}' {NO_NETWORK if '://' in found[1] else OUTSIDE}"
             return named_error("duckdb.external_access", what, fault)
         case "InvalidInput" if "has been locked" in said:
             option = _OPTION.search(said)

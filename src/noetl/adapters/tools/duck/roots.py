@@ -10,6 +10,7 @@ from noetl.errors import ToolError
 OUTSIDE = (
     "is outside of the allowed folders: the playbook's, the current one and NOETL_HOME"
 )
+NO_NETWORK = "is not on this machine: DuckDB has no network; fetch it with kind http"
 
 
 class Roots:
@@ -33,6 +34,8 @@ class Roots:
         if not path or "\0" in path:
             raise ToolError("tool.contract", f"{where} is no path of a file")
         file = os.path.realpath(os.path.join(self.folder, path))
+        if file in self.folders:
+            raise ToolError("tool.contract", f"{where}: '{path}' is a folder")
         if any(is_below(file, root) for root in self.folders):
             return file
         message = f"{where}: '{path}' {OUTSIDE}"
