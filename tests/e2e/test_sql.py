@@ -57,6 +57,33 @@ def rows(shell: Shell, sql: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("EVT-26")
+def test_what_a_fork_has_kept_can_be_told_from_what_it_did(shell: Shell) -> None:
+    flow = """
+    - step: first
+      tool: {kind: noop}
+      next: {arcs: [{step: divide}]}
+    - step: divide
+      tool: {kind: noop, result: "{{ 6 // workload.n }}"}
+    """
+    origin = shell.run(shell.write("fork", flow, "workload: {n: 0}\n"))["execution_id"]
+    fork = json.loads(shell.noetl("retry", "last", "--set", "n=2", "--json").stdout)
+
+    [line] = rows(shell, "from executions where forked_from is not null")
+    found = rows(
+        shell,
+        "select step, status, kept, duration_ms from results "
+        f"where execution_id = '{fork['execution_id']}' and kind = 'step' order by seq",
+    )
+
+    assert (line["execution_id"], line["forked_from"]) == (fork["execution_id"], origin)
+    keys = ("step", "status", "kept", "duration_ms")
+    assert found == [{key: step[key] for key in keys} for step in fork["steps"]]
+    assert [each["kept"] for each in found] == [True, True, False]
+    [again] = rows(shell, "select count(*) as n from results where kept")
+    assert again == {"n": 2}
+
+
+@pytest.mark.spec("EVT-26")
 def test_events_are_those_of_the_log(asked: Shell) -> None:
     """Every member of every event, as `noetl events --json` prints it."""
     for execution in asked.executions():

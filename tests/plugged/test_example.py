@@ -157,6 +157,15 @@ def test_large_results_go_to_the_store_and_come_back(plugged: Desk) -> None:
     assert size >= 400_000
     assert not (plugged.home / "results").exists()
 
+    alone = plugged.noetl("clean")
+    old = plugged.noetl("clean", "--older-than", "0s")
+
+    assert (alone.returncode, "cannot be listed" in alone.stderr) == (2, True)
+    assert (old.returncode, old.stdout.split(",")[0]) == (0, "removed 1 execution")
+    assert "kept all results: " in old.stderr
+    with sqlite3.connect(file) as database:
+        assert database.execute("SELECT count(*) FROM results").fetchone() > (0,)
+
 
 def test_the_readme_shows_a_playbook_that_runs(plugged: Desk) -> None:
     text = (EXAMPLE / "README.md").read_text()

@@ -74,6 +74,8 @@ def command(older_than: float | None, dry_run: bool, as_json: bool) -> None:
         f"{count_of(len(removal.blobs), 'result')} ({_size(removal.blobs)}) and "
         f"{count_of(len(removal.drafts), 'draft')} ({_size(removal.drafts)})"
     )
+    if removal.unlisted is not None:
+        click.echo(f"kept all results: {removal.unlisted}", err=True)
     if removal.busy:
         many = count_of(len(removal.busy), "execution")
         click.echo(f"kept {many}: another process is using the log", err=True)

@@ -30,12 +30,13 @@ class Kept(msgspec.Struct, frozen=True):
 
 class Removal(msgspec.Struct, frozen=True):
     """What is to be removed, or was; ``busy`` executions are old enough, but their
-    log is in use."""
+    log is in use. ``unlisted`` says why no result was looked at."""
 
     executions: Sequence[str]
     busy: Sequence[str]
     blobs: Sequence[Blob]
     drafts: Sequence[Blob]
+    unlisted: str | None = None
 
 
 async def collect(
@@ -44,14 +45,12 @@ async def collect(
     """Remove executions that ended before ``age`` seconds, and what is unnamed then.
 
     Every log is read first: one that cannot be read stops it, for what it names is
-    not known.
+    not known. Of a store that cannot be listed the results stay; without ``age``
+    nothing is left to do then, and that is an error.
     """
-    others = await blobs.others()
-    if others:
-        raise ConfigError(
-            f"{blobs.place} holds the results of {others} other homes, too: which of "
-            "them are needed is not known here; give each home a folder of its own"
-        )
+    unlisted = await _why_not_listed(blobs)
+    if unlisted is not None and age is None:
+        raise ConfigError(unlisted)
     found = [kept async for kept in _survey(home)]
     old = _old(found, now - age) if age is not None else []
     busy: list[Kept] = []
@@ -64,9 +63,27 @@ async def collect(
     return Removal(
         sorted(gone),
         [kept.summary.execution_id for kept in busy],
-        await _sweep(blobs, named, now - GRACE, dry_run=dry_run),
+        await _sweep(blobs, named, now - GRACE, dry_run=dry_run)
+        if unlisted is None
+        else [],
         await blobs.sweep(now - GRACE, dry_run=dry_run),
+        unlisted,
     )
+
+
+async def _why_not_listed(blobs: Blobs) -> str | None:
+    try:
+        others = await blobs.others()
+    except StoreError as error:
+        if error.kind != "store.unlisted":
+            raise
+        return str(error)
+    if others:
+        raise ConfigError(
+            f"{blobs.place} holds the results of {others} other homes, too: which of "
+            "them are needed is not known here; give each home a folder of its own"
+        )
+    return None
 
 
 async def _survey(home: Home) -> AsyncIterator[Kept]:

@@ -69,6 +69,7 @@ def execution_line(summary: Summary, events: int) -> bytes:
         "error_step": error.get("step"),
         "error": summary.error,
         "parent_id": summary.parent_id,
+        "forked_from": (summary.forked_from or {}).get("execution_id"),
         "events": events,
     }
     return _encode(row) + b"\n"

@@ -39,6 +39,7 @@ EXECUTIONS = Table(
         "error_step": Column(_TEXT, "The step that failed."),
         "error": Column(_JSON, "All of the error."),
         "parent_id": Column(_TEXT, "The execution that called it, if one did."),
+        "forked_from": Column(_TEXT, "The execution that it is a fork of, if it is."),
         "events": Column("BIGINT", "How many events its log has."),
     },
 )
@@ -71,7 +72,7 @@ EVENTS = Table(
 
 RESULTS = Table(
     "One row per execution, step run and iteration that has ended, with what it "
-    "returned.",
+    "returned. What a fork has kept is there twice: `WHERE NOT kept` counts it once.",
     {
         "execution_id": Column(_TEXT, "The execution."),
         "seq": Column("BIGINT", "The event that ended it."),
@@ -90,6 +91,7 @@ RESULTS = Table(
         "started_at": Column(_TIME, "When it began."),
         "ended_at": Column(_TIME, "When it ended."),
         "duration_ms": Column("DOUBLE", "From the one to the other."),
+        "kept": Column("BOOLEAN", "Whether it had ended before this fork began."),
     },
 )
 
@@ -113,6 +115,9 @@ WITH begun AS (
   SELECT step_run_id, iteration_id, max(attempts) AS attempts FROM tried GROUP BY ALL
 ), opened AS (
   SELECT execution_id, timestamp AS started_at FROM events WHERE seq = 1
+), forked AS (
+  SELECT execution_id, max(seq) AS fork, max(timestamp) AS forked_at
+  FROM events WHERE name = 'workflow.forked' GROUP BY ALL
 ), ended AS (
   SELECT e.execution_id,
     CASE WHEN e.name LIKE 'loop.%' THEN 'iteration' ELSE 'step' END AS kind,
@@ -135,7 +140,10 @@ WITH begun AS (
 SELECT execution_id, seq, kind, step, step_run_id, iteration_id, status,
   nullif(payload->'$.result', 'null'::JSON) AS result,
   nullif(payload->'$.error', 'null'::JSON) AS error,
-  attempts::INTEGER AS attempts, started_at, ended_at,
-  epoch_us(ended_at - started_at) / 1000.0 AS duration_ms
-FROM ended ORDER BY execution_id, seq
+  attempts::INTEGER AS attempts,
+  -- What was under way when it was forked began again then.
+  if(seq > fork, greatest(started_at, forked_at), started_at) AS began_at, ended_at,
+  epoch_us(ended_at - began_at) / 1000.0 AS duration_ms,
+  coalesce(seq < fork, false) AS kept
+FROM ended LEFT JOIN forked USING (execution_id) ORDER BY execution_id, seq
 """
