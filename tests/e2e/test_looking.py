@@ -116,6 +116,8 @@ def test_people_are_told_how_to_see_more(some: Path) -> None:
     done = noetl("list", "--limit", "2")
     assert [line[0] for line in done.stdout.splitlines()] == ["g", "f"]
     assert done.stderr == "there are more: noetl list --cursor f\n"
+    failed = noetl("list", "--limit", "1", "--status", "failed")
+    assert failed.stderr == "there are more: noetl list --status failed --cursor d\n"
     assert noetl("list", "--cursor", "a").stdout == "no such executions\n"
 
 

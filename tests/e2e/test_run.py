@@ -87,8 +87,18 @@ def test_an_invalid_playbook_does_not_run(folder: Path) -> None:
     done = noetl("run", write(folder, HELLO.replace("kind: noop", "kind: nop")))
     assert done.returncode == 2
     assert "did you mean 'noop'?" in done.stderr
+    assert "noetl test" not in done.stderr
     [line] = json.loads(noetl("list", "--json").stdout)["executions"]
     assert (line["status"], line["error"]["kind"]) == ("failed", "playbook.invalid")
+
+
+def test_who_runs_a_test_file_is_told_how_it_is_run(folder: Path) -> None:
+    (folder / "playbook.test.yaml").write_text("cases: []\n")
+
+    done = noetl("run", "playbook.test.yaml")
+
+    assert done.returncode == 2
+    assert "it looks like a test: noetl test playbook.test.yaml" in done.stderr
 
 
 @pytest.mark.spec("S-42", "SRV-06")

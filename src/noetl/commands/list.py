@@ -66,7 +66,9 @@ def command(
     for each in found:
         click.echo(_line(each))
     if following is not None:
-        click.echo(f"there are more: noetl list --cursor {following}", err=True)
+        same = f" --status {status}" if status is not None else ""
+        more_of_it = f"noetl list{same} --cursor {following}"
+        click.echo(f"there are more: {more_of_it}", err=True)
 
 
 def _say_none(*, filtered: bool) -> None:

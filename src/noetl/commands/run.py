@@ -37,6 +37,7 @@ REFUSALS = (
 )
 EXIT_CODES = {"completed": 0, "failed": 1, "cancelled": 1, "paused": 130}
 RESULT_LINES = 20
+TEST_FILES = (".test.yaml", ".test.yml")
 
 
 @click.command("run")
@@ -243,6 +244,8 @@ def _refuse(
     for found in loaded.diagnostics:
         click.echo(format_diagnostic(found, source.name, source.lines), err=True)
     click.echo(f"{source.name}: not run: {count_words(loaded.diagnostics)}", err=True)
+    if source.name.endswith(TEST_FILES):
+        click.echo(f"  it looks like a test: noetl test {source.name}", err=True)
     sys.exit(2)
 
 
