@@ -24,8 +24,8 @@ _NAMED = re.compile(
 )
 _SEPARATORS = re.compile(r"[/?&=#;]+")
 _CREDENTIAL = 32 * 1024
-"""Characters of the longest text that is taken apart: each part is looked for in
-everything that is recorded, and a longer text is a document rather than a credential."""
+"""Characters of the longest text that is taken apart: each part is looked for in all
+that is recorded, and a longer text is a document rather than a credential."""
 _TELLING = 16
 """Characters from which a piece of an address is hardly a word of everyday use."""
 
