@@ -5,11 +5,15 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from noetl.access.ports import Accounts, Sessions
+from noetl.adapters.accounts.accounts import SqlAccounts
+from noetl.adapters.accounts.sqlite import SqliteFile
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.secrets.stored import StoredKeychain
+from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.embedded import make_blobs, make_keyring
 from noetl.errors import ConfigError
@@ -26,6 +30,8 @@ class Backend:
     shelf: Shelf
     blobs: Blobs
     keys: Keyring
+    accounts: Accounts
+    sessions: Sessions
     closing: AsyncExitStack
 
 
@@ -48,13 +54,22 @@ def _open_files(home: Home, plugins: Plugins, undo: AsyncExitStack) -> Backend:
     shelf = SqliteShelf(home.catalog)
     closing.push_async_callback(shelf.close)
     blobs, keys = make_blobs(home, plugins), make_keyring(home, plugins)
-    return Backend(store, shelf, blobs, keys, closing)
+    file = _open_file(home, closing)
+    accounts, sessions = SqlAccounts(file), SqliteSessions(file)
+    return Backend(store, shelf, blobs, keys, accounts, sessions, closing)
+
+
+def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
+    file = SqliteFile.open(home.accounts)
+    closing.push_async_callback(file.close)
+    return file
 
 
 async def _open_database(
     home: Home, address: str, plugins: Plugins, undo: AsyncExitStack
 ) -> Backend:
     try:
+        from noetl.adapters.accounts.postgres import PostgresDatabase
         from noetl.adapters.catalogs.postgres import PostgresShelf
         from noetl.adapters.postgres import Postgres
         from noetl.adapters.secrets.shared import SealedRows
@@ -75,4 +90,8 @@ async def _open_database(
     await sealed.open()
     stored = StoredKeychain(home.keychain, cipher)
     keys = Keyring(Providers(stored, plugins=plugins.secrets), sealed)
-    return Backend(store, shelf, make_blobs(home, plugins), keys, closing)
+    accounts = SqlAccounts(PostgresDatabase(postgres))
+    # Each server knows its own sessions, for as long as they are kept in a file.
+    sessions = SqliteSessions(_open_file(home, closing))
+    blobs = make_blobs(home, plugins)
+    return Backend(store, shelf, blobs, keys, accounts, sessions, closing)

@@ -188,6 +188,22 @@ def _parse_database(value: JSON, folder: Path) -> str | None:
     return text
 
 
+def _parse_hosts(value: JSON, _: Path) -> frozenset[str]:
+    from noetl.access.browsers import Hosts
+
+    found = _parse_names(value)
+    Hosts(found)  # raises for what is none
+    return found
+
+
+def _parse_switch(value: JSON, _: Path) -> bool:
+    words = {"true": True, "1": True, "false": False, "0": False}
+    found = words.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise ValueError
+    return found
+
+
 def _parse_token(value: JSON, folder: Path) -> str | None:
     return _parse_text(value, folder)
 
@@ -246,6 +262,24 @@ HOST = Setting(
     default=lambda: "127.0.0.1",
     default_words="127.0.0.1",
 )
+HOSTS = Setting(
+    name="hosts",
+    words="names with commas between them (noetl.example.com)",
+    doc="Names by which clients reach the server, besides those of this machine; a "
+    "request for another one is refused. In a configuration file a list will do, too.",
+    parse=_parse_hosts,
+    default=frozenset[str],
+    default_words="none",
+)
+BEHIND_PROXY = Setting(
+    name="behind_proxy",
+    words="true or false",
+    doc="Clients reach the server through a proxy that speaks TLS with them, and adds "
+    "their address to `X-Forwarded-For`.",
+    parse=_parse_switch,
+    default=lambda: False,
+    default_words="false",
+)
 PORT = Setting(
     name="port",
     words="a whole number from 0 to 65535",
@@ -298,6 +332,8 @@ SETTINGS: tuple[Setting[Any], ...] = (
     RESULTS_URL,
     HOST,
     PORT,
+    HOSTS,
+    BEHIND_PROXY,
     SERVER,
     TOKEN,
     DATABASE,

@@ -60,6 +60,11 @@ class Home:
         return self.folder / "catalog.db"
 
     @property
+    def accounts(self) -> Path:
+        """Who may call the server, and who is signed in."""
+        return self.folder / "accounts.db"
+
+    @property
     def token(self) -> Path:
         """What opens the server of this home."""
         return self.folder / "token"

@@ -22,6 +22,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     started_at: str
     url: str | None = None
+    behind_proxy: bool = False
 
 
 class Presence:

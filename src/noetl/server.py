@@ -9,17 +9,21 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import msgspec
 
 from noetl import __version__
+from noetl.access.binding import check_binding
+from noetl.access.requests import Door
+from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.token import make_token
 from noetl.adapters.tools.registry import make_tools
-from noetl.api.access import Access, LocalAccess
+from noetl.api.access import Access
 from noetl.api.app import make_app
-from noetl.api.listening import HttpServer, bind, check_bind, url_of
+from noetl.api.listening import HttpServer, bind, check_address, known_names, url_of
 from noetl.api.metrics import Metrics
 from noetl.api.pace import RATE, Pace
 from noetl.api.site import Site
@@ -33,7 +37,10 @@ from noetl.presence import Server as Announcement
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.desk import Desk
 from noetl.runtime.executor import Executor
+from noetl.runtime.gate import Gate
+from noetl.runtime.logins import Logins
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.people import People
 from noetl.runtime.planning import TTL
 from noetl.runtime.streams import Streams
 from noetl.service.looking import Looking
@@ -54,6 +61,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     ``database`` is the address of a PostgreSQL; without it everything is in the home.
     A server has ``slots`` for workers of its own; with none, others do the work.
+    ``hosts`` are names by which clients reach it, besides those of this machine; a
+    server ``behind_proxy`` leaves TLS to the proxy.
     """
 
     host: str = "127.0.0.1"
@@ -63,13 +72,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl: float = TTL
     extensions: frozenset[str] = frozenset()
     start_rate: float = RATE
+    hosts: frozenset[str] = frozenset()
+    behind_proxy: bool = False
 
 
 class Server:
-    """A complete service of one node, or one of several on a database.
-
-    ``access`` is who may do what; without it, whoever has the token of the home.
-    """
+    """A complete service of one node, or one of several on a database."""
 
     @classmethod
     async def open(
@@ -77,14 +85,19 @@ class Server:
         home: Home,
         options: Options,
         plugins: Plugins | None = None,
-        access: Access | None = None,
     ) -> Server:
         """Raises ``StoreError`` or ``ConfigError``."""
-        check_bind(options.host)
+        check_address(options.host)
         home.make()
         plugins = plugins or Plugins()
         backend = await open_backend(home, options.database, plugins)
-        return cls(home, options, backend, plugins, access)
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(backend.closing.aclose)
+            server = cls(home, options, backend, plugins)
+            undo.callback(server._presence.end)
+            await server._open_door(home)
+            undo.pop_all()
+        return server
 
     def __init__(
         self,
@@ -92,7 +105,6 @@ class Server:
         options: Options,
         backend: Backend,
         plugins: Plugins,
-        access: Access | None,
     ) -> None:
         self._backend = backend
         self._plugins = plugins
@@ -125,10 +137,30 @@ class Server:
             slots=options.slots,
         )
         self._streams = Streams(store)
-        access = access or LocalAccess(make_token(home.token))
-        self._site = self._make_site(catalog, access)
+        self._site = self._make_site(catalog)
 
-    def _make_site(self, catalog: RegisteredCatalog, access: Access) -> Site:
+    async def _open_door(self, home: Home) -> None:
+        """Let in whoever has the token of the home; others only where it is safe."""
+        options, people = self._options, self._site.people
+        await people.know_home(home.identity(), make_token(home.token))
+        check_binding(
+            options.host,
+            auth=await people.has_others(),
+            tls=False,
+            behind_proxy=options.behind_proxy,
+        )
+
+    def _make_access(self) -> Access:
+        options, backend = self._options, self._backend
+        scheme = "https" if options.behind_proxy else "http"
+        door = Door(known_names(options.host, options.hosts), scheme)
+        shared = options.database is not None
+        gate = Gate(
+            backend.accounts, backend.sessions, self._clock, local_sessions=shared
+        )
+        return Access(door, gate, behind_proxy=options.behind_proxy)
+
+    def _make_site(self, catalog: RegisteredCatalog) -> Site:
         extensions, metrics = self._options.extensions, Metrics()
         blobs, kinds = self._backend.blobs, self._plugins.kinds
         self.orchestrator.watch(self._streams.note)
@@ -136,8 +168,12 @@ class Server:
         metrics.gauge(
             "noetl_streams", "Watchers of events.", lambda: float(len(self._streams))
         )
+        accounts, sessions = self._backend.accounts, self._backend.sessions
+        passwords = Argon2Passwords()
         return Site(
-            access=access,
+            access=self._make_access(),
+            people=People(accounts, sessions, passwords, self._clock),
+            logins=Logins(accounts, sessions, passwords, self._clock),
             starting=Starting(
                 self.orchestrator,
                 blobs,
@@ -222,6 +258,7 @@ class Server:
             Announcement(
                 pid=os.getpid(),
                 host=self._options.host,
+                behind_proxy=self._options.behind_proxy,
                 port=self._options.port,
                 version=__version__,
                 started_at=rfc3339(time.time()),

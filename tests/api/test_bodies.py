@@ -24,7 +24,7 @@ def raw(api: Api, head: str, body: bytes = b"") -> bytes:
     return b"".join(parts)
 
 
-HEAD = "POST /api/executions HTTP/1.1\nHost: x\nAuthorization: Bearer TOKEN"
+HEAD = "POST /api/executions HTTP/1.1\nHost: localhost\nAuthorization: Bearer TOKEN"
 
 
 def test_a_body_that_is_announced_too_large_is_not_read(api: Api) -> None:

@@ -28,19 +28,23 @@ class Shell:
         (self.folder / f"{name}.yaml").write_text(head + dedent(root) + steps)
         return f"{name}.yaml"
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(self, *args: str, stdin: int | None = None) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "noetl", *args],
             cwd=self.folder,
             env=self._env,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
-        process = self.start(*args)
-        stdout, stderr = process.communicate()
+    def noetl(
+        self, *args: str, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        piped = None if stdin is None else subprocess.PIPE
+        process = self.start(*args, stdin=piped)
+        stdout, stderr = process.communicate(stdin)
         return subprocess.CompletedProcess(args, process.returncode, stdout, stderr)
 
     def run(self, *args: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from noetl.adapters.secrets.token import read_token
-from noetl.api.access import Access
 from noetl.home import Home
 from noetl.server import Options, Server
 
@@ -34,12 +33,9 @@ class Answer(NamedTuple):
 class Running:
     """A server that runs until ``stop``; ``token`` opens it."""
 
-    def __init__(
-        self, home: Path, access: Access | None = None, **options: Any
-    ) -> None:
+    def __init__(self, home: Path, **options: Any) -> None:
         self.home = Home(home)
         self._options = Options(**{"port": 0, "slots": 8, **options})
-        self._access = access
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.server: Server | None = None
@@ -50,7 +46,7 @@ class Running:
         assert self._ready.wait(HUNG)
         if self.error is not None:
             raise self.error
-        self.token = read_token(self.home.token) if access is None else ""
+        self.token = read_token(self.home.token)
 
     def _run(self) -> None:
         try:
@@ -62,12 +58,20 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.server = await Server.open(self.home, self._options, access=self._access)
+        self.server = await Server.open(self.home, self._options)
         await self.server.serve(self._note)
 
     def _note(self, url: str) -> None:
         self.url = url
         self._ready.set()
+
+    def person(self, name: str, *roles: str) -> Api:
+        """Somebody with these roles, who comes with a token."""
+        admin = Api(self.url, self.token)
+        made = admin.post("/api/users", {"name": name, "roles": [*roles]})
+        assert made.status == 201, made.body
+        token = admin.post("/api/tokens", {"user": name, "label": "test"})
+        return Api(self.url, token.body["token"])
 
     def do(self, work: Any, *args: Any) -> None:
         """Call something on the server's own loop."""

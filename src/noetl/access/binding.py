@@ -21,10 +21,10 @@ def check_binding(host: str, *, auth: bool, tls: bool, behind_proxy: bool) -> No
     if is_loopback(host):
         return
     if not auth:
-        message = f"{host} can be reached by others, and authentication is off"
-        hint = "switch it on, or bind 127.0.0.1"
+        message = f"others can reach {host}, and no account but the home's is there"
+        hint = "make one (noetl user add), or bind 127.0.0.1"
         raise ConfigError(f"auth.required_for_bind: {message}: {hint}")
     if not (tls or behind_proxy):
         message = f"passwords and tokens would cross the network to {host} in the clear"
-        hint = "give a certificate, or say --behind-proxy if a proxy has one"
+        hint = "put a proxy that speaks TLS before it, and say --behind-proxy"
         raise ConfigError(f"auth.required_for_bind: {message}: {hint}")

@@ -26,7 +26,9 @@ class Grant(msgspec.Struct, frozen=True):
     where: str | None = None
 
     def __str__(self) -> str:
-        return self.role if self.where is None else f"{self.role}:{self.where}"
+        if self.where is not None:
+            return f"{self.role}:{self.where}"
+        return f"{self.role}:*" if ROLES[self.role].takes == "pool" else self.role
 
     def covers(self, permission: str, where: str | None) -> bool:
         """Whether it permits that there; ``where`` is None for all places at once."""
@@ -71,12 +73,12 @@ def _read_where(name: str, takes: Scope, where: str) -> str | None:
     if takes == "all":
         message = f"'{name}' holds everywhere: write it without '{shorten(where, 40)}'"
         raise _wrong(message)
-    if takes == "path" and where == "*":
+    if where == "*":
         return None
     pattern = _POOL if takes == "pool" else _PATTERN
     if len(where) <= _LONGEST and pattern.match(where):
         return where
-    expected = "the name of a pool" if takes == "pool" else "a path or finance/*"
+    expected = "the name of a pool or *" if takes == "pool" else "a path or finance/*"
     raise _wrong(f"'{name}:' is followed by {expected}, found '{shorten(where, 40)}'")
 
 

@@ -42,7 +42,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "log:export": Permission("Export event logs and the audit of the server."),
     "workers:read": Permission("See pools, workers and their load.", "all"),
     "pools:manage": Permission("Set what the workers of a pool may run.", "all"),
-    "accounts:manage": Permission("Make, change and end accounts and tokens.", "all"),
+    "accounts:manage": Permission("Make, change and end accounts.", "all"),
+    "tokens:manage": Permission("Make and end API tokens.", "all", bearer=True),
     "sessions:manage": Permission("See and end the sessions of others.", "all"),
     "work:claim": Permission(
         "Claim, renew and report work of a pool.", "pool", bearer=True
@@ -79,7 +80,7 @@ ROLES: Mapping[str, Role] = {
     ),
     "admin": Role("Everything but the work of a worker.", _EVERYTHING, "all"),
     "worker": Role(
-        "Works for the pool that it names: `worker:gpu`.",
+        "Works for the pool that it names: `worker:gpu`; `worker:*` is all of them.",
         frozenset({"work:claim"}),
         "pool",
     ),

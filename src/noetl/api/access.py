@@ -1,51 +1,56 @@
-"""Who asks, and what they may: the seam, and the answer for a server of one's own."""
+"""Who asks, and what they may: what routes know of accounts, tokens and sessions."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
-import msgspec
-
+from noetl.access.credentials import Credential, set_cookie
+from noetl.access.principal import Principal, allows, may_somewhere
+from noetl.access.requests import Door
 from noetl.errors import AccessError
+from noetl.runtime.gate import Gate
 
 Headers = Mapping[str, Sequence[str]]
 """All values of each header, by their lower-case names."""
 
 
-class Principal(msgspec.Struct, frozen=True):
-    """Somebody whose credential was valid; ``name`` is what the log says."""
-
-    name: str
-
-
-class Access(Protocol):
+class Access:
     """Asked before anything else is read of a request."""
 
-    async def authenticate(self, method: str, headers: Headers) -> Principal:
+    def __init__(self, door: Door, gate: Gate, *, behind_proxy: bool = False) -> None:
+        self._door = door
+        self._gate = gate
+        self._behind_proxy = behind_proxy
+
+    def look(
+        self, method: str, headers: Headers, *, stream: bool = False
+    ) -> Credential | None:
+        """What they present, if it is for us to see. Raises ``AccessError``."""
+        return self._door.look(method, headers, stream=stream)
+
+    async def authenticate(
+        self, method: str, headers: Headers, *, stream: bool = False
+    ) -> Principal:
         """Raises ``AccessError``: 401, or what else is wrong with the caller."""
-        ...
+        return await self._gate.admit(self.look(method, headers, stream=stream))
+
+    def may(self, principal: Principal, permission: str) -> None:
+        """Raises ``AccessError`` if there is no place at which they may do it."""
+        if not may_somewhere(principal, permission):
+            message = f"{principal.name} has no right to {permission}"
+            raise AccessError("auth.role", message)
 
     def allows(self, principal: Principal, permission: str, path: str | None) -> bool:
-        """Whether they may do it to this playbook path; without one, to any at all."""
-        ...
+        """Whether they may do it to this path or pool; without one, to all of them."""
+        return allows(principal, permission, path)
 
+    def cookie(self, token: str, seconds: float) -> str:
+        """The value of a Set-Cookie header; zero seconds take the session away."""
+        return set_cookie(token, seconds, secure=self._door.secure)
 
-class LocalAccess:
-    """One token, in a file that only its user can read; whoever has it may all."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
-
-    async def authenticate(self, method: str, headers: Headers) -> Principal:
-        given = headers.get("authorization", ())
-        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-        same = hmac.compare_digest(token.strip().encode(), self._token)
-        if scheme.lower() != "bearer" or not same:
-            message = "no valid credential: send Authorization: Bearer <token>"
-            raise AccessError("auth.required", message, 401)
-        return Principal("local")
-
-    def allows(self, principal: Principal, permission: str, path: str | None) -> bool:
-        return True
+    def address(self, peer: str, headers: Headers) -> str:
+        """Where a request comes from; a proxy of ours adds it as the last one."""
+        forwarded = headers.get("x-forwarded-for", ())
+        if not self._behind_proxy or not forwarded:
+            return peer
+        return forwarded[-1].rsplit(",", 1)[-1].strip()[:64] or peer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -17,36 +16,44 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from noetl.access.principal import Principal
 from noetl.api import (
     catalog,
     control,
     events,
     executions,
     health,
+    sessions,
+    tokens,
+    users,
     validation,
     workers,
 )
-from noetl.api.access import Principal
 from noetl.api.bodies import read_body
+from noetl.api.events import STREAM
 from noetl.api.openapi import document
 from noetl.api.problems import MEDIA_TYPE, Problem, problem_of
 from noetl.api.routing import (
     PUBLIC,
+    SIGNED_IN,
     Call,
     Endpoint,
     Nothing,
     Reply,
     Routes,
     find_execution,
+    headers_of,
     read_query,
-    require,
 )
 from noetl.api.site import Site
 
 log = logging.getLogger("noetl.api")
 
-NOUNS = (executions, control, events, catalog, validation, workers, health)
-ANYBODY = Principal("anybody")
+NOUNS = (
+    *(executions, control, events, catalog, validation),
+    *(workers, users, tokens, sessions, health),
+)
+STRANGER = Principal(user_id="", name="stranger", grants=(), means="open")
 HEADERS = {
     b"cache-control": b"no-store",
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
@@ -124,10 +131,7 @@ def _endpoint(
 
 async def _handle(site: Site, endpoint: Endpoint, request: Request) -> Reply | Response:
     """Who asks comes first: before that, nothing of the request is read."""
-    principal, execution = ANYBODY, None
-    if endpoint.permission != PUBLIC:
-        principal = await site.access.authenticate(request.method, _headers(request))
-        require(site, principal, endpoint.permission, None)
+    principal, execution = await _admit(site, endpoint, request), None
     params: dict[str, str] = request.path_params
     if "execution_id" in params:
         execution = await find_execution(
@@ -141,11 +145,17 @@ async def _handle(site: Site, endpoint: Endpoint, request: Request) -> Reply | R
     return await endpoint.handler(call)
 
 
-def _headers(request: Request) -> dict[str, list[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for name, value in request.headers.items():
-        found[name.lower()].append(value)
-    return found
+async def _admit(site: Site, endpoint: Endpoint, request: Request) -> Principal:
+    headers, method = headers_of(request), request.method
+    if endpoint.permission == PUBLIC:
+        if endpoint.method != "GET":
+            site.access.look(method, headers)
+        return STRANGER
+    stream = any(STREAM in each for each in headers.get("accept", ()))
+    principal = await site.access.authenticate(method, headers, stream=stream)
+    if endpoint.permission != SIGNED_IN:
+        site.access.may(principal, endpoint.permission)
+    return principal
 
 
 def _response(reply: Reply | Response) -> Response:

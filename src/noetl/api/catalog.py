@@ -122,7 +122,8 @@ async def show_playbook(call: Call[Nothing, VersionQuery]) -> Reply:
 def _path(call: Call[Nothing, object]) -> str:
     """The path, if it is theirs to see: a path is no secret, what it holds is."""
     path = call.params["path"]
-    call.require(READ, path)
+    if not call.allows(READ, None):  # who may see all is told what is not there
+        call.require(READ, path)
     return path
 
 

@@ -56,10 +56,10 @@ async def start_execution(call: Call[StartRequest, Nothing]) -> Reply:
     body, key = call.body, _key(call)
     _check(body)
     if body.playbook is not None:
-        call.require(INLINE, None)
+        call.site.access.may(call.principal, INLINE)
     elif body.path is not None:
         call.require("executions:run", body.path)
-    wait = call.site.pace.take(call.principal.name, time.monotonic())
+    wait = call.site.pace.take(call.principal.user_id, time.monotonic())
     if wait is not None:
         headers = {"Retry-After": str(max(1, round(wait)))}
         message = "too many executions were started; go on more slowly"
@@ -163,7 +163,7 @@ def _check_rights(call: Call[StartRequest, Nothing], found: Found) -> None:
     """Of an id or a text, the path is known only now."""
     about = found.entry.about
     path = about.get("path")
-    if call.body.playbook is not None and path is not None:
+    if call.body.playbook is not None:
         call.require(INLINE, path)
     elif call.body.playbook_id is not None:
         call.require("executions:run", path)

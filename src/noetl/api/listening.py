@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from noetl.access.browsers import LOOPBACK, Hosts
 from noetl.api.protocol import BoundedProtocol
 from noetl.errors import ConfigError
 
@@ -46,15 +47,20 @@ def _config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-def check_bind(host: str) -> None:
-    """Raises ``ConfigError`` for an address that others can reach."""
+def check_address(host: str) -> None:
+    """Raises ``ConfigError`` for what is no address."""
     try:
-        local = host == "localhost" or ip_address(host).is_loopback
+        if host != "localhost":
+            ip_address(host)
     except ValueError:
         raise ConfigError(f"'{host}' is no address; the default is 127.0.0.1") from None
-    if not local:
-        message = f"others can reach {host}, and only the local token guards it"
-        raise ConfigError(f"{message}; bind 127.0.0.1 (auth.required_for_bind)")
+
+
+def known_names(host: str, hosts: Iterable[str]) -> Hosts:
+    """By which names clients reach a server that listens there."""
+    own = [host] if host != "localhost" and not ip_address(host).is_unspecified else []
+    own = [f"[{each}]" if ":" in each else each for each in own]
+    return Hosts([*LOOPBACK, *own, *hosts])
 
 
 @contextlib.contextmanager
@@ -74,5 +80,8 @@ def bind(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def url_of(bound: socket.socket) -> str:
+    """How this machine reaches it: who listens everywhere listens on loopback, too."""
     host, port = bound.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

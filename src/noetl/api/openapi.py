@@ -10,13 +10,15 @@ from typing import Any
 import msgspec
 
 from noetl import __version__
+from noetl.access.credentials import COOKIE
+from noetl.access.permissions import PERMISSIONS
 from noetl.api.bodies import required_fields
 from noetl.api.problems import MEDIA_TYPE, STATUSES, ProblemDocument
 from noetl.api.routing import PUBLIC, Endpoint, Nothing
 from noetl.types import JSON
 
 ALWAYS = ("query.invalid", "store.unavailable", "internal")
-GUARDED = ("auth.required", "auth.role")
+GUARDED = ("auth.required", "auth.role", "host.not_allowed", "session.store_down")
 WITH_BODY = (
     "json.invalid",
     "request.aborted",
@@ -45,7 +47,10 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, JSON]:
         "paths": dict(paths),
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+            },
         },
     }
 
@@ -80,7 +85,7 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
         "tags": [endpoint.path.removeprefix("/api/").strip("/").split("/")[0]],
         "parameters": [*_places(endpoint), *_parameters(endpoint)],
         "responses": _responses(endpoint, schemas),
-        "security": [] if endpoint.permission == PUBLIC else [{"token": []}],
+        "security": _security(endpoint.permission),
         "x-permission": endpoint.permission,
     }
     if endpoint.body is not Nothing:
@@ -89,6 +94,14 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
             "content": {"application/json": {"schema": schemas[endpoint.body]}},
         }
     return operation
+
+
+def _security(permission: str) -> list[JSON]:
+    if permission == PUBLIC:
+        return []
+    known = PERMISSIONS.get(permission)
+    bearer = known is not None and known.bearer
+    return [{"token": []}] if bearer else [{"token": []}, {"session": []}]
 
 
 def _places(endpoint: Endpoint) -> list[JSON]:

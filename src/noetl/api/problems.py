@@ -63,16 +63,26 @@ class ProblemDocument(msgspec.Struct):
 
 
 STATUSES: Mapping[str, int] = {
+    "account.exists": 409,
+    "account.name": 422,
+    "account.password": 422,
+    "account.role": 422,
+    "account.unknown": 404,
+    "auth.failed": 401,
     "auth.required": 401,
     "auth.role": 403,
+    "auth.too_many": 429,
     "catalog.version_taken": 409,
+    "event.not_allowed": 403,
     "event.too_large": 413,
     "execution.state": 409,
     "execution.unknown": 404,
+    "host.not_allowed": 403,
     "internal": 500,
     "json.invalid": 400,
     "keychain.unresolved": 422,
     "lease.lost": 409,
+    "lease.not_owner": 403,
     "playbook.invalid": 422,
     "playbook.not_found": 404,
     "query.invalid": 422,
@@ -92,6 +102,8 @@ STATUSES: Mapping[str, int] = {
     "secret.missing": 422,
     "secret.unreachable": 422,
     "secret.wrong": 422,
+    "session.store_down": 401,
+    "session.unknown": 404,
     "store.unavailable": 503,
 }
 """What HTTP has for each kind that the API makes by itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -11,10 +12,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from noetl.api.access import Principal
+from noetl.access.principal import Principal, require
 from noetl.api.problems import Problem
 from noetl.api.site import Site
-from noetl.errors import AccessError
 from noetl.ports import Summary
 from noetl.service.refusal import no_execution
 from noetl.types import JSON
@@ -25,6 +25,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 PUBLIC = "public"
 """The permission of what anybody may see."""
+SIGNED_IN = "signed-in"
+"""The permission of what everybody may do to what is their own."""
 READ = "executions:read"
 _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 
@@ -61,7 +63,18 @@ class Call(Generic[B, Q]):
 
     def require(self, permission: str, path: str | None) -> None:
         """Raises ``AccessError`` (``auth.role``)."""
-        require(self.site, self.principal, permission, path)
+        require(self.principal, permission, path)
+
+    @property
+    def headers(self) -> dict[str, list[str]]:
+        return headers_of(self.request)
+
+    @property
+    def address(self) -> str:
+        """Where it comes from."""
+        client = self.request.client
+        peer = "" if client is None else client.host
+        return self.site.access.address(peer, self.headers)
 
     def sees(self, summary: Summary) -> bool:
         return self.allows(READ, summary.playbook.get("path"))
@@ -145,15 +158,6 @@ class Routes:
         return add
 
 
-def require(
-    site: Site, principal: Principal, permission: str, path: str | None
-) -> None:
-    if not site.access.allows(principal, permission, path):
-        where = "" if path is None else f" for '{path}'"
-        message = f"{principal.name} has no right to {permission}{where}"
-        raise AccessError("auth.role", message)
-
-
 async def find_execution(
     site: Site, principal: Principal, permission: str, execution_id: str
 ) -> Summary:
@@ -162,8 +166,16 @@ async def find_execution(
     path = summary.playbook.get("path")
     if not site.access.allows(principal, READ, path):
         raise no_execution()
-    require(site, principal, permission, path)
+    require(principal, permission, path)
     return summary
+
+
+def headers_of(request: Request) -> dict[str, list[str]]:
+    """All values of each header, by their lower-case names."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, value in request.headers.items():
+        found[name.lower()].append(value)
+    return found
 
 
 def read_query(request: Request, shape: type[T]) -> T:

@@ -9,6 +9,8 @@ from noetl.api.access import Access
 from noetl.api.metrics import Metrics
 from noetl.api.pace import Pace
 from noetl.runtime.desk import Desk
+from noetl.runtime.logins import Logins
+from noetl.runtime.people import People
 from noetl.runtime.streams import Streams
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
@@ -21,6 +23,8 @@ class Site:
     """``ready`` says what is missing, if anything is."""
 
     access: Access
+    people: People
+    logins: Logins
     starting: Starting
     looking: Looking
     steering: Steering

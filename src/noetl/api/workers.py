@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.api.problems import Problem
 from noetl.api.routing import Call, Nothing, Reply, Routes
+from noetl.engine.reports import FACTS
 from noetl.errors import LeaseLost, SecretError
+from noetl.ports import Lease
 from noetl.runtime import wire
 
 routes = Routes()
 
 CLAIM = "work:claim"
-_LOST = ("lease.lost",)
+_NOT_THEIRS = ("lease.not_owner",)
+_LOST = ("lease.lost", *_NOT_THEIRS)
 _SECRETS = ("secret.missing", "secret.denied", "secret.unreachable", "secret.wrong")
 _REFUSED = 422
 
@@ -30,7 +35,9 @@ _REFUSED = 422
 async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     """Lease up to `slots` pipelines of a pool; if there are none, wait for some."""
     call.require(CLAIM, call.body.pool)
-    return Reply(200, await _claim(call))
+    asked = msgspec.structs.replace(call.body, worker=_owner(call, call.body.worker))
+    is_gone = call.request.is_disconnected
+    return Reply(200, await call.site.desk.claim(asked, _seal(call), is_gone))
 
 
 @routes.route(
@@ -39,10 +46,12 @@ async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     permission=CLAIM,
     body=wire.Beat,
     answers={200: wire.Pulse},
+    problems=_NOT_THEIRS,
 )
 async def beat(call: Call[wire.Beat, Nothing]) -> Reply:
     """Keep leases; the answer says which are lost, and which must be stopped."""
     call.require(CLAIM, call.body.pool)
+    _check_owner(call, call.body.leases, call.body.worker)
     return Reply(200, await call.site.desk.beat(call.body))
 
 
@@ -52,15 +61,24 @@ async def beat(call: Call[wire.Beat, Nothing]) -> Reply:
     permission=CLAIM,
     body=wire.Reports,
     answers={200: wire.Replies},
-    problems=("event.too_large",),
+    problems=("event.too_large", "event.not_allowed", *_NOT_THEIRS),
 )
 async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
     """Report what tasks have done, in order for each lease; each is answered."""
-    call.require(CLAIM, call.body.pool)
-    if len(call.body.reports) > wire.MOST_REPORTS:
+    body = call.body
+    call.require(CLAIM, body.pool)
+    if len(body.reports) > wire.MOST_REPORTS:
         message = f"at most {wire.MOST_REPORTS} reports in one call"
         raise Problem("event.too_large", message)
-    return Reply(200, await call.site.desk.report(call.body, _seal(call)))
+    _check_owner(call, [each.lease for each in body.reports], body.worker)
+    for each in body.reports:
+        for fact in each.facts:
+            if fact.name not in FACTS:
+                message = f"a worker may not say '{fact.name[:80]}'"
+                hint = f"it may say {', '.join(FACTS)}"
+                raise Problem("event.not_allowed", message, hint=hint)
+    asked = msgspec.structs.replace(body, worker=_owner(call, body.worker))
+    return Reply(200, await call.site.desk.report(asked, _seal(call)))
 
 
 @routes.route(
@@ -74,6 +92,7 @@ async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
 )
 async def show_source(call: Call[wire.Source, Nothing]) -> Response:
     """The text of the playbook that a leased pipeline belongs to."""
+    _check_owner(call, [call.body.lease])
     return await _bytes(call.site.desk.source(call.body), "application/yaml")
 
 
@@ -87,6 +106,7 @@ async def show_source(call: Call[wire.Source, Nothing]) -> Response:
 )
 async def show_value(call: Call[wire.Value, Nothing]) -> Response:
     """What a reference of a leased pipeline stands for."""
+    _check_owner(call, [call.body.lease])
     return await _bytes(call.site.desk.value(call.body), "application/json")
 
 
@@ -100,6 +120,7 @@ async def show_value(call: Call[wire.Value, Nothing]) -> Response:
 )
 async def fetch_secret(call: Call[wire.Fetch, Nothing]) -> Reply:
     """Look a secret up for a task; its handle, and itself, sealed for this worker."""
+    _check_owner(call, [call.body.lease])
     return await _secret(call.site.desk.fetch(call.body, _seal(call)))
 
 
@@ -113,12 +134,24 @@ async def fetch_secret(call: Call[wire.Fetch, Nothing]) -> Reply:
 )
 async def fetch_token(call: Call[wire.Authorize, Nothing]) -> Reply:
     """A token for a task that asks for OAuth2, sealed for this worker."""
+    _check_owner(call, [call.body.lease])
     return await _secret(call.site.desk.authorize(call.body, _seal(call)))
 
 
-async def _claim(call: Call[wire.Claim, Nothing]) -> wire.Orders:
-    is_gone = call.request.is_disconnected
-    return await call.site.desk.claim(call.body, _seal(call), is_gone)
+def _owner(call: Call[Any, Any], worker: str) -> str:
+    """A lease belongs to a worker of an account: no other one can use it."""
+    return f"{call.principal.name}/{worker}"
+
+
+def _check_owner(
+    call: Call[Any, Any], leases: Sequence[Lease], worker: str | None = None
+) -> None:
+    """Without a ``worker``, one of this account must hold them (row 70)."""
+    for lease in leases:
+        start, _, name = lease.owner.partition("/")
+        if start != call.principal.name or worker not in (None, name):
+            message = f"{lease.command_id} is not leased to this worker"
+            raise Problem("lease.not_owner", message)
 
 
 def _seal(call: Call[Any, Any]) -> WorkerSeal:

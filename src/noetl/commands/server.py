@@ -16,8 +16,10 @@ import click
 
 from noetl.commands.targets import own_server
 from noetl.config import (
+    BEHIND_PROXY,
     DATABASE,
     HOST,
+    HOSTS,
     LEASE_TTL,
     PORT,
     SLOTS,
@@ -63,12 +65,24 @@ def command() -> None:
     default=False,
     help="Stay here and say what happens (--background: return when it is ready).",
 )
+@click.option(
+    "--behind-proxy",
+    is_flag=True,
+    help="A proxy speaks TLS with clients (NOETL_BEHIND_PROXY).",
+)
 @_json
-def start(host: str | None, port: int | None, foreground: bool, as_json: bool) -> None:
+def start(
+    host: str | None,
+    port: int | None,
+    foreground: bool,
+    behind_proxy: bool,
+    as_json: bool,
+) -> None:
     """Start the server; it is ready when this returns.
 
-    Its token is in the home's file `token`, for its user alone. Exit code: 0, or 2 if
-    it cannot start.
+    Its token is in the home's file `token`, for its user alone. An address that others
+    can reach needs accounts (noetl user add) and a proxy that speaks TLS. Exit code: 0,
+    or 2 if it cannot start.
 
     \b
     Examples:
@@ -76,9 +90,9 @@ def start(host: str | None, port: int | None, foreground: bool, as_json: bool) -
       noetl server start --port 9000 --foreground
     """
     if foreground:
-        _run(host, port)
+        _run(host, port, behind_proxy)
         return
-    _report(_start(host, port), as_json=as_json, word="the server is at")
+    _report(_start(host, port, behind_proxy), as_json=as_json, word="the server is at")
 
 
 @command.command("stop")
@@ -112,7 +126,8 @@ def restart(as_json: bool) -> None:
     """
     before = _stop()
     host, port = (before.host, before.port) if before else (None, None)
-    _report(_start(host, port), as_json=as_json, word="the server is at")
+    behind_proxy = before is not None and before.behind_proxy
+    _report(_start(host, port, behind_proxy), as_json=as_json, word="the server is at")
 
 
 @command.command("status")
@@ -160,7 +175,7 @@ def _document(server: Server | None) -> dict[str, JSON]:
     }
 
 
-def _run(host: str | None, port: int | None) -> None:
+def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
     """Be the server."""
     import gc
 
@@ -175,6 +190,8 @@ def _run(host: str | None, port: int | None) -> None:
         lease_ttl=settings[LEASE_TTL],
         slots=settings[SLOTS] if settings[DATABASE] is None else 0,
         extensions=read_extensions(None),
+        hosts=settings[HOSTS],
+        behind_proxy=behind_proxy or settings[BEHIND_PROXY],
     )
     home.make()
     open_journal(home.journal, foreground=True)
@@ -190,7 +207,7 @@ async def _serve(opening: Coroutine[None, None, role.Server]) -> None:
     await server.serve(lambda url: None)
 
 
-def _start(host: str | None, port: int | None) -> Server:
+def _start(host: str | None, port: int | None, behind_proxy: bool) -> Server:
     """Another process is the server; wait until it says where it is."""
     home = Home.of()
     running = find_server(home.server)
@@ -202,6 +219,7 @@ def _start(host: str | None, port: int | None) -> Server:
     command = [sys.executable, "-m", "noetl", "server", "start", "--foreground"]
     command += ["--host", host] if host else []
     command += ["--port", str(port)] if port is not None else []
+    command += ["--behind-proxy"] if behind_proxy else []
     output = home.journal / "server.out"
     with output.open("wb") as stream:
         process = subprocess.Popen(

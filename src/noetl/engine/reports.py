@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -24,17 +24,22 @@ from noetl.types import JSON
 _ENVELOPE = 4 * 1024  # bytes that are left for the rest of the event
 
 
+FACTS = ("step.started", "task.started", "task.done", "task.suspended")
+"""The events that a worker may report; all others are the server's to decide."""
+
+
 class OutOfOrder(NoetlError):
     """A fact that cannot be true now: refused, and nothing changes."""
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``task.started`` has no payload; ``task.done`` has the pipeline's.
+    """One of ``FACTS``. ``task.started`` has no payload; ``task.done`` has the
+    pipeline's.
 
     ``task.suspended`` says what the pipeline waits for; no fact comes after it.
     """
 
-    name: Literal["step.started", "task.started", "task.done", "task.suspended"]
+    name: str
     label: str | None = None
     attempt: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
     payload: dict[str, JSON] = msgspec.field(default_factory=dict)
@@ -73,6 +78,8 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bo
     done before counts all the same.
     """
     for position, fact in enumerate(facts):
+        if fact.name not in FACTS:
+            raise OutOfOrder(f"a worker may not report {fact.name}")
         progress = find_progress(run, path)
         if fact.name == "step.started":
             _emit(batch, run, path, fact.name, run.id, {"tokens": run.tokens}, None)

@@ -14,7 +14,11 @@ from noetl.ports import Clock
 
 
 class Gate:
-    """Turns a credential into a principal, and notes that it was used."""
+    """Turns a credential into a principal, and notes that it was used.
+
+    With ``local_sessions`` other servers cannot end what is kept here: an account that
+    was changed by one of them is found out by looking at it.
+    """
 
     def __init__(
         self,
@@ -22,11 +26,14 @@ class Gate:
         sessions: Sessions,
         clock: Clock,
         lifetime: Lifetime | None = None,
+        *,
+        local_sessions: bool = False,
     ) -> None:
         self._accounts = accounts
         self._sessions = sessions
         self._clock = clock
         self._lifetime = lifetime or Lifetime()
+        self._local_sessions = local_sessions
 
     async def admit(self, credential: Credential | None) -> Principal:
         """Raises ``AccessError``: 401, with one text for all that is not valid."""
@@ -67,6 +74,10 @@ class Gate:
             grants = read_grants(session.roles)
         except AccessError:  # roles of another version of NoETL
             raise required() from None
+        if self._local_sessions:
+            account = await self._accounts.get(session.user_id)
+            if account is None or account.disabled or account.grants != grants:
+                raise required()
         return Principal(
             user_id=session.user_id,
             name=session.email or session.display_name or session.user_id,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from noetl.access.accounts import Account, read_name
-from noetl.access.grants import read_grants
+from noetl.access.grants import Grant, read_grants
 from noetl.access.passwords import check
 from noetl.access.ports import Accounts, Passwords, Sessions
+from noetl.access.sessions import Session
 from noetl.access.tokens import API, ApiToken, digest, mint
 from noetl.errors import AccessError
 from noetl.ports import Clock
 
 LOCAL = "local"
 """The account behind the token in the home of whoever runs the server."""
+HOME = "home "
+"""How labels of such tokens begin."""
 
 
 class People:
@@ -70,6 +74,13 @@ class People:
             raise AccessError("account.unknown", message, 404)
         return account
 
+    async def get(self, user_id: str) -> Account:
+        """Raises ``AccessError`` (``account.unknown``)."""
+        account = await self._accounts.get(user_id)
+        if account is None:
+            raise AccessError("account.unknown", "the account is gone", 404)
+        return account
+
     async def set_roles(self, user_id: str, roles: Sequence[str]) -> Account:
         account = await self._accounts.set_grants(user_id, read_grants(roles))
         await self._end_sessions(account)
@@ -103,10 +114,78 @@ class People:
     ) -> tuple[str, ApiToken]:
         """A new token, which is shown this once, and what is kept of it."""
         limits = None if scopes is None else read_grants(scopes)
-        now = self._clock.now()
         text = mint(API, self._entropy(32))
         known = digest(text, API)
         assert known is not None
+        return text, await self._keep(user_id, known, label, limits, seconds)
+
+    async def know_home(self, home: str, text: str) -> None:
+        """Let the token of a home in, as one of whoever runs its server: an admin.
+
+        ``home`` is its name among all that use these accounts. An earlier token of it
+        ends: the file that holds the token is the only place of it.
+        """
+        account = await self._local()
+        known = digest(text, API)
+        if known is None:
+            raise ValueError("that is no token")
+        label = f"{HOME}{home}"
+        for token in await self._accounts.list_tokens(account.user_id):
+            if token.digest == known:
+                return
+            if token.label == label:
+                await self._accounts.revoke_token(token.token_id)
+        await self._keep(account.user_id, known, label)
+
+    async def has_others(self) -> bool:
+        """Whether anybody but the owner of the home can come in."""
+        everybody = await self._accounts.list_all()
+        return any(each.name != LOCAL and not each.disabled for each in everybody)
+
+    async def everybody(self) -> Sequence[Account]:
+        return await self._accounts.list_all()
+
+    async def tokens_of(self, account: Account) -> Sequence[ApiToken]:
+        return await self._accounts.list_tokens(account.user_id)
+
+    async def revoke(self, token_id: str) -> None:
+        """Raises ``AccessError`` (``account.unknown``)."""
+        await self._accounts.revoke_token(token_id)
+
+    async def sessions_of(self, user_id: str) -> Sequence[Session]:
+        now = self._clock.now()
+        kept = await self._sessions.list_by_user(user_id, now=now)
+        return [each.session for each in kept]
+
+    async def end_session(self, user_id: str, session_id: str) -> bool:
+        """Whether it was theirs."""
+        now = self._clock.now()
+        for kept in await self._sessions.list_by_user(user_id, now=now):
+            if kept.session.session_id == session_id:
+                await self._sessions.invalidate(kept.key)
+                return True
+        return False
+
+    async def end_sessions(self, account: Account) -> int:
+        return await self._sessions.invalidate_user(account.user_id)
+
+    async def _local(self) -> Account:
+        account = await self._accounts.find(LOCAL)
+        if account is None:
+            with suppress(AccessError):  # another server of the cluster was faster
+                return await self.add(LOCAL, ["admin", "worker:*"])
+            account = await self.find(LOCAL)
+        return account
+
+    async def _keep(
+        self,
+        user_id: str,
+        known: str,
+        label: str,
+        limits: tuple[Grant, ...] | None = None,
+        seconds: float | None = None,
+    ) -> ApiToken:
+        now = self._clock.now()
         token = ApiToken(
             token_id=self._entropy(8).hex(),
             user_id=user_id,
@@ -117,21 +196,7 @@ class People:
             expires_at=None if seconds is None else now + seconds,
         )
         await self._accounts.add_token(token)
-        return text, token
-
-    async def give_local_token(self) -> str:
-        """A new token of the account of whoever started this server: an admin.
-
-        Earlier ones end: the file that holds the token is the only place of it.
-        """
-        account = await self._accounts.find(LOCAL)
-        if account is None:
-            account = await self.add(LOCAL, ["admin"])
-        for token in await self._accounts.list_tokens(account.user_id):
-            if token.label == LOCAL:
-                await self._accounts.revoke_token(token.token_id)
-        text, _ = await self.give_token(account.user_id, LOCAL)
-        return text
+        return token
 
     async def _end_sessions(self, account: Account) -> None:
         try:

@@ -166,7 +166,9 @@ def test_a_permission_that_nobody_declared_is_a_defect() -> None:
         allows(somebody("admin"), "executions:raed", PATH)
 
 
-@pytest.mark.parametrize("text", ["viewer", "operator:finance/*", "worker:gpu-2"])
+@pytest.mark.parametrize(
+    "text", ["viewer", "operator:finance/*", "worker:gpu-2", "worker:*"]
+)
 def test_a_grant_reads_as_it_is_written(text: str) -> None:
     assert str(read_grant(text)) == text
 
@@ -181,8 +183,10 @@ def test_a_star_alone_is_everywhere_and_doubles_go() -> None:
         ("admn", "there is no role 'admn'; did you mean 'admin'?"),
         ("", "there is no role ''; known: admin, auditor, author,"),
         ("worker", "'worker' needs the pool that it works for: worker:default"),
-        ("worker:a/b", "'worker:' is followed by the name of a pool, found 'a/b'"),
-        ("worker:*", "'worker:' is followed by the name of a pool, found '*'"),
+        (
+            "worker:a/b",
+            "'worker:' is followed by the name of a pool or *, found 'a/b'",
+        ),
         ("admin:finance/*", "'admin' holds everywhere: write it without 'finance/*'"),
         ("viewer:fin*", "'viewer:' is followed by a path or finance/*, found 'fin*'"),
         ("viewer:", "'viewer:' is followed by a path or finance/*, found ''"),

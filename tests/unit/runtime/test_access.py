@@ -19,7 +19,7 @@ from noetl.access.oidc import Identity
 from noetl.access.ports import Kept
 from noetl.access.principal import Principal, allows
 from noetl.access.sessions import Lifetime, Session
-from noetl.access.tokens import digest_session
+from noetl.access.tokens import API, digest_session, mint
 from noetl.adapters.accounts.accounts import SqlAccounts
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.accounts.sqlite import SqliteFile
@@ -535,17 +535,26 @@ def test_an_address_of_one_use_opens_one_session(tmp_path: Path) -> None:
     run(tmp_path, work)
 
 
-def test_the_token_of_the_home_is_an_admins_and_the_last_one_counts(
+def test_the_token_of_a_home_is_an_admins_and_its_last_one_counts(
     tmp_path: Path,
 ) -> None:
     async def work(server: Server) -> None:
-        old = await server.people.give_local_token()
-        new = await server.people.give_local_token()
-        assert allows(await server.gate.admit(bearer(new)), "accounts:manage")
+        old, new, other = (mint(API, bytes([n]) * 32) for n in range(3))
+        for home, token in (("a", old), ("b", other), ("a", new), ("a", new)):
+            await server.people.know_home(home, token)
+        for token in (new, other):
+            who = await server.gate.admit(bearer(token))
+            assert allows(who, "accounts:manage")
+            assert allows(who, "work:claim", "gpu")
         await refused(server.gate.admit(bearer(old)), "auth.required", 401)
         assert [account.name for account in await server.accounts.list_all()] == [
             "local"
         ]
+        assert not await server.people.has_others()
+        ann = await server.ann()
+        assert await server.people.has_others()
+        await server.people.set_disabled(ann.user_id, True)
+        assert not await server.people.has_others()
 
     run(tmp_path, work)
 
@@ -561,7 +570,8 @@ def test_without_nats_sessions_fail_and_tokens_go_on(
         parts = (server.accounts, sessions, Argon2Passwords(), server.clock)
         gate = Gate(server.accounts, sessions, server.clock)
         done = await Logins(*parts).by_password("ann", PASSWORD, IP)
-        token = await server.people.give_local_token()
+        token = mint(API, bytes(32))
+        await server.people.know_home("a", token)
         assert (await gate.admit(cookie(done))).means == "session"
         nats_server.kill()
 

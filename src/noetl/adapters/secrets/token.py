@@ -7,15 +7,14 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from noetl.access.tokens import API, digest, mint
 from noetl.adapters.secrets.private import write_private
 from noetl.errors import ConfigError
-
-SHORTEST = 32
 
 
 def make_token(file: Path) -> str:
     """The token; made when it is first needed."""
-    token = f"ntl_{secrets.token_hex(32)}"
+    token = mint(API, secrets.token_bytes(32))
     with suppress(FileExistsError):
         write_private(file, f"{token}\n".encode(), replace=False)
     return read_token(file)
@@ -31,6 +30,6 @@ def read_token(file: Path) -> str:
         raise ConfigError(f"{file}: the token cannot be read: {error}") from None
     if mode & 0o077:
         raise ConfigError(f"{file}: others can read it; run: chmod 600 {file}")
-    if len(token) < SHORTEST or not token.isascii():
+    if digest(token, API) is None:
         raise ConfigError(f"{file} holds no token; delete it, and start the server")
     return token

@@ -40,6 +40,10 @@ ACCESS = {
         "signed in.",
         "Bring NATS back; meanwhile use an API token.",
     ),
+    "session.unknown": ErrorKind(
+        "There is no such session, or it is not yours to end.",
+        "`noetl session list` shows those that are.",
+    ),
     "session.unreadable": ErrorKind(
         "A stored session is not one of NoETL.", "Sign in again."
     ),

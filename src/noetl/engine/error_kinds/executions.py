@@ -103,6 +103,14 @@ WORKERS = {
         "nothing of it counts.",
         "Nothing: the new owner goes on. Often: see whether workers are overloaded.",
     ),
+    "lease.not_owner": ErrorKind(
+        "A worker asked about a run that was leased to another worker or account.",
+        "Give each worker a name of its own; NoETL's own have one.",
+    ),
+    "event.not_allowed": ErrorKind(
+        "A worker reported what only the server decides, such as how it ends.",
+        "A worker reports steps and tasks that it runs; NoETL's own do.",
+    ),
     "event.too_large": ErrorKind(
         "A worker reported a payload above the limit instead of a reference. It is "
         "refused, and nothing changes.",
