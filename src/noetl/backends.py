@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from noetl.access.ports import Accounts, Sessions
 from noetl.adapters.accounts.accounts import SqlAccounts
@@ -20,6 +21,9 @@ from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.ports import Blobs, Shelf, Store
 from noetl.runtime.keychain import Keyring
+
+if TYPE_CHECKING:
+    from noetl.adapters.nats.doorbell import NatsDoorbell
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +99,15 @@ async def _open_database(
     sessions = SqliteSessions(_open_file(home, closing))
     blobs = make_blobs(home, plugins)
     return Backend(store, shelf, blobs, keys, accounts, sessions, closing)
+
+
+def make_doorbell(address: str | None) -> NatsDoorbell | None:
+    """Raises ``ConfigError``."""
+    if address is None:
+        return None
+    try:
+        from noetl.adapters.nats.doorbell import NatsDoorbell
+    except ModuleNotFoundError:
+        message = "the setting nats needs the package nats-py; run: pip install"
+        raise ConfigError(f"{message} '.[nats]' in a checkout of NoETL") from None
+    return NatsDoorbell(address)

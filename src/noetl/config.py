@@ -204,6 +204,13 @@ def _parse_switch(value: JSON, _: Path) -> bool:
     return found
 
 
+def _parse_nats(value: JSON, folder: Path) -> str | None:
+    text = _parse_text(value, folder)
+    if not text.startswith(("nats://", "tls://")):
+        raise ValueError
+    return text
+
+
 def _parse_token(value: JSON, folder: Path) -> str | None:
     return _parse_text(value, folder)
 
@@ -300,9 +307,21 @@ SERVER = Setting(
 DATABASE = Setting(
     name="database",
     words="the address of a PostgreSQL: postgresql://user@host/name",
-    doc="Where servers keep log, catalog and secrets that are under way. Without it, a "
-    "server keeps them in its home and does all the work itself.",
+    doc="Where servers keep log, catalog and secrets that are under way. Without it, "
+    "in the PostgreSQL that `noetl up` runs under this home; without that, a server "
+    "keeps them in its home and does all the work itself.",
     parse=_parse_database,
+    default=lambda: None,
+    default_words="none",
+    secret=True,
+)
+NATS = Setting(
+    name="nats",
+    words="the address of a NATS: nats://token@host:4222",
+    doc="By which servers on one database tell each other of new work. Without it, by "
+    "the NATS that `noetl up` runs under this home; without that, or while it is away, "
+    "each of them looks once a second.",
+    parse=_parse_nats,
     default=lambda: None,
     default_words="none",
     secret=True,
@@ -337,6 +356,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     SERVER,
     TOKEN,
     DATABASE,
+    NATS,
     LEASE_TTL,
 )
 

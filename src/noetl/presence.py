@@ -14,7 +14,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """``url`` is None while it is starting."""
+    """``url`` is None while it is starting; ``shared`` says that others do its work,
+    on a database."""
 
     pid: int
     host: str
@@ -23,6 +24,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     url: str | None = None
     behind_proxy: bool = False
+    shared: bool = False
 
 
 class Presence:

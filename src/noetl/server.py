@@ -27,7 +27,7 @@ from noetl.api.listening import HttpServer, bind, check_address, known_names, ur
 from noetl.api.metrics import Metrics
 from noetl.api.pace import RATE, Pace
 from noetl.api.site import Site
-from noetl.backends import Backend, open_backend
+from noetl.backends import Backend, make_doorbell, open_backend
 from noetl.embedded import new_execution_id
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
@@ -60,6 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """``start_rate`` is how many executions a second one caller may start.
 
     ``database`` is the address of a PostgreSQL; without it everything is in the home.
+    ``nats`` is by what servers on one database tell each other of new work.
     A server has ``slots`` for workers of its own; with none, others do the work.
     ``hosts`` are names by which clients reach it, besides those of this machine; a
     server ``behind_proxy`` leaves TLS to the proxy.
@@ -68,6 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8082
     database: str | None = None
+    nats: str | None = None
     slots: int = 16
     lease_ttl: float = TTL
     extensions: frozenset[str] = frozenset()
@@ -118,8 +120,15 @@ class Server:
         catalog = RegisteredCatalog(
             backend.shelf, blobs, options.extensions, kinds=plugins.kinds
         )
+        self._doorbell = make_doorbell(options.nats) if options.database else None
         self.orchestrator = Orchestrator(
-            store, blobs, catalog, self._clock, keys, ttl=options.lease_ttl
+            store,
+            blobs,
+            catalog,
+            self._clock,
+            keys,
+            ttl=options.lease_ttl,
+            doorbell=self._doorbell,
         )
         self.orchestrator.trouble = _tell
         self._tools = make_tools(
@@ -168,6 +177,12 @@ class Server:
         metrics.gauge(
             "noetl_streams", "Watchers of events.", lambda: float(len(self._streams))
         )
+        if self._doorbell is not None:
+            metrics.gauge(
+                "noetl_doorbells_missed",
+                "Rings that NATS did not take; the work was found without them.",
+                self._doorbell.count_missed,
+            )
         accounts, sessions = self._backend.accounts, self._backend.sessions
         passwords = Argon2Passwords()
         return Site(
@@ -225,7 +240,9 @@ class Server:
         self._http = http = HttpServer(make_app(self._site))
         serving = asyncio.create_task(http.serve(sockets=[bound]))
         work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
-        self._tasks = [asyncio.create_task(_tend(each)) for each in work]
+        self._tasks = [
+            asyncio.create_task(_tend(each)) for each in (*work, self._listen)
+        ]
         await http.ready.wait()
         url = url_of(bound)
         self._announce(url)
@@ -263,8 +280,13 @@ class Server:
                 version=__version__,
                 started_at=rfc3339(time.time()),
                 url=url,
+                shared=self._options.database is not None,
             )
         )
+
+    async def _listen(self) -> None:
+        if self._doorbell is not None:
+            await self._doorbell.serve(self.orchestrator.bell.ring)
 
     async def _tick(self) -> None:
         while True:

@@ -147,10 +147,3 @@ def test_the_modules_of_a_role_exist() -> None:
             path = (name if "." in name else f"{package}.{name}").replace(".", "/")
             file = ROOT / "src" / f"{path}.py"
             assert file.exists() or file.with_suffix("").is_dir(), name
-
-
-@pytest.mark.parametrize("word", ["up", "down"])
-def test_what_is_said_not_to_be_built_is_not(word: str) -> None:
-    """When one of them comes, the page about roles must say so."""
-    assert not (ROOT / "src" / "noetl" / "commands" / f"{word}.py").exists()
-    assert word in ROLES

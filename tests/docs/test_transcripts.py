@@ -9,6 +9,11 @@ import pytest
 from demo_api import ROOT, DemoApi
 from transcripts import Reader, renew
 
+ELSEWHERE = {
+    "write-a-plug-in.md",  # tests/plugged
+    "run-a-server.md",  # tests/e2e/test_server.py
+    "cluster-on-one-machine.md",  # tests/e2e/test_up.py
+}
 PAGES = [
     "README.md",
     "docs/tutorial/first-playbook.md",
@@ -16,8 +21,7 @@ PAGES = [
     *sorted(
         f"docs/how-to/{page.name}"
         for page in (ROOT / "docs/how-to").glob("*.md")
-        # tests/plugged runs the code of the first, tests/e2e/test_server.py the second
-        if page.name not in ("write-a-plug-in.md", "run-a-server.md")
+        if page.name not in ELSEWHERE
     ),
 ]
 

@@ -71,6 +71,7 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["server", "-", "default"],
         ["token", "-", "default"],
         ["database", "-", "default"],
+        ["nats", "-", "default"],
         ["lease_ttl", "30.0", "default"],
     ]
     assert done.stderr == (

@@ -251,6 +251,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_SERVER",
         "NOETL_TOKEN",
         "NOETL_DATABASE",
+        "NOETL_NATS",
         "NOETL_LEASE_TTL",
     ]
 

@@ -73,7 +73,7 @@ def bind(host: str, port: int) -> Iterator[socket.socket]:
             bound.bind((host, port))
         except OSError as error:
             reason = error.strerror or str(error)
-            hint = "choose another one: noetl server start --port 8083"
+            hint = "choose another one, for example with --port 8083"
             message = f"cannot listen at {host}:{port}: {reason}; {hint}"
             raise ConfigError(message) from None
         yield bound

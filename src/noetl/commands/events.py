@@ -15,7 +15,7 @@ from noetl.commands import remote
 from noetl.commands.exporting import FORMATS, export_events
 from noetl.commands.logs import PAGE, Place, find_execution, read_pages, reading
 from noetl.commands.printing import where_of
-from noetl.commands.targets import named_server, server_option
+from noetl.commands.targets import server_of, server_option
 from noetl.engine.events import Event
 from noetl.engine.tracing import traced
 from noetl.home import Home
@@ -56,7 +56,6 @@ def command(
       noetl events 019a8f --follow
       noetl events all --export parquet events.parquet
     """
-    client = named_server(server)
     try:
         if export is not None:
             if follow or as_json or server:
@@ -66,6 +65,7 @@ def command(
             return
         if execution == "all":
             raise click.UsageError("all executions at once can only be exported")
+        client = asyncio.run(server_of(server, execution))
         if client is not None:
             _print_remote(client, execution, follow=follow, as_json=as_json)
             return

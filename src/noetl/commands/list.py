@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.commands.logs import list_executions
 from noetl.commands.printing import origin_words
-from noetl.commands.targets import named_server, server_option
+from noetl.commands.targets import named_server, own_cluster, server_option
 from noetl.dsl.node import printable
 from noetl.engine.state import ExecutionStatus
 from noetl.home import Home
@@ -46,7 +46,7 @@ def command(
       noetl list --limit 5
       noetl list --status failed --json
     """
-    client = named_server(server)
+    client = named_server(server) or own_cluster()
     if client is None:
         more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
         found = more[:limit]

@@ -10,7 +10,7 @@ import yaml
 
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.remote import whole_id
-from noetl.commands.targets import named_server, server_option
+from noetl.commands.targets import server_of, server_option
 from noetl.engine.document import state_document
 from noetl.engine.evolve import replay
 from noetl.engine.state import State
@@ -35,7 +35,7 @@ def command(execution: str, at: int | None, server: str | None, as_json: bool) -
     Example:
       noetl replay 019a8f --at 12
     """
-    client = named_server(server)
+    client = asyncio.run(server_of(server, execution))
     if client is not None:
         place = f"/api/executions/{whole_id(client, execution)}/state"
         document = client.get(place, at=at)

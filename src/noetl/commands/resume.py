@@ -14,7 +14,7 @@ from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.remote import show, watch, whole_id
 from noetl.commands.run import EXIT_CODES, drive, finish, interruptible
 from noetl.commands.steering import send
-from noetl.commands.targets import named_server, need_own_server, server_option
+from noetl.commands.targets import need_own_server, server_of, server_option
 from noetl.config import SLOTS, read_plugins, read_settings
 from noetl.embedded import Embedded
 from noetl.engine.document import Document
@@ -50,7 +50,7 @@ def command(
       noetl resume 019a8f
     """
     progress = choose_progress(quiet=no_progress, as_json=as_json)
-    client = named_server(server)
+    client = asyncio.run(server_of(server, execution))
     if client is not None:
         execution_id = whole_id(client, execution)
         document = asyncio.run(_resume_there(client, execution_id, progress))

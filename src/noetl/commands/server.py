@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.cluster.nats import Nats
+from noetl.cluster.postgres import Postgres
 from noetl.commands.targets import own_server
 from noetl.config import (
     BEHIND_PROXY,
@@ -21,6 +23,7 @@ from noetl.config import (
     HOST,
     HOSTS,
     LEASE_TTL,
+    NATS,
     PORT,
     SLOTS,
     read_extensions,
@@ -92,7 +95,8 @@ def start(
     if foreground:
         _run(host, port, behind_proxy)
         return
-    _report(_start(host, port, behind_proxy), as_json=as_json, word="the server is at")
+    server = start_server(host, port, behind_proxy=behind_proxy)
+    _report(server, as_json=as_json, word="the server is at")
 
 
 @command.command("stop")
@@ -104,7 +108,7 @@ def stop(as_json: bool) -> None:
     Example:
       noetl server stop
     """
-    server = _stop()
+    server = stop_server()
     if as_json:
         click.echo(
             json.dumps({"running": False, "pid": server.pid if server else None})
@@ -124,10 +128,11 @@ def restart(as_json: bool) -> None:
     Example:
       noetl server restart
     """
-    before = _stop()
+    before = stop_server()
     host, port = (before.host, before.port) if before else (None, None)
     behind_proxy = before is not None and before.behind_proxy
-    _report(_start(host, port, behind_proxy), as_json=as_json, word="the server is at")
+    server = start_server(host, port, behind_proxy=behind_proxy)
+    _report(server, as_json=as_json, word="the server is at")
 
 
 @command.command("status")
@@ -183,12 +188,14 @@ def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
     from noetl.journal import open_journal
 
     settings, home = read_settings(), Home.of()
+    database = settings[DATABASE] or Postgres(home).address()
     options = role.Options(
         host=host or settings[HOST],
         port=settings[PORT] if port is None else port,
-        database=settings[DATABASE],
+        database=database,
+        nats=settings[NATS] or Nats(home).address(),
         lease_ttl=settings[LEASE_TTL],
-        slots=settings[SLOTS] if settings[DATABASE] is None else 0,
+        slots=settings[SLOTS] if database is None else 0,
         extensions=read_extensions(None),
         hosts=settings[HOSTS],
         behind_proxy=behind_proxy or settings[BEHIND_PROXY],
@@ -207,7 +214,9 @@ async def _serve(opening: Coroutine[None, None, role.Server]) -> None:
     await server.serve(lambda url: None)
 
 
-def _start(host: str | None, port: int | None, behind_proxy: bool) -> Server:
+def start_server(
+    host: str | None, port: int | None, *, behind_proxy: bool = False
+) -> Server:
     """Another process is the server; wait until it says where it is."""
     home = Home.of()
     running = find_server(home.server)
@@ -243,7 +252,7 @@ def _start(host: str | None, port: int | None, behind_proxy: bool) -> Server:
     raise ConfigError(f"the server was not ready in {PATIENCE:g} s; see {output}")
 
 
-def _stop() -> Server | None:
+def stop_server() -> Server | None:
     """The server that was stopped, if there was one."""
     file = Home.of().server
     server = find_server(file)

@@ -11,7 +11,7 @@ from noetl.commands import remote
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.printing import count_of, origin_words
 from noetl.commands.run import print_end
-from noetl.commands.targets import named_server, server_option
+from noetl.commands.targets import server_of, server_option
 from noetl.commands.writing import check_target
 from noetl.engine.document import Document
 from noetl.home import Home
@@ -53,7 +53,7 @@ def command(
             raise click.UsageError(f"{wrong} contradicts --html")
         _write_page(execution, html)
         return
-    client = named_server(server)
+    client = asyncio.run(server_of(server, execution))
     if client is None:
         document = asyncio.run(_read(execution)).as_json()
     else:

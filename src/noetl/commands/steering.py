@@ -10,7 +10,7 @@ from noetl.adapters.stores.sqlite.lock import Holder, find_holder
 from noetl.client import Client
 from noetl.commands.logs import find_execution, read_summary
 from noetl.commands.remote import whole_id
-from noetl.commands.targets import named_server, need_own_server
+from noetl.commands.targets import need_own_server, server_of
 from noetl.control import ask
 from noetl.embedded import Embedded
 from noetl.engine.runs import status_of
@@ -27,7 +27,7 @@ async def steer(
 ) -> dict[str, JSON]:
     """Have it done, by the server that is named or has the execution; ``act`` does it
     where no process runs it."""
-    client = named_server(server)
+    client = await server_of(server, execution)
     if client is not None:
         return send(client, whole_id(client, execution), order)
     home = Home.of()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
 
 from noetl.adapters.secrets.token import read_token
 from noetl.client import Client
+from noetl.commands.logs import find_execution
 from noetl.config import SERVER, TOKEN, read_settings
 from noetl.errors import ConfigError, Unreachable
 from noetl.home import Home
@@ -41,6 +43,26 @@ def own_server() -> Client | None:
     if running is None or running.url is None:
         return None
     return Client(running.url, token_of_home())
+
+
+def own_cluster() -> Client | None:
+    """The server that runs under this home, on a database: no log of the home has its
+    executions."""
+    running = find_server(Home.of().server)
+    return own_server() if running is not None and running.shared else None
+
+
+async def server_of(url: str | None, execution: str) -> Client | None:
+    """The server to ask about an execution; None if a log of this home has it."""
+    client = named_server(url)
+    if client is not None:
+        return client
+    cluster = own_cluster()
+    if cluster is not None and execution != "last":
+        with suppress(ConfigError):
+            await find_execution(Home.of(), execution)
+            return None
+    return cluster
 
 
 def need_server(url: str | None) -> Client:

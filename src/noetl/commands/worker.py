@@ -82,7 +82,7 @@ def start(
     if foreground:
         _run(pool, slots, urls)
         return
-    member = _start(pool, slots, urls)
+    member = start_worker(pool, slots, urls)
     _print([member], as_json=as_json, word="started")
 
 
@@ -96,7 +96,7 @@ def stop(pool: str | None, as_json: bool) -> None:
     Example:
       noetl worker stop --pool gpu
     """
-    stopped = _stop(_found(pool))
+    stopped = stop_workers(_found(pool))
     _print(stopped, as_json=as_json, word="stopped")
 
 
@@ -136,9 +136,9 @@ def scale(
     """
     urls = _servers(servers)
     found = _found(pool)
-    _stop(found[count:])
+    stop_workers(found[count:])
     for _ in range(count - len(found)):
-        _start(pool, slots or read_settings()[SLOTS], urls)
+        start_worker(pool, slots or read_settings()[SLOTS], urls)
     _print(_found(pool), as_json=as_json, word="working")
 
 
@@ -208,7 +208,7 @@ def _run(pool: str, slots: int, servers: list[str]) -> None:
     asyncio.run(serve())
 
 
-def _start(pool: str, slots: int, servers: list[str]) -> Member:
+def start_worker(pool: str, slots: int, servers: list[str]) -> Member:
     home = Home.of()
     home.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
     command = [sys.executable, "-m", "noetl", "worker", "start", "--foreground"]
@@ -238,7 +238,7 @@ def _start(pool: str, slots: int, servers: list[str]) -> Member:
     raise ConfigError(f"the worker was not ready in {PATIENCE:g} s; see {output}")
 
 
-def _stop(found: list[Member]) -> list[Member]:
+def stop_workers(found: list[Member]) -> list[Member]:
     for member in found:
         os.kill(member.pid, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE

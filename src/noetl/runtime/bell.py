@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from typing import Protocol
 from weakref import WeakSet
 
 
@@ -20,3 +22,12 @@ class Bell:
     def ring(self) -> None:
         for heard in self._listeners:
             heard.set()
+
+
+class Doorbell(Protocol):
+    """Rings at other servers. The store decides what is done: a ring that is lost costs
+    a moment, one too many nothing."""
+
+    def ring(self, pools: Collection[str]) -> None:
+        """Work of these pools is stored. Never waits, never fails."""
+        ...

@@ -22,7 +22,7 @@ from noetl.engine.waits import moments_in, receive
 from noetl.errors import KeychainError, RequestKnown, StoreError
 from noetl.ports import Blobs, Catalog, Clock, Lease, Store, Timer
 from noetl.runtime.alarm import Alarm
-from noetl.runtime.bell import Bell
+from noetl.runtime.bell import Bell, Doorbell
 from noetl.runtime.dispatch import Worker
 from noetl.runtime.families import Families
 from noetl.runtime.keychain import Keyring
@@ -55,6 +55,7 @@ class Orchestrator:
         *,
         pool: str | None = None,
         ttl: float = TTL,
+        doorbell: Doorbell | None = None,
     ) -> None:
         self.store = store
         self.blobs = blobs
@@ -67,6 +68,7 @@ class Orchestrator:
         self._settlement = Settlement(store, blobs, clock, keys, self.planner, self)
         self.loader = self._settlement.loader
         self.bell = Bell()
+        self.doorbell = doorbell
         self.changed = asyncio.Event()
         self.families = Families(self, catalog)
         self._catalog = catalog
@@ -372,6 +374,10 @@ class Orchestrator:
         idle = not live.state.runs
         if len(effects.ready) > granted or effects.parked or effects.freed or idle:
             self.bell.ring()
+        woken = [name for name, due in effects.parked.items() if due == 0.0]
+        if self.doorbell is not None and len(effects.ready) + len(woken) > granted:
+            due = {*effects.ready, *woken} - {*effects.over}
+            self.doorbell.ring({self.planner.pool_of(live, name) for name in due})
 
 
 def _nothing(batch: Batch) -> None:

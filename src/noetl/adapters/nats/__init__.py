@@ -1,0 +1,1 @@
+"""NATS between the servers of a cluster."""

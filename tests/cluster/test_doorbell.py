@@ -1,0 +1,151 @@
+"""Servers ring at each other over a real NATS; without it nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import pytest
+from nats_servers import NatsServer
+
+from noetl.adapters.nats.doorbell import NatsDoorbell
+from noetl.runtime import desk, wire
+
+HUNG = 30.0
+HELLO = "workflow: [{step: start, tool: {kind: noop, result: 1}}]"
+
+
+class Ear:
+    """Rings that a server hears, and what it does then."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+        self.heard = asyncio.Event()
+        self.then: list[Callable[[], None]] = []
+
+    def __call__(self) -> None:
+        self.rings += 1
+        self.heard.set()
+        for each in self.then:
+            each()
+
+    async def wait(self) -> None:
+        async with asyncio.timeout(HUNG):
+            await self.heard.wait()
+        self.heard.clear()
+
+
+@asynccontextmanager
+async def doorbells(address: str, count: int) -> AsyncIterator[list[Any]]:
+    """Pairs of a doorbell and an ear; each has heard each other once."""
+    made = [(NatsDoorbell(address), Ear()) for _ in range(count)]
+    tasks = [asyncio.create_task(bell.serve(ear)) for bell, ear in made]
+    try:
+        await acquaint(made)
+        yield made
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def acquaint(made: Sequence[Any]) -> None:
+    """Until all of them are connected and listen."""
+    async with asyncio.timeout(HUNG):
+        for bell, _ in made:
+            for other, ear in made:
+                while other is not bell and not ear.heard.is_set():
+                    bell.ring({"default"})
+                    await asyncio.sleep(0.01)
+                ear.heard.clear()
+
+
+@pytest.mark.spec("WKR-02")
+async def test_work_of_one_server_wakes_a_worker_at_another(
+    cluster_of: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server that the worker asks looks twice: when it asks, and when it rings."""
+    monkeypatch.setattr(desk, "LOOK_AGAIN", HUNG)
+    async with (
+        cluster_of(servers=2, workers=0) as cluster,
+        doorbells(nats_server.address, 2) as ((ours, _), (_, ear)),
+    ):
+        first, second = cluster.servers
+        for server in (first, second):
+            server.sweeping.cancel()
+        first.orchestrator.doorbell = ours
+        ear.then.append(second.orchestrator.bell.ring)
+        looks, asked = 0, asyncio.Event()
+        claim = second.orchestrator.claim
+
+        async def counted(*args: Any) -> Any:
+            nonlocal looks
+            found = await claim(*args)
+            looks += 1
+            asked.set()
+            return found
+
+        monkeypatch.setattr(second.orchestrator, "claim", counted)
+        cluster.register("tests/hello", HELLO)
+        question = msgspec.json.encode(wire.Claim("w", "default", 1, 20.0))
+        waiting = asyncio.create_task(second.handle("claim", question))
+        await asked.wait()
+        await cluster.start("tests/hello")
+        async with asyncio.timeout(HUNG / 2):
+            answer = await waiting
+
+    assert b'"orders":[{' in answer
+    assert looks == 2
+
+
+async def test_nobody_hears_their_own_ring(nats_server: NatsServer) -> None:
+    async with doorbells(nats_server.address, 2) as ((ours, mine), (_, theirs)):
+        before = mine.rings
+        ours.ring({"gpu", "a pool.with > odd * names"})
+        await theirs.wait()
+
+        assert mine.rings == before
+
+
+async def test_a_killed_nats_is_missed_and_found_again(
+    start_nats: Callable[..., NatsServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server = start_nats()
+    address = server.address.replace("nats://", "nats://s3cret@")
+    async with doorbells(address, 2) as made:
+        (ours, _), (_, theirs) = made
+        server.kill()
+        before = ours.count_missed()
+        async with asyncio.timeout(HUNG):
+            while ours.count_missed() == before:
+                ours.ring({"default"})
+                await asyncio.sleep(0.01)
+        start_nats(server.port)
+        theirs.heard.clear()
+        await acquaint(made)
+
+    assert "s3cret" not in "".join(r.getMessage() for r in caplog.records)
+
+
+async def test_without_nats_everything_is_done(cluster_of: Any) -> None:
+    """Nobody listens at that address: servers look by themselves."""
+    lonely = NatsDoorbell("nats://127.0.0.1:1")
+    serving = asyncio.create_task(lonely.serve(lambda: None))
+    async with cluster_of(servers=2, workers=2) as cluster:
+        for server in cluster.servers:
+            server.orchestrator.doorbell = lonely
+        cluster.register("tests/hello", HELLO)
+        state = await cluster.end(await cluster.start("tests/hello"))
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+
+    assert state.status == "completed"
+    assert lonely.count_missed() > 0
