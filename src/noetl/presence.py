@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -14,8 +15,8 @@ _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """``url`` is None while it is starting; ``shared`` says that others do its work,
-    on a database."""
+    """``url`` is None while it is starting; ``database`` is where its log is, if that
+    is not the home."""
 
     pid: int
     host: str
@@ -25,6 +26,18 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     behind_proxy: bool = False
     shared: bool = False
+    database: str | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Others do its work, and no log of the home has its executions."""
+        return self.database is not None
+
+
+def place_of(address: str) -> str:
+    """Of a database: without user, password and options."""
+    found = urlsplit(address)
+    return f"{found.netloc.rpartition('@')[2]}{found.path}"
 
 
 class Presence:

@@ -32,7 +32,7 @@ from noetl.embedded import new_execution_id
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
 from noetl.home import Home
-from noetl.presence import Presence
+from noetl.presence import Presence, place_of
 from noetl.presence import Server as Announcement
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.desk import Desk
@@ -271,6 +271,7 @@ class Server:
         return self._http is not None and self._http.force_exit
 
     def _announce(self, url: str) -> None:
+        database = self._options.database
         self._presence.announce(
             Announcement(
                 pid=os.getpid(),
@@ -280,7 +281,7 @@ class Server:
                 version=__version__,
                 started_at=rfc3339(time.time()),
                 url=url,
-                shared=self._options.database is not None,
+                database=place_of(database) if database else None,
             )
         )
 

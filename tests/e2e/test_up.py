@@ -168,6 +168,23 @@ def test_what_the_settings_name_wins(
     assert not (shell.home / "nats").exists()
 
 
+def test_a_server_moves_to_the_database_that_the_settings_name(
+    shell: Any, cluster: dict[str, Any], postgres: str
+) -> None:
+    shell.noetl("catalog", "register", shell.write("hello", HELLO))
+    shell._env["NOETL_DATABASE"] = postgres
+    there = up(shell)
+    unknown = shell.noetl("exec", "tests/hello", "--wait")
+    del shell._env["NOETL_DATABASE"]
+    back = up(shell)
+
+    assert pids(there, "server") != pids(cluster, "server")
+    assert unknown.returncode != 0, "the catalog is the database's"
+    assert pids(back, "server") != pids(there, "server")
+    assert execute(shell) == 42
+    assert "@" not in (shell.home / "server.json").read_text()
+
+
 def test_a_port_that_is_taken_is_named_and_the_rest_goes_on(shell: Any) -> None:
     try:
         with socket.create_server(("127.0.0.1", 0)) as taken:

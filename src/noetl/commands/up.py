@@ -22,6 +22,7 @@ from noetl.crew import Member, members
 from noetl.errors import ConfigError, NoetlError
 from noetl.home import Home
 from noetl.presence import Server, find_server
+from noetl.presence import place_of as database_place
 
 WORKERS = 2
 POOL = "default"
@@ -89,9 +90,11 @@ def _raise_part(name: str, given: str | None, own: Postgres | Nats, say: Say) ->
 
 
 def _raise_server(home: Home, port: int | None, say: Say, *, moved: bool) -> Server:
-    if moved:
-        stop_server()
     server, word = find_server(home.server), "runs"
+    wanted = read_settings()[DATABASE] or Postgres(home).address()
+    if server is not None and (moved or server.database != database_place(str(wanted))):
+        stop_server()
+        server = None
     if server is None or server.url is None:
         server, word = start_server(None, port), "started"
     elif port not in (None, 0, int(str(server.url).rpartition(":")[2])):
