@@ -25,7 +25,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     url: str | None = None
     behind_proxy: bool = False
-    shared: bool = False
     database: str | None = None
 
     @property

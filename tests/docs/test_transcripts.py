@@ -12,6 +12,7 @@ from transcripts import Reader, renew
 ELSEWHERE = {
     "write-a-plug-in.md",  # tests/plugged
     "run-a-server.md",  # tests/e2e/test_server.py
+    "give-others-access.md",  # tests/e2e/test_access.py
     "cluster-on-one-machine.md",  # tests/e2e/test_up.py
 }
 PAGES = [

@@ -68,6 +68,8 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["results_url", "-", "default"],
         ["host", "127.0.0.1", "default"],
         ["port", "8082", "default"],
+        ["hosts", "-", "default"],
+        ["behind_proxy", "False", "default"],
         ["server", "-", "default"],
         ["token", "-", "default"],
         ["database", "-", "default"],
