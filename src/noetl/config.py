@@ -494,7 +494,7 @@ def _read_file(file: Path, table: tuple[Setting[Any], ...]) -> dict[str, Value]:
     for name, value in stated.items():
         place = _place(file, text, name)
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = did_you_mean(name, known) or "noetl config lists all of them"
             raise ConfigError(f"{place}: unknown setting '{shorten(name)}'; {hint}")
         parsed = _parse(known[name], value, file.parent, f"{place}: {name}")
         values[name] = Value(known[name], parsed, "file", place)

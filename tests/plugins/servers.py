@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent, indent
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from noetl.adapters.secrets.token import read_token
+from noetl.crew import members
 from noetl.home import Home
 from noetl.server import Options, Server
 
@@ -211,6 +213,11 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+        deadline = time.monotonic() + HUNG
+        while self._process.pid not in {each.pid for each in members(home / "workers")}:
+            assert time.monotonic() < deadline, "the worker does not start"
+            time.sleep(0.02)
 
     def stop(self) -> int:
         self._process.terminate()

@@ -127,7 +127,7 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         ),
         pytest.param(
             "[remote]\nurl = 1",
-            ":1: unknown setting 'remote'; known: database, extensions, home, host",
+            ":1: unknown setting 'remote'; noetl config lists all of them",
             id="an unknown table",
         ),
         pytest.param(
@@ -248,6 +248,8 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_RESULTS_URL",
         "NOETL_HOST",
         "NOETL_PORT",
+        "NOETL_HOSTS",
+        "NOETL_BEHIND_PROXY",
         "NOETL_SERVER",
         "NOETL_TOKEN",
         "NOETL_DATABASE",
