@@ -1,0 +1,182 @@
+"""Settings from the environment and a file, each with its origin."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from noetl.config.parsing import expand
+from noetl.config.setting import FILE, PREFIX, VARIABLE, Setting, Value
+from noetl.config.table import EXTENSIONS, HOME, PLUGINS, SETTINGS
+from noetl.dsl.diagnostics import did_you_mean, nearest
+from noetl.dsl.node import shorten
+from noetl.errors import ConfigError
+from noetl.types import JSON
+
+if TYPE_CHECKING:
+    from noetl.adapters.plugins.enabled import Plugins
+
+T = TypeVar("T")
+
+
+_LARGEST = 1024 * 1024
+_POSITION = re.compile(r"(.+) \(at line (\d+), column (\d+)\)")
+
+
+class Settings:
+    """All settings at one moment, each with where it comes from."""
+
+    def __init__(self, values: Mapping[str, Value], file: Path | None) -> None:
+        self._values = values
+        self.file = file
+
+    def __getitem__(self, setting: Setting[T]) -> T:
+        value: T = self._values[setting.name].value
+        return value
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._values.values())
+
+
+def read_settings(
+    environ: Mapping[str, str] = os.environ,
+    table: tuple[Setting[Any], ...] = SETTINGS,
+) -> Settings:
+    """Defaults, under what the file says, under what the environment says.
+
+    The file is ``NOETL_CONFIG`` (the command line's ``--config`` sets it), or
+    ``config.toml`` in the home if it is there. Raises ``ConfigError``.
+    """
+    file = find_file(environ)
+    stated = _read_file(file, table) if file is not None else {}
+    if HOME.name in stated and not environ.get(VARIABLE):
+        place = stated[HOME.name].place
+        raise ConfigError(
+            f"{place}: home: the file is in the home already; "
+            f"set it by {HOME.variable} or in a file for --config"
+        )
+    values = {}
+    for setting in table:
+        text = environ.get(setting.variable)
+        if text:
+            value = _parse(setting, text, Path(), setting.variable)
+            found = Value(setting, value, "environment", setting.variable)
+        elif setting.name in stated:
+            found = stated[setting.name]
+        else:
+            found = Value(setting, setting.default(), "default")
+        values[setting.name] = found
+    return Settings(values, file)
+
+
+def find_file(environ: Mapping[str, str]) -> Path | None:
+    """The configuration file that holds; one that was named must be there."""
+    named = environ.get(VARIABLE)
+    if named:
+        return Path(named)
+    home = environ.get(HOME.variable)
+    try:
+        file = expand(Path(home or HOME.default_words)) / FILE
+        return file if file.is_file() else None
+    except (ConfigError, OSError):
+        return None  # no home, or none that we may look into: no file in it either
+
+
+def strays(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Variables that set nothing, though somebody probably meant them to."""
+    known = {setting.name for setting in SETTINGS} | {"config"}
+    found = []
+    for name in sorted(environ):
+        word = name.removeprefix(PREFIX).lower()
+        if not name.startswith(PREFIX) or word in known:
+            continue
+        match = nearest(word, known)
+        if match is not None:
+            meant = PREFIX + match.upper()
+            found.append(f"{name} sets nothing; did you mean {meant}?")
+    return found
+
+
+def read_extensions(
+    flag: str | None, environ: Mapping[str, str] = os.environ
+) -> frozenset[str]:
+    """The extensions of ``--extensions`` and of the settings together."""
+    given = _parse(EXTENSIONS, flag or "", Path(), "--extensions")
+    always = read_settings(environ)[EXTENSIONS]
+    return given | always
+
+
+def read_plugins(environ: Mapping[str, str] = os.environ) -> Plugins:
+    """The plug-ins that the settings enable, imported. Raises ``ConfigError``."""
+    from noetl.adapters.plugins.enabled import Plugins
+
+    value = next(v for v in read_settings(environ) if v.setting is PLUGINS)
+    if not value.value:
+        return Plugins()
+    from noetl.adapters.plugins.loading import load_plugins
+
+    try:
+        return load_plugins(value.value)
+    except ConfigError as error:
+        raise ConfigError(f"{value.place}: {error}") from None
+
+
+def _parse(setting: Setting[T], value: JSON, folder: Path, place: str) -> T:
+    try:
+        return setting.parse(value, folder)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    except ValueError:
+        found = "" if setting.secret else f", found {_quote(value)}"
+        raise ConfigError(f"{place}: expected {setting.words}{found}") from None
+
+
+def _quote(value: JSON) -> str:
+    return f"'{shorten(value)}'" if isinstance(value, str) else shorten(str(value))
+
+
+def _read_file(file: Path, table: tuple[Setting[Any], ...]) -> dict[str, Value]:
+    import tomllib
+
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(_LARGEST + 1).decode("utf-8")
+        if len(text) > _LARGEST:
+            raise ConfigError(f"{file}: larger than {_LARGEST:,} bytes")
+        stated = tomllib.loads(text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{file}: cannot be read: {reason}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: not UTF-8") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(_not_toml(file, str(error))) from None
+    known = {setting.name: setting for setting in table}
+    values = {}
+    for name, value in stated.items():
+        place = _place(file, text, name)
+        if name not in known:
+            hint = did_you_mean(name, known) or "noetl config lists all of them"
+            raise ConfigError(f"{place}: unknown setting '{shorten(name)}'; {hint}")
+        parsed = _parse(known[name], value, file.parent, f"{place}: {name}")
+        values[name] = Value(known[name], parsed, "file", place)
+    return values
+
+
+def _not_toml(file: Path, error: str) -> str:
+    found = _POSITION.fullmatch(error)
+    if found is None:
+        return f"{file}: not TOML: {error}"
+    return f"{file}:{found[2]}:{found[3]}: not TOML: {found[1]}"
+
+
+def _place(file: Path, text: str, name: str) -> str:
+    """File and line; TOML's reader does not say where a key stands, so we look."""
+    key = re.compile(rf"[ \t]*(['\"]?){re.escape(name)}\1[ \t]*[=.]")
+    for number, line in enumerate(text.splitlines(), 1):
+        if key.match(line) or re.match(rf"[ \t]*\[+[ \t]*{re.escape(name)}\b", line):
+            return f"{file}:{number}"
+    return str(file)

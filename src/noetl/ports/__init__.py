@@ -1,0 +1,50 @@
+"""The seams: what the runtime asks of the outside, each a protocol with promises."""
+
+from __future__ import annotations
+
+from noetl.ports.blobs import Blob, Blobs, tool_error
+from noetl.ports.catalogs import Catalog, CatalogEntry, Registered, Shelf
+from noetl.ports.clock import Clock
+from noetl.ports.secrets import Keys, SealedStore, SecretProvider, Wanted
+from noetl.ports.store import (
+    Command,
+    Grant,
+    Lease,
+    Name,
+    Snapshot,
+    Store,
+    Summary,
+    Timer,
+    Transition,
+    summary_document,
+)
+from noetl.ports.tools import Draft, Drafts, Tool, ToolCall
+
+__all__ = [
+    "Blob",
+    "Blobs",
+    "Catalog",
+    "CatalogEntry",
+    "Clock",
+    "Command",
+    "Draft",
+    "Drafts",
+    "Grant",
+    "Keys",
+    "Lease",
+    "Name",
+    "Registered",
+    "SealedStore",
+    "SecretProvider",
+    "Shelf",
+    "Snapshot",
+    "Store",
+    "Summary",
+    "Timer",
+    "Tool",
+    "ToolCall",
+    "Transition",
+    "Wanted",
+    "summary_document",
+    "tool_error",
+]

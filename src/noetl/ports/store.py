@@ -1,0 +1,190 @@
+"""The log, what it makes due, and who may run what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Protocol
+
+import msgspec
+
+from noetl.engine.document import elapsed_ms
+from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.types import JSON
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A pipeline that waits for a worker: a step run or one iteration of it.
+
+    ``command_id`` is derived (``step_run_id`` or ``iteration_id``), so planning again
+    gives the same command. ``not_before`` is in seconds since the epoch.
+    """
+
+    command_id: str
+    execution_id: str
+    pool: str = "default"
+    not_before: float = 0.0
+
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,400}$")]
+"""What names something to a store, where it comes from outside."""
+
+
+class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The right to run a command: ``epoch`` grows with every claim of it."""
+
+    command_id: Name
+    execution_id: Name
+    owner: Name
+    epoch: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class Timer(msgspec.Struct, frozen=True):
+    execution_id: str
+    timer_id: str
+    due_at: float
+    kind: Literal["deadline", "delay", "wait", "family"]
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The line of an execution in a listing."""
+
+    execution_id: str
+    status: ExecutionStatus
+    playbook: dict[str, JSON]
+    started_at: str
+    finished_at: str | None = None
+    error: dict[str, JSON] | None = None
+    parent_id: str | None = None
+    forked_from: dict[str, JSON] | None = None
+
+
+def summary_document(summary: Summary) -> dict[str, JSON]:
+    """The line as ``noetl list --json`` and the API have it."""
+    line: dict[str, JSON] = msgspec.to_builtins(summary)
+    line["duration_ms"] = elapsed_ms(summary.started_at, summary.finished_at or "")
+    return line
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """Commands of a transition that have an owner from the start.
+
+    Whoever reports may take what its report made ready, without a claim.
+    """
+
+    leases: Sequence[Lease]
+    expires_at: float
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one settlement changes: it is stored whole, or not at all.
+
+    ``after`` is the position the decision was made on. ``bodies`` are the events as
+    they are stored, where whoever decided has encoded them already. ``leases`` are
+    those of the workers whose reports caused it; each must be held. ``reported`` are
+    the numbers of these reports, by their commands. ``done`` ends and forgets commands,
+    ``release`` gives leases back; one that is in ``commands``, too, is planned again
+    for its new ``not_before``. ``snapshot`` is the state after the last of the events,
+    for a faster start: it replaces an earlier one. ``notify`` arms timers of its
+    relatives, callers and called, as far as they are open: they look what has become
+    of it. ``history`` are events, encoded, that a new execution begins with: those up
+    to ``after``. ``request_key`` is the one of the request that a new execution
+    answers: no other execution ever has it.
+    """
+
+    execution_id: str
+    after: int
+    events: Sequence[Event]
+    summary: Summary
+    bodies: Sequence[bytes] | None = None
+    leases: Sequence[Lease] = ()
+    reported: Mapping[str, int] = {}
+    commands: Sequence[Command] = ()
+    grant: Grant | None = None
+    done: Sequence[str] = ()
+    release: Sequence[str] = ()
+    timers: Sequence[Timer] = ()
+    disarm: Sequence[str] = ()
+    notify: Sequence[Timer] = ()
+    snapshot: bytes | None = None
+    history: Sequence[bytes] = ()
+    request_key: str | None = None
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A state that need not be folded again: what the log added up to at ``seq``."""
+
+    seq: int
+    body: bytes
+
+
+class Store(Protocol):
+    """Append-only history, and what it makes due; one ordered stream per execution.
+
+    ``shared`` says that other processes may write to it at the same time.
+    """
+
+    shared: bool
+
+    async def commit(self, transitions: Sequence[Transition]) -> None:
+        """Fence, events, commands and timers of all of them: durable when it returns.
+
+        Raises ``LogConflict`` if a stream has moved past ``after``, ``LeaseLost`` if
+        a reporting lease is not the current one, ``RequestKnown`` if a request key has
+        an execution already; then nothing of the group is stored.
+        """
+        ...
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        """The events in order; ``seq`` starts at 1 and has no gaps."""
+        ...
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        """The last one that a transition brought, if any did."""
+        ...
+
+    async def claim(
+        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        """Lease up to ``slots`` ready commands, fairly between executions."""
+        ...
+
+    async def renew(
+        self, leases: Sequence[Lease], *, now: float, ttl: float
+    ) -> Sequence[Lease]:
+        """Extend leases; those that are lost are returned."""
+        ...
+
+    async def reported(self, lease: Lease) -> int | None:
+        """The number of the last report under this lease; None if it is not held."""
+        ...
+
+    async def sweep(self, *, now: float) -> Sequence[Timer]:
+        """Make commands of expired leases ready again; return the timers that are due.
+
+        A due timer stays armed until a transition disarms it.
+        """
+        ...
+
+    async def find(
+        self,
+        *,
+        status: ExecutionStatus | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[Summary]:
+        """Executions, newest first; ``before`` is the last id of the page before.
+
+        One that is not here counts by its place in the order of ids.
+        """
+        ...
+
+    async def summary(self, execution_id: str) -> Summary:
+        """The line of one execution. Raises ``StoreError`` (``store.missing``)."""
+        ...
+
+    async def find_request(self, request_key: str) -> str | None:
+        """The execution that answers a request, if there is one."""
+        ...
