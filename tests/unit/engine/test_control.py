@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 
 from noetl.engine.cancellation import cancel
-from noetl.engine.reports import Fact, OutOfOrder
+from noetl.engine.decide import report
+from noetl.engine.reports import FACTS, Fact, OutOfOrder
 
 Run = Callable[..., Any]
 
@@ -280,10 +281,17 @@ def test_a_second_start_of_one_attempt_is_in_doubt(prepare: Run) -> None:
 
 
 @pytest.mark.spec("WKR-06", "POL-14", "NEXT-15")
-def test_a_worker_has_no_word_for_a_new_step() -> None:
-    names = get_args(get_type_hints(Fact)["name"])
+def test_a_worker_has_no_word_for_a_new_step(prepare: Run) -> None:
+    execution = prepare("- {step: start, tool: [{a: {kind: noop}}]}")
+    execution.start()
+    before = len(execution.log)
 
-    assert names == ("step.started", "task.started", "task.done", "task.suspended")
+    for name in ("step.scheduled", "next.evaluated", "workflow.finished"):
+        with pytest.raises(OutOfOrder, match=f"may not report {name}"):
+            report(execution._batch(), "sim-1", [Fact(name)])
+
+    assert FACTS == ("step.started", "task.started", "task.done", "task.suspended")
+    assert len(execution.log) == before
 
 
 @pytest.mark.spec("S-36", "SRV-13")
