@@ -51,16 +51,21 @@ def forked(
 ) -> Watched:
     fork = Watched(case, origin.playbook, None if case.ordered else seed, name)
     rename = Renaming(origin.log[0].execution_id, name)
+    # What was done before the fork is told by its origin; the rest it sees itself.
+    done = {
+        (e.task_run_id, e.attempt) for e in origin.log[:at] if e.name == "task.done"
+    }
     fork.inputs = {
         (rename.name(task), attempt): given
         for (task, attempt), given in origin.inputs.items()
+        if (task, attempt) in done
     }
-    kept = fork.fork(origin.log, at)
+    length = fork.fork(origin.log, at)
     while fork.step():
         pass
     assert fork.state.finished, f"a fork at {at} is stuck"
-    assert fork.log[kept].name == "workflow.forked"
-    check_kept(origin, fork, kept, at)
+    assert fork.log[length].name == "workflow.forked"
+    check_kept(origin, fork, length, at)
     check_all(fork.playbook, fork.log)
     check_fold(fork)
     return fork
