@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+from noetl.locked import held_text, take, write
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +26,8 @@ class Attendance:
     def __init__(self, folder: Path, member: Member) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / f"{member.pid}.json"
-        self._file = os.open(self._path, _FLAGS, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, msgspec.json.encode(member), 0)
+        self._file = take(self._path)
+        write(self._file, msgspec.json.encode(member))
 
     def end(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -43,18 +40,8 @@ def members(folder: Path) -> list[Member]:
 
 
 def _living(folder: Path) -> Iterator[Member]:
+    """The file of a killed one stays: removing it might hit one that just begins."""
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)  # it was killed
-        except BlockingIOError:
-            try:
-                yield msgspec.json.decode(os.pread(file, 65536, 0), type=Member)
-            except msgspec.DecodeError:
-                continue  # it is just being written
-        finally:
-            os.close(file)
+        text = held_text(path)
+        if text:  # else it was killed, or is just being written
+            yield msgspec.json.decode(text, type=Member)

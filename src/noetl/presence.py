@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,8 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from noetl.errors import ConfigError
-
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+from noetl.locked import held_text, take, write
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +41,10 @@ class Presence:
     """Held from the making of this object to ``end``, or to the end of the process."""
 
     def __init__(self, file: Path) -> None:
-        self._file = os.open(file, _FLAGS, 0o600)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._file = take(file)
         except BlockingIOError:
-            other = _read(self._file)
-            os.close(self._file)
+            other = find_server(file)
             who = f"process {other.pid}" if other else "another process"
             where = f" at {other.url}" if other and other.url else ""
             message = f"a server runs under {file.parent} already: {who}{where}"
@@ -56,9 +52,7 @@ class Presence:
         os.ftruncate(self._file, 0)
 
     def announce(self, server: Server) -> None:
-        body = msgspec.json.encode(server)
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, body, 0)
+        write(self._file, msgspec.json.encode(server))
 
     def end(self) -> None:
         # The file stays: removing it would give two servers two different files.
@@ -68,21 +62,8 @@ class Presence:
 
 def find_server(file: Path) -> Server | None:
     """The server that runs at this moment; a killed one has left its name, no lock."""
+    text = held_text(file)
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read(descriptor)
-    finally:
-        os.close(descriptor)
-    return None
-
-
-def _read(descriptor: int) -> Server | None:
-    try:
-        return msgspec.json.decode(os.pread(descriptor, 65536, 0), type=Server)
+        return msgspec.json.decode(text, type=Server) if text else None
     except msgspec.DecodeError:
         return None  # it is just being written

@@ -21,6 +21,7 @@ import msgspec
 
 from noetl.engine.times import rfc3339
 from noetl.errors import ConfigError
+from noetl.locked import held_text
 
 PATIENCE = 30.0
 """Seconds that a part has to start, or to stop."""
@@ -59,17 +60,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_part(file: Path) -> Part | None:
     """The part that lives at this moment."""
+    text = held_text(file)
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read(descriptor)
-    finally:
-        os.close(descriptor)
-    return None
+        return msgspec.json.decode(text, type=Part) if text else None
+    except msgspec.DecodeError:
+        return None  # it is just being written
 
 
 def last_port(file: Path) -> int | None:
@@ -186,10 +181,3 @@ def _reason(log: Path, begin: int) -> str:
     fatal = [line for line in lines if "FATAL" in line or "[FTL]" in line]
     said = (fatal or lines)[-1:]
     return f"{said[0]}; see {log}" if said else f"it says nothing; see {log}"
-
-
-def _read(descriptor: int) -> Part | None:
-    try:
-        return msgspec.json.decode(os.pread(descriptor, 65536, 0), type=Part)
-    except msgspec.DecodeError:
-        return None  # it is just being written
