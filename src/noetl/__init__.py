@@ -24,7 +24,7 @@ def load(
 ) -> Loaded:
     """Read, normalize and validate a playbook with the built-in tool kinds."""
     from noetl.adapters.tools import BUILTIN
-    from noetl.dsl.load import load as load_with
+    from noetl.dialects import load as load_with
 
     return load_with(text, BUILTIN, extensions, strict=strict)
 

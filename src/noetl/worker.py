@@ -16,7 +16,7 @@ from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.adapters.servers.http import HttpTransport
 from noetl.adapters.tools.registry import make_tools
-from noetl.dsl.load import load
+from noetl.dialects import load
 from noetl.dsl.model import Playbook
 from noetl.embedded import make_blobs
 from noetl.errors import ConfigError

@@ -14,8 +14,9 @@ import click
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, read_file
 from noetl.config import read_extensions, read_plugins
+from noetl.dialects import load
 from noetl.dsl.canonical import digest
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
 from noetl.net.draw.paint import PLAIN, Paint

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from noetl.adapters.catalogs.files import paths_in, version_order
 from noetl.commands.reading import find_playbooks
+from noetl.dialects import load
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.engine.outcome import Failure
 

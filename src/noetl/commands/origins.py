@@ -17,7 +17,7 @@ from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import folder_of, read_file
 from noetl.commands.run import read_duration, read_inputs, read_setting
 from noetl.config import read_extensions, read_plugins
-from noetl.dsl.load import load
+from noetl.dialects import load
 from noetl.dsl.model import Playbook
 from noetl.embedded import make_blobs, new_execution_id
 from noetl.engine.forking import Fork

@@ -8,7 +8,7 @@ from noetl import __version__
 from noetl.commands.logs import Place, find_execution, read_pages
 from noetl.commands.writing import writing
 from noetl.config import read_plugins
-from noetl.dsl.load import load
+from noetl.dialects import load
 from noetl.dsl.model import Playbook
 from noetl.embedded import make_blobs
 from noetl.errors import BlobCorrupt, BlobGone, StoreError

@@ -21,8 +21,9 @@ from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.reading import SourceFile, folder_of, read_file
 from noetl.commands.writing import check_target
 from noetl.config import SLOTS, read_extensions, read_plugins, read_settings
+from noetl.dialects import load
 from noetl.dsl.durations import parse_duration
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
 from noetl.embedded import Embedded, open_free_log
 from noetl.errors import ConfigError

@@ -22,8 +22,8 @@ from noetl.commands.verdicts import (
     show_summary,
 )
 from noetl.config import read_extensions, read_plugins
+from noetl.dialects import load
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import load
 from noetl.errors import ConfigError
 from noetl.testing.coverage import Coverages
 from noetl.testing.junit import Judged, to_junit

@@ -11,8 +11,9 @@ from msgspec.structs import asdict
 from noetl.commands.printing import count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, find_playbooks
 from noetl.config import read_extensions, read_plugins
+from noetl.dialects import load
 from noetl.dsl.canonical import canonical, digest, to_yaml
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.dsl.node import printable
 from noetl.types import JSON
 

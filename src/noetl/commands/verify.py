@@ -15,8 +15,9 @@ from noetl.commands.auditing import audit_executions, describe
 from noetl.commands.printing import count_of, count_words, format_diagnostic
 from noetl.commands.reading import SourceFile, find_playbooks
 from noetl.config import read_extensions, read_plugins
+from noetl.dialects import load
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.home import Home
 from noetl.net.analysis import analyse
 from noetl.net.finding import Finding

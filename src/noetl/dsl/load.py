@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.kinds import Kinds
 from noetl.dsl.model import Playbook
-from noetl.dsl.node import shorten
-from noetl.dsl.parse import parse_playbook
+from noetl.dsl.node import Node, shorten
+from noetl.dsl.parse import declared_extensions, parse_playbook
 from noetl.dsl.rules import check
 from noetl.dsl.secrets import mask
 from noetl.dsl.source import read_source
 from noetl.types import JSON
+
+Rewrite = Callable[[Node, frozenset[str], Report], Node]
+"""A document into canonical nodes, for the extensions that are switched on."""
 
 _LONGEST = 1_000  # characters of a message; what it quotes may be a megabyte
 
@@ -44,6 +49,7 @@ def load(
     extensions: frozenset[str] = frozenset(),
     *,
     strict: bool = False,
+    rewrite: Rewrite | None = None,
 ) -> Loaded:
     """Read, normalize and validate; every finding of the file in one pass.
 
@@ -53,6 +59,9 @@ def load(
     root = read_source(text, report)
     draft = None
     if root is not None:
+        extensions |= declared_extensions(root)
+        if rewrite is not None and extensions:
+            root = rewrite(root, extensions, report)
         draft = parse_playbook(root, kinds, extensions, report)
     if draft is not None:
         check(draft, report)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from noetl.adapters.tools import BUILTIN
+from noetl.dialects import load
 from noetl.dsl.canonical import digest
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.engine.times import rfc3339
 from noetl.errors import VersionTaken
 from noetl.ports import Blobs, Clock, Registered, Shelf

@@ -11,8 +11,8 @@ import msgspec
 from noetl.adapters.catalogs.files import pin
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.tools import BUILTIN
+from noetl.dialects import load
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import load
 from noetl.dsl.merge import deep_merge
 from noetl.engine.decide import Request
 from noetl.engine.runs import status_of

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from noetl.adapters.catalogs.versions import rank
 from noetl.adapters.tools import BUILTIN
+from noetl.dialects import load
 from noetl.dsl.canonical import digest
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, CatalogEntry

@@ -7,8 +7,9 @@ from collections import OrderedDict
 
 from noetl.adapters.catalogs.files import FileCatalog, describe
 from noetl.adapters.tools import BUILTIN
+from noetl.dialects import load
 from noetl.dsl.kinds import Kinds
-from noetl.dsl.load import Loaded, load
+from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, CatalogEntry, Registered, Shelf

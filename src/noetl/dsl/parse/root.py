@@ -49,7 +49,6 @@ def parse_playbook(
         hint = "start with: apiVersion: noetl.io/v2"
         report.error("ROOT-01", "root-type", at, message, hint)
         return None
-    extensions |= _declared_extensions(at)
     context = Context(Reader(report, extensions), kinds)
     fields = context.reader.read(at, ROOT, extra=extensions)
     knobs = {name for kind in kinds.values() for name in kind.knobs}
@@ -86,12 +85,12 @@ def _plain(at: Place | None) -> dict[str, JSON]:
     return {} if at is None else at.node.plain()
 
 
-def _declared_extensions(root: Place) -> frozenset[str]:
+def declared_extensions(root: Node) -> frozenset[str]:
     """``executor.spec.extensions``, read ahead because it decides what is allowed."""
-    at: Place | None = root
+    node: Node | None = root
     for key in ("executor", "spec", "extensions"):
-        at = at.get(key) if at is not None else None
-    names = [node.value for node in at.node.items] if at is not None else []
+        node = node.entries.get(key) if node is not None else None
+    names = [item.value for item in node.items] if node is not None else []
     return frozenset(name for name in names if isinstance(name, str))
 
 
