@@ -10,6 +10,7 @@ variants have it in a template instead, so what they measure is the engine alone
 import asyncio
 import os
 import sys
+import uuid
 from pathlib import Path
 
 from harness import WIDTH, Engine, free_port, main
@@ -32,17 +33,6 @@ kind: Playbook
 metadata: {name: %(name)s, path: bench/%(name)s}
 workload: {n: 1}
 workflow:
-"""
-CHAIN = """
-  - step: start
-    next: {arcs: [{step: work, args: {x: 0}}]}
-  - step: work
-    tool: %(body)s
-    next:
-      arcs:
-        - step: work
-          when: "{{ event.payload.result < workload.n }}"
-          args: {x: "{{ event.payload.result }}"}
 """
 CHAIN = """
   - step: work
@@ -179,5 +169,85 @@ class Embedded(Noetl):
         await self.store.close()
 
 
+class Server(Noetl):
+    """`noetl server start`, on SQLite, with workers of its own; asked over HTTP."""
+
+    settings: dict[str, str] = {}
+
+    async def start(self):
+        import aiohttp
+
+        home, port = self.state / "home", free_port()
+        self.env = {
+            "NOETL_HOME": str(home),
+            "NOETL_SLOTS": str(WIDTH),
+            "NOETL_START_RATE": "1000000",
+            **self.settings,
+        }
+        noetl = Path(sys.executable).with_name("noetl")
+        self.noetl = noetl
+        command = [noetl, "server", "start", "--foreground", "--port", port]
+        url = f"http://127.0.0.1:{port}"
+        self.spawn("server", command, f"{url}/readyz", env=self.env)
+        await self.join(url)
+        token = (home / "token").read_text().strip()
+        self.http = aiohttp.ClientSession(
+            url,
+            raise_for_status=True,
+            headers={"Authorization": f"Bearer {token}"},
+            connector=aiohttp.TCPConnector(limit=2 * WIDTH),
+        )
+        for text in self.playbooks.values():
+            async with self.http.post("/api/catalog", json={"playbook": text}):
+                pass
+
+    async def join(self, url):
+        """Nobody else is needed."""
+
+    async def execute(self, name, n):
+        body = {"path": f"bench/{name}", "workload": {"n": n}}
+        async with self.http.post("/api/executions?wait=60", json=body) as answer:
+            return (await answer.json())["result"]
+
+    async def stop(self):
+        await self.http.close()
+
+
+class Cluster(Server):
+    """A server on PostgreSQL and NATS, and two worker processes."""
+
+    uses_postgres = True
+
+    async def start(self):
+        from noetl.cluster.nats import _find_program
+
+        nats = free_port()
+        folder = self.state / "nats"
+        command = [_find_program(), "-js", "-sd", folder, "-a", "127.0.0.1", "-p", nats]
+        self.spawn("nats", command, nats)
+        database = f"noetl_{uuid.uuid4().hex[:8]}"
+        await self.create(database)
+        self.settings = {
+            "NOETL_DATABASE": f"{os.environ['BENCH_PG']}/{database}",
+            "NOETL_NATS": f"nats://127.0.0.1:{nats}",
+        }
+        await super().start()
+
+    async def create(self, database):
+        import asyncpg
+
+        connection = await asyncpg.connect(f"{os.environ['BENCH_PG']}/postgres")
+        await connection.execute(f"CREATE DATABASE {database}")
+        await connection.close()
+
+    async def join(self, url):
+        slots = str(WIDTH // 2)
+        for number in (1, 2):
+            command = [self.noetl, "worker", "start", "--foreground", "--slots", slots]
+            env = {**self.env, "NOETL_SERVER": url}
+            self.spawn(f"worker{number}", command, env=env)
+
+
 if __name__ == "__main__":
-    main({"embedded": Embedded}[os.environ.get("BENCH_NOETL", "embedded")])
+    hosts = {"embedded": Embedded, "server": Server, "cluster": Cluster}
+    main(hosts[os.environ.get("BENCH_NOETL", "embedded")])

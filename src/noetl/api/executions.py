@@ -15,6 +15,7 @@ from noetl.api.shapes import (
     Key,
     ListQuery,
     StartAnswer,
+    StartQuery,
     StartRequest,
     StateDocument,
     StateQuery,
@@ -24,6 +25,7 @@ from noetl.engine.times import rfc3339
 from noetl.ports import Summary, summary_document
 from noetl.service.looking import Filter
 from noetl.service.starting import Asked, Found
+from noetl.types import JSON
 
 routes = Routes()
 
@@ -36,6 +38,7 @@ INLINE = "playbooks:write"
     "/api/executions",
     permission="executions:run",
     body=StartRequest,
+    query=StartQuery,
     answers={201: StartAnswer},
     problems=(
         "playbook.invalid",
@@ -45,13 +48,14 @@ INLINE = "playbooks:write"
         "request.rate",
     ),
 )
-async def start_execution(call: Call[StartRequest, Nothing]) -> Reply:
+async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     """Start an execution of a registered playbook, or of a text.
 
     A request that cannot be granted is on record, too: the problem names the
     execution. With an idempotency key (in the body, or as the header
     `Idempotency-Key`) a repeated request gets the same execution, and the header
-    `Idempotent-Replayed`.
+    `Idempotent-Replayed`. With `wait` the answer comes when the execution has ended,
+    with its result or error, or after so many seconds.
     """
     body, key = call.body, _key(call)
     _check(body)
@@ -70,11 +74,31 @@ async def start_execution(call: Call[StartRequest, Nothing]) -> Reply:
     found = await call.site.starting.resolve(asked)
     _check_rights(call, found)
     started = await call.site.starting.start(asked, found, call.principal.name, key)
-    answer = {"execution_id": started.execution_id, "status": started.status}
+    answer: dict[str, JSON] = {
+        "execution_id": started.execution_id,
+        "status": started.status,
+    }
+    if call.query.wait:
+        answer |= await _end(call, started.execution_id, call.query.wait)
     headers = {"Location": f"/api/executions/{started.execution_id}"}
     if started.repeated:
         headers["Idempotent-Replayed"] = "true"
     return Reply(201, answer, headers)
+
+
+async def _end(
+    call: Call[StartRequest, StartQuery], execution_id: str, seconds: float
+) -> dict[str, JSON]:
+    """How it ended; nothing if it has not, in this time."""
+    if call.site.starting.is_under_way(execution_id):
+        end = await call.site.streams.end(execution_id, seconds)
+        if end is not None:
+            return {name: end.payload[name] for name in ("status", "result", "error")}
+    summary = await call.site.looking.summary(execution_id)
+    if summary.finished_at is None:
+        return {"status": summary.status}
+    document = await call.site.looking.document(execution_id)
+    return {name: document[name] for name in ("status", "result", "error")}
 
 
 @routes.route(
@@ -159,7 +183,7 @@ def _check(body: StartRequest) -> None:
         check_size(body.playbook)
 
 
-def _check_rights(call: Call[StartRequest, Nothing], found: Found) -> None:
+def _check_rights(call: Call[StartRequest, StartQuery], found: Found) -> None:
     """Of an id or a text, the path is known only now."""
     about = found.entry.about
     path = about.get("path")
@@ -184,7 +208,7 @@ def require_code(call: Call[object, object], kinds: set[str], path: str | None) 
         call.require("tools:code", path)
 
 
-def _key(call: Call[StartRequest, Nothing]) -> str | None:
+def _key(call: Call[StartRequest, StartQuery]) -> str | None:
     headers = call.request.headers.getlist("idempotency-key")
     given = {key for key in [*headers, call.body.idempotency_key] if key is not None}
     if len(given) > 1:

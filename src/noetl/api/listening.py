@@ -67,7 +67,9 @@ def known_names(host: str, hosts: Iterable[str]) -> Hosts:
 def bind(host: str, port: int) -> Iterator[socket.socket]:
     """Raises ``ConfigError`` if the place is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as bound:
+    # Named in full: asyncio sends at once only on what says that it is TCP, and
+    # without that an answer in two parts waits 40 ms for an acknowledgement.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((host, port))

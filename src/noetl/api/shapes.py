@@ -38,9 +38,18 @@ class StartRequest(Strict):
     idempotency_key: Key | None = None
 
 
+class StartQuery(Strict):
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
 class StartAnswer(msgspec.Struct):
+    """``result`` and ``error`` are there if the execution ended while it was waited
+    for."""
+
     execution_id: str
     status: ExecutionStatus
+    result: JSON = None
+    error: dict[str, JSON] | None = None
 
 
 class ListQuery(Strict):

@@ -26,6 +26,7 @@ from noetl.config.table import (
     SERVER,
     SETTINGS,
     SLOTS,
+    START_RATE,
     TOKEN,
 )
 
@@ -47,6 +48,7 @@ __all__ = [
     "SERVER",
     "SETTINGS",
     "SLOTS",
+    "START_RATE",
     "TOKEN",
     "VARIABLE",
     "Setting",

@@ -72,6 +72,16 @@ def parse_slots(value: JSON, _: Path) -> int:
     return value
 
 
+def parse_rate(value: JSON, _: Path) -> int:
+    if isinstance(value, str) and _NUMBER.match(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError
+    if not 1 <= value <= 1_000_000:
+        raise ValueError
+    return value
+
+
 def parse_results_url(value: JSON, _: Path) -> str | None:
     """A credential in it would be printed by ``noetl config``, and logged by others."""
     if not isinstance(value, str):

@@ -14,6 +14,7 @@ from noetl.config.parsing import (
     parse_nats,
     parse_plugins,
     parse_port,
+    parse_rate,
     parse_results_url,
     parse_server,
     parse_slots,
@@ -144,6 +145,15 @@ LEASE_TTL = Setting(
     default=lambda: 30.0,
     default_words="30",
 )
+START_RATE = Setting(
+    name="start_rate",
+    words="a whole number from 1 to 1000000",
+    doc="Executions that one caller may start in a second of a server; four seconds' "
+    "worth of them at once.",
+    parse=parse_rate,
+    default=lambda: 500,
+    default_words="500",
+)
 TOKEN = Setting(
     name="token",
     words="a token",
@@ -168,4 +178,5 @@ SETTINGS: tuple[Setting[Any], ...] = (
     DATABASE,
     NATS,
     LEASE_TTL,
+    START_RATE,
 )

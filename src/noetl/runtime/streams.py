@@ -13,7 +13,10 @@ from noetl.ports import Store
 PAGE = 200
 """Events that a watcher is given at once: a slow one keeps no more than these."""
 
-LAST = "playbook.processed"
+OTHERS = 1.0
+"""Seconds after which somebody looks what other servers wrote: nobody rings for it."""
+
+FINISHED, LAST = "workflow.finished", "playbook.processed"
 
 
 class Streams:
@@ -26,6 +29,7 @@ class Streams:
         self._store = store
         self._patience = patience
         self._bells: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._ends: defaultdict[str, set[asyncio.Future[Event]]] = defaultdict(set)
         self._closed = False
 
     def __len__(self) -> int:
@@ -33,12 +37,42 @@ class Streams:
 
     def note(self, events: Sequence[Event]) -> None:
         """A batch was committed."""
-        for bell in self._bells.get(events[0].execution_id, ()):
+        execution_id = events[0].execution_id
+        for bell in self._bells.get(execution_id, ()):
             bell.set()
+        if events[-1].name == LAST and execution_id in self._ends:
+            finished = next((e for e in reversed(events) if e.name == FINISHED), None)
+            for end in self._ends[execution_id]:
+                if finished is not None and not end.done():
+                    end.set_result(finished)
+
+    async def end(self, execution_id: str, seconds: float) -> Event | None:
+        """The ``workflow.finished`` of an execution that is under way in this process;
+        None if it has not come in time, or came to another server."""
+        end: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self._ends[execution_id].add(end)
+        try:
+            while seconds > 0:
+                turn = min(seconds, OTHERS) if self._store.shared else seconds
+                await asyncio.wait({end}, timeout=turn)
+                if end.done():
+                    return None if end.cancelled() else end.result()
+                seconds -= turn
+                summary = await self._store.summary(execution_id)
+                if summary.finished_at is not None:
+                    return None
+            return None
+        finally:
+            self._ends[execution_id].discard(end)
+            if not self._ends[execution_id]:
+                del self._ends[execution_id]
 
     def close(self) -> None:
         """End all of them: the server stops."""
         self._closed = True
+        for ends in self._ends.values():
+            for end in ends:
+                end.cancel()
         for bells in self._bells.values():
             for bell in bells:
                 bell.set()
@@ -50,7 +84,7 @@ class Streams:
 
         Other servers may write to a shared store, and nobody rings for them.
         """
-        patience = 1.0 if self._store.shared else self._patience
+        patience = OTHERS if self._store.shared else self._patience
         with self._bell(execution_id) as bell:
             while not self._closed:
                 bell.clear()

@@ -114,6 +114,11 @@ class Starting:
             assert known is not None
             return await self._again(known, digest)
 
+    def is_under_way(self, execution_id: str) -> bool:
+        """Whether this process works on it; if not, it has ended, or others do."""
+        live = self._orchestrator.live(execution_id)
+        return live is not None and not live.state.finished
+
     async def _begin(self, request: Request, found: Found) -> Started:
         execution_id = request.execution_id
         if found.refusal is not None or found.entry.playbook is None:
