@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
+from noetl.adapters.stores.sqlite.memory import Memory
 from noetl.adapters.stores.sqlite.queries import SQL
 from noetl.ports import Lease, Timer
 
@@ -13,8 +14,9 @@ from noetl.ports import Lease, Timer
 class Leases:
     """Remembers whose turn it is; everything else is in the rows."""
 
-    def __init__(self, boot_id: str) -> None:
+    def __init__(self, boot_id: str, memory: Memory) -> None:
         self._boot_id = boot_id
+        self._memory = memory
         self._turns: dict[str, int] = {}
 
     def claim(
@@ -33,11 +35,19 @@ class Leases:
             hands.append([(number, execution_id, *row) for row in ready.fetchall()])
         leases, rows = [], []
         for number, execution_id, command_id, epoch in deal(hands, slots):
-            leases.append(Lease(command_id, execution_id, owner, epoch + 1))
+            lease = Lease(command_id, execution_id, owner, epoch + 1)
+            leases.append(lease)
+            self._memory.keep_lease(lease)
             rows.append((epoch + 1, owner, self._boot_id, expires_at, command_id))
             self._turns[pool] = number
         db.executemany(SQL["lease"], rows)
         return leases
+
+    def sweep(self, db: sqlite3.Connection, now: float) -> list[Timer]:
+        """Expired leases end here; their epoch rises with the next claim."""
+        if db.execute(SQL["expire"], (now - GRACE,)).rowcount:
+            self._memory.drop_leases()
+        return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
 
     def _in_turn(
         self, db: sqlite3.Connection, pool: str, slots: int
@@ -76,12 +86,6 @@ def renew(
         if not db.execute(SQL["renew"], row).rowcount:
             lost.append(lease)
     return lost
-
-
-def sweep(db: sqlite3.Connection, now: float) -> list[Timer]:
-    """Expired leases end here; their epoch rises with the next claim."""
-    db.execute(SQL["expire"], (now - GRACE,))
-    return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
 
 
 def expire_other_boots(db: sqlite3.Connection, boot_id: str) -> None:

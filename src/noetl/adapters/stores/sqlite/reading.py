@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from noetl.adapters.stores.chain import Damage, first_damage
 from noetl.adapters.stores.encoding import decode, decode_summary
+from noetl.adapters.stores.sqlite.memory import Head
 from noetl.adapters.stores.sqlite.queries import SQL
-from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
+from noetl.adapters.stores.sqlite.transitions import SEQ_BITS
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError

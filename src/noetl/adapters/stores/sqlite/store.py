@@ -19,9 +19,9 @@ from noetl.adapters.stores.sqlite.leases import (
     Leases,
     expire_other_boots,
     renew,
-    sweep,
 )
 from noetl.adapters.stores.sqlite.lock import Lock
+from noetl.adapters.stores.sqlite.memory import Memory
 from noetl.adapters.stores.sqlite.mounts import refuse_network
 from noetl.adapters.stores.sqlite.queues import (
     DirectQueue,
@@ -56,6 +56,7 @@ class SqliteStore:
         lock: Lock | None = None,
         *,
         boot_id: str = "",
+        memory: Memory | None = None,
         durable_leases: bool = True,
     ) -> None:
         self.path = path
@@ -63,7 +64,8 @@ class SqliteStore:
         self._readers: Readers | None = readers
         self._queue = queue
         self._lock = lock
-        self._leases = Leases(boot_id)
+        self._memory = memory or Memory()
+        self._leases = Leases(boot_id, self._memory)
         self._durable_leases = durable_leases
 
     @classmethod
@@ -92,13 +94,15 @@ class SqliteStore:
             return cls(path, readers)
         boot_id = boot_id or uuid.uuid4().hex
         lock, db = _open_writer(path, boot_id)
-        writer = Writer(db, path)
+        memory = Memory()
+        writer = Writer(db, path, memory)
         return cls(
             path,
             readers,
             ThreadQueue(writer) if threaded else DirectQueue(writer),
             lock,
             boot_id=boot_id,
+            memory=memory,
             durable_leases=threaded,
         )
 
@@ -138,7 +142,8 @@ class SqliteStore:
         size = sum(len(body) for item in group for body in item.bodies)
         if group:
             await self._write(
-                partial(record, group=group, boot_id=self.boot_id), size=size
+                partial(record, group=group, boot_id=self.boot_id, memory=self._memory),
+                size=size,
             )
 
     async def claim(
@@ -162,7 +167,7 @@ class SqliteStore:
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(
-            lambda db: sweep(db, now), durable=self._durable_leases
+            lambda db: self._leases.sweep(db, now), durable=self._durable_leases
         )
 
     async def read(
@@ -216,7 +221,12 @@ class SqliteStore:
 
     async def remove(self, execution_ids: Sequence[str]) -> None:
         """Forget executions that are over, each as a whole; all of them or none."""
-        await self._write(lambda db: remove(db, execution_ids))
+
+        def forget(db: sqlite3.Connection) -> None:
+            remove(db, execution_ids)
+            self._memory.clear()
+
+        await self._write(forget)
 
     async def verify(self, execution_id: str) -> Damage | None:
         """Walk the hash chain; say where it breaks first."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.leasing import OVER
 from noetl.adapters.stores.refusals import refuse_stale
+from noetl.adapters.stores.sqlite.memory import Head, Memory
 from noetl.adapters.stores.sqlite.queries import SQL
 from noetl.ports import Lease, Transition
 
@@ -20,25 +20,23 @@ RANK_BITS = 24
 """The rank of a command is the position it was planned at, shifted, and its place."""
 
 
-class Head(NamedTuple):
-    """Where an execution's log ends."""
-
-    number: int
-    last_seq: int
-    last_hash: bytes
-    summary: str
-
-
-def record(db: sqlite3.Connection, group: Sequence[Encoded], boot_id: str) -> None:
+def record(
+    db: sqlite3.Connection, group: Sequence[Encoded], boot_id: str, memory: Memory
+) -> None:
     """Check all of them, then write; a refusal has written nothing."""
     heads: dict[str, Head | None] = {}
 
     def position(execution_id: str) -> int:
-        row = db.execute(SQL["head"], (execution_id,)).fetchone()
-        head = heads[execution_id] = Head(*row) if row else None
+        head = memory.head(execution_id)
+        if head is None:
+            row = db.execute(SQL["head"], (execution_id,)).fetchone()
+            head = Head(*row) if row else None
+        heads[execution_id] = head
         return head.last_seq if head else 0
 
     def is_held(lease: Lease) -> bool:
+        if memory.holds(lease):
+            return True
         key = (lease.command_id, lease.epoch, lease.owner)
         return db.execute(SQL["holds"], key).fetchone() is not None
 
@@ -48,11 +46,20 @@ def record(db: sqlite3.Connection, group: Sequence[Encoded], boot_id: str) -> No
     refuse_stale([item.transition for item in group], position, is_held, is_known)
     for item in group:
         execution_id = item.transition.execution_id
-        heads[execution_id] = _write(db, item, heads[execution_id], boot_id)
+        head = _write(db, item, heads[execution_id], boot_id, memory)
+        heads[execution_id] = head
+        if item.transition.summary.status in OVER:
+            memory.drop_head(execution_id)
+        else:
+            memory.keep_head(execution_id, head)
 
 
 def _write(
-    db: sqlite3.Connection, item: Encoded, head: Head | None, boot_id: str
+    db: sqlite3.Connection,
+    item: Encoded,
+    head: Head | None,
+    boot_id: str,
+    memory: Memory,
 ) -> Head:
     transition = item.transition
     if head is None:
@@ -66,7 +73,7 @@ def _write(
         db.execute(SQL["advance"], (last_seq, last_hash, head.number))
     if transition.snapshot is not None:
         db.execute(SQL["keep"], (head.number, last_seq, transition.snapshot))
-    _change_commands(db, head.number, transition, boot_id)
+    _change_commands(db, head.number, transition, boot_id, memory)
     _change_timers(db, head.number, transition)
     for timer in transition.notify:
         row = (timer.timer_id, timer.due_at, timer.kind, timer.execution_id)
@@ -96,34 +103,56 @@ def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> byte
 
 
 def _change_commands(
-    db: sqlite3.Connection, number: int, transition: Transition, boot_id: str
+    db: sqlite3.Connection,
+    number: int,
+    transition: Transition,
+    boot_id: str,
+    memory: Memory,
 ) -> None:
     planned = {command.command_id: command for command in transition.commands}
+    granted = _grant(transition, boot_id, memory)
     if planned:
-        rows = [
-            (name, number, rank, each.pool, _state(each.not_before), each.not_before)
-            for rank, (name, each) in enumerate(
-                planned.items(), transition.after << RANK_BITS
-            )
-        ]
-        db.executemany(SQL["plan"], rows)
-    if transition.grant is not None:
-        until = transition.grant.expires_at
-        given = [
-            (lease.epoch, lease.owner, boot_id, until, lease.command_id)
-            for lease in transition.grant.leases
-        ]
-        db.executemany(SQL["lease"], given)
+        ready, leased = [], []
+        for rank, (name, each) in enumerate(
+            planned.items(), transition.after << RANK_BITS
+        ):
+            row = (name, number, rank, each.pool)
+            if name in granted:
+                leased.append((*row, *granted.pop(name)))
+            else:
+                ready.append((*row, _state(each.not_before), each.not_before))
+        if ready:
+            db.executemany(SQL["plan"], ready)
+        if leased:
+            db.executemany(SQL["plan_leased"], leased)
+    if granted:
+        db.executemany(SQL["lease"], [(*row, name) for name, row in granted.items()])
     for command_id, count in transition.reported.items():
         db.execute(SQL["count"], (count, command_id))
     if transition.done:
         db.executemany(SQL["end"], [(name,) for name in transition.done])
+        for name in transition.done:
+            memory.drop_lease(name)
     for name in transition.release:
+        memory.drop_lease(name)
         if command := planned.get(name):
-            row = (_state(command.not_before), command.not_before, name)
-            db.execute(SQL["reschedule"], row)
+            due = command.not_before
+            db.execute(SQL["reschedule"], (_state(due), due, name))
         else:
             db.execute(SQL["release"], (name,))
+
+
+def _grant(
+    transition: Transition, boot_id: str, memory: Memory
+) -> dict[str, tuple[int, str, str, float]]:
+    """What is given to owners at once, by command."""
+    granted: dict[str, tuple[int, str, str, float]] = {}
+    if transition.grant is not None:
+        until = transition.grant.expires_at
+        for lease in transition.grant.leases:
+            granted[lease.command_id] = (lease.epoch, lease.owner, boot_id, until)
+            memory.keep_lease(lease)
+    return granted
 
 
 def _state(not_before: float) -> str:

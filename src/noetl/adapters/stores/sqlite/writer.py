@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.adapters.stores.sqlite.faults import LASTING, translate
+from noetl.adapters.stores.sqlite.memory import Memory
 from noetl.errors import StoreError
 
 PAGE = 4096
@@ -38,8 +39,9 @@ class Job:
 class Writer:
     """Runs groups of jobs; used by one thread at a time."""
 
-    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path, memory: Memory) -> None:
         self._db = db
+        self._memory = memory
         self._path = path
         self._written = 0
         self._synchronous = True
@@ -88,6 +90,7 @@ class Writer:
                     job.error = refusal
             db.execute("COMMIT")
         except BaseException:
+            self._memory.clear()
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise

@@ -37,6 +37,14 @@ WHERE x.execution_id = ?
 INSERT INTO command (command_id, execution, rank, pool, state, not_before)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING
 
+-- name: plan_leased
+-- One row for a command that is given away as it is planned.
+INSERT INTO command (command_id, execution, rank, pool, state, not_before,
+  epoch, owner, boot_id, expires_at)
+VALUES (?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) ON CONFLICT (command_id)
+DO UPDATE SET state = 'leased', epoch = excluded.epoch, owner = excluded.owner,
+  boot_id = excluded.boot_id, expires_at = excluded.expires_at, reported = 0
+
 -- name: end
 UPDATE command SET state = NULL, owner = NULL, boot_id = NULL, expires_at = NULL
 WHERE command_id = ?
