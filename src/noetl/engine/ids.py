@@ -9,8 +9,9 @@ from hashlib import sha256
 import msgspec
 
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _LENGTH = 26
-_SHIFTS = [256 - 5 * (place + 1) for place in range(_LENGTH)]
+_SHIFTS = [256 - 5 * place for place in range(2, _LENGTH + 1, 2)]
 
 
 def step_run_id(execution_id: str, number: int) -> str:
@@ -24,6 +25,10 @@ def token_id(execution_id: str, number: int) -> str:
 
 def iteration_id(run: str, path: Sequence[int]) -> str:
     """``<step_run_id>/<i>[/<j>…]``, which is the command's id, too."""
+    if not path:
+        return run
+    if len(path) == 1:
+        return f"{run}/{path[0]}"
     return "/".join([run, *map(str, path)])
 
 
@@ -53,4 +58,4 @@ def _action_id(
     branch, epoch = "", 0  # of steps that react to events
     parts = [execution_id, run, branch, label, path, visit, epoch]
     digest = int.from_bytes(sha256(msgspec.json.encode(parts)).digest())
-    return "a1" + "".join([_BASE32[digest >> shift & 31] for shift in _SHIFTS])
+    return "a1" + "".join([_PAIRS[digest >> shift & 1023] for shift in _SHIFTS])

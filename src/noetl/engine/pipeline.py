@@ -332,10 +332,10 @@ def _checked(outcome: Outcome) -> Outcome:
 def _too_many_names(verdict: Verdict) -> Failure | None:
     """Of a patch every name is in the event; only values can be stored elsewhere."""
     for name, patch in (("ctx", verdict.set_ctx), ("iter", verdict.set_iter)):
-        size = names_too_large(patch or {})
-        if size is not None:
+        size = names_too_large(patch) if patch else None
+        if patch and size is not None:
             message = (
-                f"set_{name} writes {len(patch or {}):,} keys, which take {size:,} "
+                f"set_{name} writes {len(patch):,} keys, which take {size:,} "
                 "bytes, more than an event holds: write one key with a mapping of them"
             )
             return Failure("limit.exceeded", message)

@@ -12,7 +12,8 @@ def path_of(iteration_id: str | None) -> list[int]:
     """The indices in an iteration's id, outermost first."""
     if iteration_id is None:
         return []
-    return [int(part) for part in iteration_id.split("/")[1:]]
+    _, *parts = iteration_id.split("/")
+    return [int(part) for part in parts] if parts else []
 
 
 def find_loop(run: Run, path: Sequence[int]) -> LoopState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 NEVER = 253_402_300_000.0
 """The end of the year 9999: what is due then is waited for by something else."""
@@ -10,8 +11,14 @@ NEVER = 253_402_300_000.0
 
 def rfc3339(seconds: float) -> str:
     """UTC with microseconds and ``Z``."""
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="microseconds")[:-6] + "Z"
+    micros = round(seconds * 1_000_000)
+    whole, part = divmod(micros, 1_000_000)
+    return f"{_second(whole)}.{part:06d}Z"
+
+
+@lru_cache(maxsize=16)  # times that are told one after another are of one second
+def _second(whole: int) -> str:
+    return datetime.fromtimestamp(whole, UTC).isoformat()[:-6]
 
 
 def seconds_of(text: str) -> float:
