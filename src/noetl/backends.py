@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from noetl.adapters.nats.doorbell import NatsDoorbell
 
 
+TOKENS_FRESH = 1.0
+"""Seconds in which a token that another server has revoked may still be taken here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """``closing`` gives everything back."""
@@ -59,7 +63,8 @@ def _open_files(home: Home, plugins: Plugins, undo: AsyncExitStack) -> Backend:
     closing.push_async_callback(shelf.close)
     blobs, keys = make_blobs(home, plugins), make_keyring(home, plugins)
     file = _open_file(home, closing)
-    accounts, sessions = SqlAccounts(file), SqliteSessions(file)
+    accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
+    sessions = SqliteSessions(file)
     return Backend(store, shelf, blobs, keys, accounts, sessions, closing)
 
 
@@ -94,7 +99,7 @@ async def _open_database(
     await sealed.open()
     stored = StoredKeychain(home.keychain, cipher)
     keys = Keyring(Providers(stored, plugins=plugins.secrets), sealed)
-    accounts = SqlAccounts(PostgresDatabase(postgres))
+    accounts = SqlAccounts(PostgresDatabase(postgres), fresh=TOKENS_FRESH)
     # Each server knows its own sessions, for as long as they are kept in a file.
     sessions = SqliteSessions(_open_file(home, closing))
     blobs = make_blobs(home, plugins)

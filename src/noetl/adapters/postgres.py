@@ -121,6 +121,7 @@ class Postgres:
                     min_size=1,
                     max_size=self._size,
                     timeout=CONNECT_TIMEOUT,
+                    reset=_leave,
                     server_settings={
                         "search_path": self._schema,
                         "application_name": "noetl",
@@ -129,6 +130,11 @@ class Postgres:
                     },
                 )
         return self._pool
+
+
+async def _leave(connection: Any) -> None:
+    """Nothing that we do outlives its transaction: tidying up would be one more round
+    trip for each one."""
 
 
 _MIGRATIONS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,14 +15,22 @@ from noetl.adapters.accounts.database import Database
 from noetl.adapters.scripts import read_queries
 from noetl.errors import AccessError
 
+_REMEMBERED = 1_000
 _SQL = read_queries(__package__)
 _TOKEN = 8
 """Columns of a token; in the answer to ``find_token`` its account follows them."""
 
 
 class SqlAccounts:
-    def __init__(self, database: Database) -> None:
+    """What was found of a token is good for ``fresh`` seconds: then it is looked up
+    again, in case another server has revoked it. What is changed here holds at once.
+    """
+
+    def __init__(self, database: Database, *, fresh: float = 0.0) -> None:
         self._database = database
+        self._fresh = fresh
+        self._found: dict[str, tuple[float, tuple[ApiToken, Account]]] = {}
+        self._changes = 0
 
     async def add(self, account: Account) -> None:
         values = (
@@ -56,8 +65,11 @@ class SqlAccounts:
         return await self._changed("set_disabled", user_id, disabled)
 
     async def remove(self, user_id: str) -> None:
-        if not await self._fetch("remove", user_id):
-            raise _unknown("account", user_id)
+        try:
+            if not await self._fetch("remove", user_id):
+                raise _unknown("account", user_id)
+        finally:
+            self._forget()
 
     async def add_token(self, token: ApiToken) -> None:
         scopes = None if token.scopes is None else _write(token.scopes)
@@ -69,19 +81,37 @@ class SqlAccounts:
             raise _unknown("account", token.user_id)
 
     async def find_token(self, digest: str) -> tuple[ApiToken, Account] | None:
+        until, known = self._found.get(digest, (0.0, None))
+        if known is not None and time.monotonic() < until:
+            return known
+        changes = self._changes
         for row in await self._fetch("find_token", digest):
-            return _token(row[:_TOKEN]), _account(row[_TOKEN:])
+            found = _token(row[:_TOKEN]), _account(row[_TOKEN:])
+            if self._fresh and changes == self._changes:
+                if len(self._found) >= _REMEMBERED:
+                    self._found.clear()
+                self._found[digest] = time.monotonic() + self._fresh, found
+            return found
         return None
 
     async def list_tokens(self, user_id: str) -> Sequence[ApiToken]:
         return [_token(row) for row in await self._fetch("list_tokens", user_id)]
 
     async def note_use(self, token_id: str, now: float) -> None:
+        self._forget()
         await self._fetch("note_use", token_id, now)
 
     async def revoke_token(self, token_id: str) -> None:
-        if not await self._fetch("revoke_token", token_id):
-            raise _unknown("token", token_id)
+        try:
+            if not await self._fetch("revoke_token", token_id):
+                raise _unknown("token", token_id)
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Also what is being looked up at this moment is not remembered."""
+        self._changes += 1
+        self._found.clear()
 
     async def _one(self, query: str, *values: str) -> Account | None:
         for row in await self._fetch(query, *values):
@@ -89,8 +119,11 @@ class SqlAccounts:
         return None
 
     async def _changed(self, query: str, user_id: str, value: Any) -> Account:
-        for row in await self._fetch(query, user_id, value):
-            return _account(row)
+        try:
+            for row in await self._fetch(query, user_id, value):
+                return _account(row)
+        finally:
+            self._forget()
         raise _unknown("account", user_id)
 
     async def _fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
