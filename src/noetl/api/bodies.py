@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from noetl.api.problems import Problem
+from noetl.runtime import wire
 from noetl.types import JSON
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -35,9 +36,27 @@ async def read_body(request: Request, shape: type[T]) -> T:
     if not body and not required_fields(shape):
         return shape()
     _check_type(request)
+    if issubclass(shape, wire.Message):
+        return read_message(body, shape)
     if len(body) > SMALL:  # others are served meanwhile
         return _convert(await asyncio.to_thread(decode, body), shape)
     return _convert(decode(body), shape)
+
+
+def read_message(body: bytes, shape: type[T]) -> T:
+    """What workers say, in one go: programs write it, thousands of facts a second, and
+    the types say more than a second look at the text could."""
+    try:
+        message = msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as error:
+        raise _not_fitting(error, shape) from None
+    except RecursionError:
+        raise _not_json(f"nested deeper than {DEEPEST} levels") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise _not_json(str(error)) from None
+    if isinstance(message, wire.Reports):
+        _check_depth([fact.payload for each in message.reports for fact in each.facts])
+    return message
 
 
 def required_fields(shape: type[Any]) -> bool:
@@ -135,9 +154,12 @@ def _convert(value: JSON, shape: type[T]) -> T:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        message = f"the body does not fit: {error}"
-        known = ", ".join(field.name for field in msgspec.structs.fields(shape))
-        hint = f"the members of the body are: {known}" if known else "send no body"
-        if "unknown field" in message:
-            raise Problem("request.unknown_field", message, hint=hint) from None
-        raise Problem("request.invalid", message, hint=hint) from None
+        raise _not_fitting(error, shape) from None
+
+
+def _not_fitting(error: msgspec.ValidationError, shape: type[Any]) -> Problem:
+    message = f"the body does not fit: {error}"
+    known = ", ".join(field.name for field in msgspec.structs.fields(shape))
+    hint = f"the members of the body are: {known}" if known else "send no body"
+    kind = "unknown_field" if "unknown field" in message else "invalid"
+    return Problem(f"request.{kind}", message, hint=hint)

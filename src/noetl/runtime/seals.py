@@ -44,6 +44,8 @@ def unseal_value(seal: Seal, sealed: str, lease: Lease) -> JSON:
 
 def seal_secrets(seal: Seal, work: Work) -> str | None:
     """Those that the pipeline may use: named by its tasks, or by handles it carries."""
+    if not work.secrets.keychain and not work.secrets.handles:
+        return None
     frame, progress = work.frame, work.progress
     carried = [frame.args, frame.ctx, progress.prev, progress.iter, progress.result]
     held = {
