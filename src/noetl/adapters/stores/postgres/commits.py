@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
+from typing import NamedTuple
 
 import msgspec
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded
+from noetl.adapters.stores.leasing import OPEN
 from noetl.adapters.stores.postgres.plans import Group
+from noetl.adapters.stores.postgres.statements import statement
 from noetl.adapters.stores.refusals import Conflict, Known, Lost
 from noetl.errors import StoreError
 
@@ -25,7 +27,14 @@ _HASH = (
     "SELECT e.hash FROM event AS e JOIN execution AS x ON x.number = e.execution "
     "WHERE x.execution_id = $1 AND e.seq = $2"
 )
-_COMMIT = (files(__package__) / "sql" / "commit.sql").read_text(encoding="utf-8")
+
+
+class Head(NamedTuple):
+    """Where a log ends; whether its execution offers its commands."""
+
+    seq: int
+    last_hash: bytes
+    is_open: bool = False
 
 
 class Commit(msgspec.Struct):
@@ -41,7 +50,7 @@ class Committer:
         self._postgres = postgres
         self._queue: list[Commit] = []
         self._task: asyncio.Task[None] | None = None
-        self._heads: OrderedDict[str, tuple[int, bytes]] = OrderedDict()
+        self._heads: OrderedDict[str, Head] = OrderedDict()
 
     async def commit(self, item: Encoded) -> None:
         loop = asyncio.get_running_loop()
@@ -59,15 +68,17 @@ class Committer:
             async with connection.transaction():  # type: ignore[attr-defined]
                 for item in items:
                     group, execution_id = Group(), item.transition.execution_id
-                    heads[execution_id] = _link(group, item, heads[execution_id])
-                    rows = await connection.fetch(_COMMIT, *group.arguments())  # type: ignore[attr-defined]
+                    last_hash = _link(group, item, heads[execution_id])
+                    heads[execution_id] = Head(0, last_hash)
+                    sql, values = statement(group.parts(), group.arguments())
+                    rows = await connection.fetch(sql, *values)  # type: ignore[attr-defined]
                     for row in rows:
                         raise _refusal(item, row["last_seq"], row["lost"])
 
         await self._postgres.run(work)
         for item in items:
             execution_id = item.transition.execution_id
-            self._remember(item, heads[execution_id])
+            self._remember(item, heads[execution_id].last_hash)
 
     async def _serve(self) -> None:
         while self._queue:
@@ -139,8 +150,8 @@ class Committer:
         group = Group()
         for each in commits:
             each.last_hash = _link(group, each.item, await self._head(each.item))
-        arguments = group.arguments()
-        rows = await self._postgres.run(lambda c: c.fetch(_COMMIT, *arguments))
+        sql, values = statement(group.parts(), group.arguments())
+        rows = await self._postgres.run(lambda c: c.fetch(sql, *values))
         for row in rows:
             each = commits[row["place"] - 1]
             self._heads.pop(each.item.transition.execution_id, None)
@@ -154,34 +165,35 @@ class Committer:
                 if not each.future.done():
                     each.future.set_result(None)
 
-    async def _head(self, item: Encoded) -> bytes:
+    async def _head(self, item: Encoded) -> Head:
         """The hash that its first event is linked to; if the log has moved on
         meanwhile, the position refuses it anyway."""
         execution_id, after = item.transition.execution_id, item.after
         if after == 0:
-            return FIRST
-        seq, last_hash = self._heads.get(execution_id, (0, FIRST))
-        if seq == after:
-            return last_hash
+            return Head(0, FIRST)
+        head = self._heads.get(execution_id)
+        if head is not None and head.seq == after:
+            return head
         sql = "SELECT last_hash FROM execution WHERE execution_id = $1"
         found = await self._postgres.run(lambda c: c.fetchval(sql, execution_id))
-        return found or FIRST
+        return Head(after, found or FIRST)
 
     def _remember(self, item: Encoded, last_hash: bytes) -> None:
         transition = item.transition
         seq = item.after + len(item.bodies)
-        self._heads[transition.execution_id] = seq, last_hash
+        is_open = transition.summary.status in OPEN
+        self._heads[transition.execution_id] = Head(seq, last_hash, is_open)
         self._heads.move_to_end(transition.execution_id)
         while len(self._heads) > MOST_HEADS:
             self._heads.popitem(last=False)
 
 
-def _link(group: Group, item: Encoded, last_hash: bytes) -> bytes:
-    hashes = []
+def _link(group: Group, item: Encoded, head: Head) -> bytes:
+    hashes, last_hash = [], head.last_hash
     for body in item.bodies:
         last_hash = link(last_hash, body)
         hashes.append(last_hash)
-    group.add(item, hashes, last_hash)
+    group.add(item, hashes, last_hash, head.is_open)
     return last_hash
 
 

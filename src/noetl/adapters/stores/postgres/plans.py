@@ -41,7 +41,15 @@ class Group:
         self._reported = _Table(3)
         self._requests = _Table(1)
 
-    def add(self, item: Encoded, hashes: Sequence[bytes], last_hash: bytes) -> None:
+    def add(
+        self,
+        item: Encoded,
+        hashes: Sequence[bytes],
+        last_hash: bytes,
+        was_open: bool = False,
+    ) -> None:
+        """``was_open`` says that what it offers need not be looked at again, as long
+        as it is open."""
         transition, summary = item.transition, item.transition.summary
         after, count = item.after, len(item.bodies)
         self._transitions.append(
@@ -54,7 +62,9 @@ class Group:
                 last_hash,
             )
         )
-        self._offers.append((_offers(transition),))
+        offers = _offers(transition)
+        known = was_open or after == 0
+        self._offers.append((None if known and offers == "open" else offers,))
         self._requests.append((transition.request_key,))
         place = len(self._transitions)
         for number, body in enumerate(item.bodies):
@@ -77,6 +87,17 @@ class Group:
         self._reported += [(place, *each) for each in transition.reported.items()]
         if transition.snapshot is not None:
             self._snapshots.append((place, transition.snapshot))
+
+    def parts(self) -> set[str]:
+        """Which parts of the statement have something to do."""
+        found = set()
+        if self._disarmed or self._timers or self._notified or self._snapshots:
+            found.add("timing")
+        if self._reported:
+            found.add("counting")
+        if any(offers is not None for (offers,) in self._offers):
+            found.add("steering")
+        return found
 
     def arguments(self) -> list[Sequence[Any]]:
         tables = (

@@ -2,6 +2,7 @@
 -- statement, so one round trip and one snapshot. A row for each that is refused: where
 -- its log is, or which of its leases is lost. Parts without a dependency may run in any
 -- order, and none of them sees what another one writes; so no row is written twice.
+-- Most steps need no part of what is marked: it is left out, with its parameters.
 WITH
 t AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::text[],
@@ -62,21 +63,14 @@ planned AS (
     JOIN fine USING (place)
   ON CONFLICT (command_id) DO NOTHING
 ),
--- A state of '' ends the command. What was not leased cannot be given back.
-changed AS (
-  UPDATE command AS c SET state = nullif(n.state, ''), owner = NULL, expires_at = NULL,
-    not_before = coalesce(n.not_before, c.not_before)
-  FROM unnest($24::integer[], $25::text[], $26::text[], $27::double precision[])
-    AS n(place, command_id, state, not_before) JOIN fine USING (place)
-  WHERE c.command_id = n.command_id AND c.state IS NOT NULL
-    AND (n.state = '' OR n.not_before IS NOT NULL OR c.state = 'leased')
-),
+-- part: counting
 counted AS (
   UPDATE command AS c SET reported = r.number
   FROM unnest($42::integer[], $43::text[], $44::integer[])
     AS r(place, command_id, number) JOIN fine USING (place)
   WHERE c.command_id = r.command_id AND c.command_id <> ALL ($25)
 ),
+-- part: steering
 -- What is not open offers nothing; what is over never will again.
 steered AS (
   UPDATE command AS c SET owner = NULL, expires_at = NULL,
@@ -86,14 +80,15 @@ steered AS (
     AND CASE fine.offers WHEN 'held' THEN c.state = 'ready'
       WHEN 'open' THEN c.state = 'held' WHEN 'over' THEN c.state IS NOT NULL END
 ),
+ended AS (
+  DELETE FROM timer AS r USING fine
+  WHERE r.execution = fine.number AND fine.offers = 'over'
+),
+-- part: timing
 disarmed AS (
   DELETE FROM timer AS r
   USING unnest($28::integer[], $29::text[]) AS d(place, timer_id) JOIN fine USING (place)
   WHERE r.execution = fine.number AND r.timer_id = d.timer_id
-),
-ended AS (
-  DELETE FROM timer AS r USING fine
-  WHERE r.execution = fine.number AND fine.offers = 'over'
 ),
 armed AS (
   INSERT INTO timer (execution, timer_id, due_at, kind)
@@ -119,6 +114,16 @@ kept AS (
   SELECT fine.number, fine.after + fine.events, s.body
   FROM unnest($34::integer[], $35::bytea[]) AS s(place, body) JOIN fine USING (place)
   ON CONFLICT (execution) DO UPDATE SET seq = excluded.seq, body = excluded.body
+),
+-- part: all
+-- A state of '' ends the command. What was not leased cannot be given back.
+changed AS (
+  UPDATE command AS c SET state = nullif(n.state, ''), owner = NULL, expires_at = NULL,
+    not_before = coalesce(n.not_before, c.not_before)
+  FROM unnest($24::integer[], $25::text[], $26::text[], $27::double precision[])
+    AS n(place, command_id, state, not_before) JOIN fine USING (place)
+  WHERE c.command_id = n.command_id AND c.state IS NOT NULL
+    AND (n.state = '' OR n.not_before IS NOT NULL OR c.state = 'leased')
 )
 SELECT t.place, coalesce(f.last_seq, 0) AS last_seq, lost.command_id AS lost
 FROM t LEFT JOIN fine USING (place) LEFT JOIN found AS f ON f.execution_id = t.execution_id
