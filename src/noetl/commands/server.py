@@ -183,10 +183,9 @@ def _document(server: Server | None) -> dict[str, JSON]:
 
 def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
     """Be the server."""
-    import gc
-
     from noetl import server as role
     from noetl.journal import open_journal
+    from noetl.runtime.looping import run_long
 
     settings, home = read_settings(), Home.of()
     database = settings[DATABASE] or Postgres(home).address()
@@ -204,8 +203,7 @@ def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
     )
     home.make()
     open_journal(home.journal, foreground=True)
-    gc.enable()
-    asyncio.run(_serve(role.Server.open(home, options, read_plugins())))
+    run_long(_serve(role.Server.open(home, options, read_plugins())))
 
 
 async def _serve(opening: Coroutine[None, None, role.Server]) -> None:

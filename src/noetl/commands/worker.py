@@ -169,15 +169,13 @@ def _print(found: list[Member], *, as_json: bool, word: str) -> None:
 
 def _run(pool: str, slots: int, servers: list[str]) -> None:
     """Be the worker."""
-    import gc
-
     from noetl import worker as role
     from noetl.journal import open_journal
+    from noetl.runtime.looping import run_long
 
     home = Home.of()
     home.make()
     open_journal(home.journal, foreground=True, name="worker")
-    gc.enable()
     token = token_of_home()
     if token is None:
         message = "a worker needs a token: set NOETL_TOKEN, or start it under the home "
@@ -205,7 +203,7 @@ def _run(pool: str, slots: int, servers: list[str]) -> None:
         finally:
             attendance.end()
 
-    asyncio.run(serve())
+    run_long(serve())
 
 
 def start_worker(pool: str, slots: int, servers: list[str]) -> Member:
