@@ -135,9 +135,13 @@ class Keyring:
             if name != KEYCHAIN:
                 await self._sealed.save(taker, name, secret)
 
+    def forget(self, execution_id: str) -> None:
+        """The execution has ended, and can have had no secrets."""
+        self._held.pop(execution_id, None)
+
     async def drop(self, execution_id: str) -> None:
         """The execution has ended: forget its secrets."""
-        self._held.pop(execution_id, None)
+        self.forget(execution_id)
         await self._sealed.drop(execution_id)
 
     async def kept(self) -> Sequence[str]:

@@ -23,6 +23,7 @@ from noetl.types import JSON
 PAGE = 2_000
 """Events that are read at once: a log may be larger than memory."""
 
+_KEYED = ("secrets", "playbook")
 _states = msgspec.json.Decoder(State)
 
 Decision = Callable[[Batch], bool | None]
@@ -113,6 +114,16 @@ class Live(msgspec.Struct):
     ) -> Live:
         net, values = build_net(playbook), Values()
         return cls(playbook, net, state, about, values, secrets, state.seq)
+
+    @property
+    def may_have_secrets(self) -> bool:
+        """Whether some may be sealed for it, by whatever server: its own, those that
+        its tasks looked up, or those that relatives gave it."""
+        state, playbook = self.state, self.playbook
+        if playbook.keychain or state.parent is not None or state.fork is not None:
+            return True
+        kinds = {task.kind for step in playbook.workflow for task in step.tasks}
+        return not kinds.isdisjoint(_KEYED)
 
 
 def freeze(state: State) -> bytes:

@@ -131,7 +131,10 @@ class Settlement:
                 await self._keys.share(execution_id, caller, live.state.result)
             await self._store.commit([transition])
             if live.state.finished:
-                await self._keys.drop(execution_id)
+                if live.may_have_secrets:
+                    await self._keys.drop(execution_id)
+                else:
+                    self._keys.forget(execution_id)
             if batch.events:
                 self._listener.tell(live, batch.events, effects, len(granted))
         for each in inputs:

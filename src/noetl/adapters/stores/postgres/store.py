@@ -22,7 +22,11 @@ T = TypeVar("T")
 _SQL = files(__package__) / "sql"
 _NEWEST = (1 << 63) - 1
 _HEAD = "SELECT number, last_seq, last_hash, summary FROM execution "
-_EVENTS = "SELECT seq, body FROM event WHERE execution = $1 AND seq > $2 ORDER BY seq"
+_EVENTS = (
+    "SELECT x.last_seq, e.seq, e.body FROM execution AS x LEFT JOIN event AS e "
+    "ON e.execution = x.number AND e.seq > $2 AND e.seq <= x.last_seq "
+    "WHERE x.execution_id = $1 ORDER BY e.seq"
+)
 _LINKS = "SELECT seq, hash, body FROM event WHERE execution = $1 ORDER BY seq"
 _SNAPSHOT = (
     "SELECT s.seq, s.body FROM snapshot AS s JOIN execution AS x "
@@ -109,15 +113,19 @@ class PostgresStore:
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Event]:
-        head = await self._head(execution_id)
-        if head is None:
+        if limit == 0:
             return []
         sql = _EVENTS if limit is None else f"{_EVENTS} LIMIT {int(limit)}"
-        rows = await self._run(lambda c: c.fetch(sql, head["number"], after))
+        rows = await self._run(lambda c: c.fetch(sql, execution_id, after))
+        if not rows:
+            return []
+        last_seq = rows[0]["last_seq"]
+        if rows[0]["seq"] is None:  # nothing after that
+            rows = []
         for seq, row in enumerate(rows, after + 1):
             if row["seq"] != seq:
                 raise _missing(execution_id, seq)
-        if after + len(rows) < head["last_seq"] and len(rows) != limit:
+        if after + len(rows) < last_seq and len(rows) != limit:
             raise _missing(execution_id, after + len(rows) + 1)
         return [decode(row["body"]) for row in rows]
 
