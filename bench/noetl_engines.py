@@ -172,9 +172,7 @@ class Embedded(Noetl):
 class Server(Noetl):
     """`noetl server start`, on SQLite, with workers of its own; asked over HTTP."""
 
-    settings: dict[str, str] = {}
-
-    async def start(self):
+    async def start(self, **settings):
         import aiohttp
 
         home, port = self.state / "home", free_port()
@@ -182,7 +180,7 @@ class Server(Noetl):
             "NOETL_HOME": str(home),
             "NOETL_SLOTS": str(WIDTH),
             "NOETL_START_RATE": "1000000",
-            **self.settings,
+            **settings,
         }
         noetl = Path(sys.executable).with_name("noetl")
         self.noetl = noetl
@@ -227,11 +225,10 @@ class Cluster(Server):
         self.spawn("nats", command, nats)
         database = f"noetl_{uuid.uuid4().hex[:8]}"
         await self.create(database)
-        self.settings = {
-            "NOETL_DATABASE": f"{os.environ['BENCH_PG']}/{database}",
-            "NOETL_NATS": f"nats://127.0.0.1:{nats}",
-        }
-        await super().start()
+        await super().start(
+            NOETL_DATABASE=f"{os.environ['BENCH_PG']}/{database}",
+            NOETL_NATS=f"nats://127.0.0.1:{nats}",
+        )
 
     async def create(self, database):
         import asyncpg

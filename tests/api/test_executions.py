@@ -35,6 +35,29 @@ def test_a_playbook_given_as_text_runs_to_its_end(api: Api) -> None:
     assert answer.headers["location"].endswith(document["execution_id"])
 
 
+@pytest.mark.spec("SRV-08")
+def test_whoever_waits_gets_the_end_with_the_answer(api: Api) -> None:
+    answer = api.post("/api/executions?wait=30", {"playbook": ADDS})
+
+    assert answer.status == 201
+    assert {**answer.body, "execution_id": ""} == {
+        "execution_id": "",
+        "status": "completed",
+        "result": 3,
+        "error": None,
+    }
+
+
+@pytest.mark.spec("SRV-08")
+def test_whoever_waits_in_vain_is_told_how_it_stands(api: Api) -> None:
+    answer = api.post("/api/executions?wait=0.05", {"playbook": ASKS})
+
+    assert answer.status == 201
+    assert answer.body.keys() == {"execution_id", "status"}
+    assert answer.body["status"] in ("running", "waiting")
+    api.post(f"/api/executions/{answer.body['execution_id']}/cancel")
+
+
 @pytest.mark.spec("SRV-04", "WRK-02")
 def test_the_request_is_on_record_before_anything_comes_of_it(api: Api) -> None:
     document = api.run(ADDS, ctx={"seen": 1}, args={"x": 2})

@@ -170,6 +170,27 @@ async def test_what_is_not_there_is_not_changed(opening: Opening) -> None:
         assert await accounts.find_token(CI.digest) is None
 
 
+async def test_what_is_remembered_of_a_token_ends_with_every_change(
+    tmp_path: Path,
+) -> None:
+    file = SqliteFile.open(tmp_path / "access.db")
+    accounts, others = SqlAccounts(file, fresh=3600.0), SqlAccounts(file)
+    await accounts.add(ANN)
+    await accounts.add_token(CI)
+    assert await accounts.find_token(CI.digest) == (CI, ANN)
+
+    changed = await others.set_disabled("u1", True)
+    assert await accounts.find_token(CI.digest) == (CI, ANN), "it was not remembered"
+    await accounts.note_use("nobody", 5.0)
+    assert await accounts.find_token(CI.digest) == (CI, changed)
+
+    changed = await accounts.set_grants("u1", ())
+    assert await accounts.find_token(CI.digest) == (CI, changed)
+    await accounts.revoke_token("t1")
+    assert await accounts.find_token(CI.digest) is None
+    await file.close()
+
+
 async def test_a_token_is_found_with_its_account_as_it_is_now(opening: Opening) -> None:
     async with opening() as accounts:
         await accounts.add(ANN)

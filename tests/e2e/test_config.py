@@ -75,6 +75,7 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["database", "-", "default"],
         ["nats", "-", "default"],
         ["lease_ttl", "30.0", "default"],
+        ["start_rate", "500", "default"],
     ]
     assert done.stderr == (
         "warning: NOETL_SLOT sets nothing; did you mean NOETL_SLOTS?\n"

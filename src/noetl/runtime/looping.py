@@ -18,7 +18,7 @@ def run_long(main: Coroutine[None, None, None]) -> None:
     gc.set_threshold(*SELDOM)
     try:
         from uvloop import new_event_loop
-    except ImportError:  # there is none for Windows
+    except ImportError:  # it comes with the extras `server` and `cluster`
         asyncio.run(main)
         return
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
