@@ -8,12 +8,15 @@ variants have it in a template instead, so what they measure is the engine alone
 """
 
 import asyncio
+import gc
 import os
 import sys
 import uuid
 from pathlib import Path
 
 from harness import WIDTH, Engine, free_port, main
+
+from noetl.bench.playbooks import playbooks
 
 VENV = "noetl"
 PACKAGES = ["-e $BENCH_PROJECT[cluster]"]
@@ -27,58 +30,11 @@ VARIANTS = {
 }
 NEEDS = {"noetl-cluster": ["postgres"], "noetl-cluster-noop": ["postgres"]}
 
-HEAD = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: %(name)s, path: bench/%(name)s}
-workload: {n: 1}
-workflow:
-"""
-CHAIN = """
-  - step: work
-    tool: %(body)s
-    next:
-      arcs:
-        - step: work
-          when: "{{ event.payload.result < workload.n }}"
-          args: {x: "{{ event.payload.result }}"}
-"""
-FANOUT = """
-  - step: spread
-    loop:
-      in: "{{ range(workload.n) }}"
-      iterator: x
-      spec: {mode: parallel, max_in_flight: %(width)s}
-    tool: %(body)s
-    next:
-      arcs:
-        - step: total
-          when: "{{ event.name == 'loop.done' }}"
-          args: {results: "{{ event.payload.results }}"}
-  - step: total
-    tool: {kind: noop, result: "{{ args.results | sum }}"}
-"""
-BODIES = {
-    "python": '{kind: python, args: {x: "{{ %s }}"}, code: "result = x + 1"}',
-    "noop": '{kind: noop, result: "{{ (%s) + 1 }}"}',
-}
-
-
-def playbooks(body: str) -> dict[str, str]:
-    texts = {
-        "chain": (CHAIN, "args.x | default(0)"),
-        "fanout": (FANOUT, "iter.x"),
-    }
-    return {
-        name: HEAD % {"name": name} + text % {"body": BODIES[body] % x, "width": WIDTH}
-        for name, (text, x) in texts.items()
-    }
-
 
 class Noetl(Engine):
     """The work is the same for every host; ``execute`` is what differs."""
 
-    playbooks = playbooks(os.environ.get("BENCH_NOETL_BODY", "python"))
+    texts = playbooks(os.environ.get("BENCH_NOETL_BODY", "python"))
 
     async def execute(self, name: str, n: int) -> int:
         raise NotImplementedError
@@ -103,70 +59,20 @@ class Noetl(Engine):
 
 
 class Embedded(Noetl):
-    """Orchestrator and executor in the driver, on one SQLite log."""
+    """The engine in the driver, on one SQLite log, as `noetl run` has it."""
 
     async def start(self):
-        from noetl.adapters.blobs.files import FileBlobs
-        from noetl.adapters.catalogs.files import FileCatalog, pin
-        from noetl.adapters.secrets.memory import MemorySealed
-        from noetl.adapters.stores.sqlite import SqliteStore
-        from noetl.adapters.tools import BUILTIN
-        from noetl.adapters.tools.registry import make_tools
-        from noetl.dialects import load
-        from noetl.runtime.clock import SystemClock
-        from noetl.runtime.executor import Executor
-        from noetl.runtime.keychain import Keyring
-        from noetl.runtime.orchestrator import Orchestrator
+        from noetl.bench.host import Host
 
-        blobs = FileBlobs(str(self.state / "blobs"))
-        self.store = SqliteStore.open(self.state / "log.db")
-        catalog = FileCatalog([self.state], blobs, frozenset(), BUILTIN)
-        keys = Keyring(None, MemorySealed())
-        clock = SystemClock()
-        self.orchestrator = Orchestrator(
-            self.store, blobs, catalog, clock, keys, pool="bench"
-        )
-        self.tools = make_tools(WIDTH, keys)
-        executor = Executor(
-            self.orchestrator, self.tools, clock, owner="bench", slots=WIDTH
-        )
-        self.loaded = {}
-        for name, text in self.playbooks.items():
-            loaded = load(text, BUILTIN)
-            assert loaded.playbook is not None, loaded.diagnostics
-            about = await pin(loaded, text.encode(), None, blobs)
-            self.loaded[name] = loaded.playbook, about
-        self.ends = {}
-        self.orchestrator.watch(self.note)
-        self.tasks = [
-            asyncio.ensure_future(work)
-            for work in (executor.serve(), self.orchestrator.serve())
-        ]
-
-    def note(self, events):
-        if events[-1].name == "playbook.processed":
-            self.ends.pop(events[-1].execution_id).set_result(None)
+        gc.disable()  # as in every short life of the command
+        self.host = Host(self.state)
+        await self.host.start(self.texts)
 
     async def execute(self, name, n):
-        from noetl.embedded import new_execution_id
-        from noetl.engine.decide import Request
-
-        playbook, about = self.loaded[name]
-        execution_id = new_execution_id()
-        end = self.ends[execution_id] = self.loop.create_future()
-        request = Request(execution_id, about, {**playbook.workload, "n": n})
-        await self.orchestrator.start(playbook, request)
-        await end
-        state = self.orchestrator.state(execution_id)
-        self.orchestrator.forget(execution_id)
-        return state.result
+        return await self.host.execute(name, n)
 
     async def stop(self):
-        for task in self.tasks:
-            task.cancel()
-        for tool in self.tools.values():
-            await tool.close()
-        await self.store.close()
+        await self.host.close()
 
 
 class Server(Noetl):
@@ -195,7 +101,7 @@ class Server(Noetl):
             headers={"Authorization": f"Bearer {token}"},
             connector=aiohttp.TCPConnector(limit=2 * WIDTH),
         )
-        for text in self.playbooks.values():
+        for text in self.texts.values():
             async with self.http.post("/api/catalog", json={"playbook": text}):
                 pass
 
