@@ -44,6 +44,7 @@ ENDS = ("success", "error")
 PLAYBOOK = "`{name, path, version, sha256, source, folder}`: which one, and its text."
 TOKENS = "Ids of the tokens that were taken."
 GATE = "`{allow, rule}`: the answer, and the position of the rule that gave it; `error`"
+CALLER = "`{principal, address}` of whoever asked a server for it."
 ERROR = "`{kind, message, retryable, details, task, iteration}`."
 
 EVENTS: Mapping[str, Page] = {
@@ -54,8 +55,8 @@ EVENTS: Mapping[str, Page] = {
             "parent?": "`{execution_id, command_id, depth, iter}` of who called it.",
             "fork?": "`{execution_id, seq, started_at, depth, iter}`: whose events the "
             "log goes on with, up to which one, and when that work began.",
-            "caller?": "`{principal, idempotency_key, sha256}`: who asked a server, by "
-            "which key, and the digest of what they asked for.",
+            "caller?": "`{principal, address, idempotency_key, sha256}`: who asked a "
+            "server, from where, by which key, and the digest of what they asked for.",
         }
     ),
     "playbook.request.evaluated": Page(
@@ -146,7 +147,9 @@ EVENTS: Mapping[str, Page] = {
             "message?": "`seq` of the signal's `message.received`.",
         }
     ),
-    "message.received": Page({"name": "The signal's name.", "data": "Its data."}),
+    "message.received": Page(
+        {"name": "The signal's name.", "data": "Its data.", "caller?": CALLER}
+    ),
     "step.done": Page(
         {"result": "Of the last task; of a loop its results."}, sources=BOTH
     ),
@@ -196,11 +199,16 @@ EVENTS: Mapping[str, Page] = {
             "message": "Why.",
             "retryable": "False.",
             "details": "Empty.",
+            "caller?": CALLER,
         }
     ),
-    "workflow.paused": Page(),
+    "workflow.paused": Page({"caller?": CALLER}),
     "workflow.resumed": Page(
-        {"deadlines": "New moments, by execution or step run: a pause does not count."}
+        {
+            "deadlines": "New moments, by execution or step run: a pause does not "
+            "count.",
+            "caller?": CALLER,
+        }
     ),
     "workflow.finished": Page(
         {

@@ -6,8 +6,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from noetl.access.audit import Audit
+from noetl.access.oidc import OidcClient, Provider
 from noetl.access.ports import Accounts, Sessions
+from noetl.access.roster import Roster
 from noetl.adapters.accounts.accounts import SqlAccounts
+from noetl.adapters.accounts.audit import SqlAudit
+from noetl.adapters.accounts.roster import SqlRoster
 from noetl.adapters.accounts.sqlite import SqliteFile
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.plugins.enabled import Plugins
@@ -19,11 +24,12 @@ from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.embedded import make_blobs, make_keyring
 from noetl.errors import ConfigError
 from noetl.home import Home
-from noetl.ports import Blobs, Shelf, Store
+from noetl.ports import Blobs, Clock, Shelf, Store
 from noetl.runtime.keychain import Keyring
 
 if TYPE_CHECKING:
     from noetl.adapters.nats.doorbell import NatsDoorbell
+    from noetl.adapters.nats.link import NatsLink
 
 
 TOKENS_FRESH = 1.0
@@ -38,23 +44,31 @@ class Backend:
     shelf: Shelf
     blobs: Blobs
     keys: Keyring
+    keychain: StoredKeychain
     accounts: Accounts
+    audit: Audit
+    roster: Roster
     sessions: Sessions
     closing: AsyncExitStack
 
 
-async def open_backend(home: Home, database: str | None, plugins: Plugins) -> Backend:
-    """Raises ``StoreError`` or ``ConfigError``."""
+async def open_backend(
+    home: Home, database: str | None, plugins: Plugins, link: NatsLink | None = None
+) -> Backend:
+    """Sessions are where ``link`` leads, or else in the home (SES-01). Raises
+    ``StoreError`` or ``ConfigError``."""
     async with AsyncExitStack() as undo:
         if database is None:
-            backend = _open_files(home, plugins, undo)
+            backend = _open_files(home, plugins, undo, link)
         else:
-            backend = await _open_database(home, database, plugins, undo)
+            backend = await _open_database(home, database, plugins, undo, link)
         undo.pop_all()
         return backend
 
 
-def _open_files(home: Home, plugins: Plugins, undo: AsyncExitStack) -> Backend:
+def _open_files(
+    home: Home, plugins: Plugins, undo: AsyncExitStack, link: NatsLink | None
+) -> Backend:
     closing = AsyncExitStack()
     undo.push_async_callback(closing.aclose)
     store = SqliteStore.open(home.server_log, threaded=True)
@@ -62,10 +76,13 @@ def _open_files(home: Home, plugins: Plugins, undo: AsyncExitStack) -> Backend:
     shelf = SqliteShelf(home.catalog)
     closing.push_async_callback(shelf.close)
     blobs, keys = make_blobs(home, plugins), make_keyring(home, plugins)
+    stored = StoredKeychain(home.keychain, Cipher(home.key))
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
-    sessions = SqliteSessions(file)
-    return Backend(store, shelf, blobs, keys, accounts, sessions, closing)
+    audit, roster = SqlAudit(file), SqlRoster(file)
+    sessions = SqliteSessions(file) if link is None else _shared_sessions(link)
+    known = (accounts, audit, roster, sessions)
+    return Backend(store, shelf, blobs, keys, stored, *known, closing)
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -75,7 +92,11 @@ def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
 
 
 async def _open_database(
-    home: Home, address: str, plugins: Plugins, undo: AsyncExitStack
+    home: Home,
+    address: str,
+    plugins: Plugins,
+    undo: AsyncExitStack,
+    link: NatsLink | None,
 ) -> Backend:
     try:
         from noetl.adapters.accounts.postgres import PostgresDatabase
@@ -99,20 +120,55 @@ async def _open_database(
     await sealed.open()
     stored = StoredKeychain(home.keychain, cipher)
     keys = Keyring(Providers(stored, plugins=plugins.secrets), sealed)
-    accounts = SqlAccounts(PostgresDatabase(postgres), fresh=TOKENS_FRESH)
-    # Each server knows its own sessions, for as long as they are kept in a file.
-    sessions = SqliteSessions(_open_file(home, closing))
+    tables = PostgresDatabase(postgres)
+    accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)
+    audit, roster = SqlAudit(tables), SqlRoster(tables)
+    if link is None:  # SES-01: not in PostgreSQL; each server knows its own
+        sessions: Sessions = SqliteSessions(_open_file(home, closing))
+    else:
+        sessions = _shared_sessions(link)
     blobs = make_blobs(home, plugins)
-    return Backend(store, shelf, blobs, keys, accounts, sessions, closing)
+    known = (accounts, audit, roster, sessions)
+    return Backend(store, shelf, blobs, keys, stored, *known, closing)
 
 
-def make_doorbell(address: str | None) -> NatsDoorbell | None:
+def _shared_sessions(link: NatsLink) -> Sessions:
+    from noetl.adapters.sessions.nats import NatsSessions
+
+    return NatsSessions(lambda: link.client)
+
+
+def make_link(address: str | None) -> NatsLink | None:
     """Raises ``ConfigError``."""
     if address is None:
         return None
     try:
-        from noetl.adapters.nats.doorbell import NatsDoorbell
+        from noetl.adapters.nats.link import NatsLink
     except ModuleNotFoundError:
         message = "the setting nats needs the package nats-py; run: pip install"
         raise ConfigError(f"{message} '.[nats]' in a checkout of NoETL") from None
+    return NatsLink(address)
+
+
+def make_doorbell(address: str) -> NatsDoorbell:
+    from noetl.adapters.nats.doorbell import NatsDoorbell
+
     return NatsDoorbell(address)
+
+
+def make_provider(
+    client: OidcClient | None, backend: Backend, clock: Clock
+) -> Provider | None:
+    """Raises ``ConfigError``."""
+    if client is None:
+        return None
+    try:
+        from noetl.adapters.oidc.provider import OidcProvider
+    except ModuleNotFoundError:
+        message = "sign-in by OIDC needs the package joserfc; run: pip install"
+        raise ConfigError(f"{message} '.[server]' in a checkout of NoETL") from None
+    from noetl.adapters.oidc.web import Web
+
+    web = Web()
+    backend.closing.push_async_callback(web.close)
+    return OidcProvider(client, web.ask, clock)

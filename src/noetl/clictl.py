@@ -15,6 +15,7 @@ from noetl.errors import NoetlError, Unreachable
 
 # Short helps stand here so that `noetl --help` imports no command.
 COMMANDS = {
+    "audit": "List who changed what on a server.",
     "bench": "Measure how fast NoETL is on this machine.",
     "cancel": "Cancel an execution: its tools are stopped.",
     "catalog": "Register playbooks; list and compare their versions.",

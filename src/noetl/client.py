@@ -10,6 +10,7 @@ from typing import IO
 from urllib.parse import quote, urlencode, urlsplit
 
 from noetl.errors import NoetlError, Unreachable
+from noetl.trust import Trust, trusted
 from noetl.types import JSON
 
 PATIENCE = 60.0
@@ -31,9 +32,12 @@ class Refused(NoetlError):
 class Client:
     """One server; each call is a connection of its own."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+    def __init__(
+        self, url: str, token: str | None, trust: Trust = lambda url: trusted()
+    ) -> None:
         self.url = url
         self._token = token
+        self._trust = trust
 
     def get(self, path: str, **query: JSON) -> JSON:
         return self.call("GET", path, query=query)
@@ -109,9 +113,8 @@ class Client:
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port
         if parts.scheme == "https":
-            context = ssl.create_default_context()
             return http.client.HTTPSConnection(
-                host, port, timeout=PATIENCE, context=context
+                host, port, timeout=PATIENCE, context=self._trust(self.url)
             )
         return http.client.HTTPConnection(host, port, timeout=PATIENCE)
 
@@ -131,6 +134,16 @@ class Client:
         raise Refused(problem, status)
 
     def _lost(self, error: Exception) -> Unreachable:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            message = f"{self.url} is not trusted: {error.verify_message}"
+            hint = "if its authority is your own, name it: --ca FILE, or NOETL_CA"
+            return Unreachable(f"{message}; {hint}")
+        if isinstance(error, ssl.SSLError):
+            message = f"{self.url} does not speak TLS as we do ({error.reason})"
+            return Unreachable(f"{message}; a plain server is at http://…")
+        if isinstance(error, http.client.HTTPException) and self.url[:5] == "http:":
+            message = f"{self.url} does not speak HTTP"
+            return Unreachable(f"{message}; one with a certificate is at https://…")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         hint = "start one: noetl server start"
         return Unreachable(f"{self.url} cannot be reached: {reason}; {hint}")

@@ -13,8 +13,8 @@ from noetl.locked import held_text, take, write
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """``url`` is None while it is starting; ``database`` is where its log is, if that
-    is not the home."""
+    """``url`` is None while it is starting; ``certificate`` is what it shows, in PEM;
+    ``database`` is where its log is, if that is not the home."""
 
     pid: int
     host: str
@@ -23,6 +23,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     url: str | None = None
     behind_proxy: bool = False
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    certificate: str | None = None
     database: str | None = None
 
     @property

@@ -7,14 +7,19 @@ import contextlib
 import logging
 import os
 import socket
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from noetl import __version__
 from noetl.access.binding import check_binding
+from noetl.access.oidc import OidcClient
+from noetl.access.proxies import Proxies
 from noetl.access.requests import Door
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.catalogs.registered import RegisteredCatalog
@@ -25,9 +30,15 @@ from noetl.api.access import Access
 from noetl.api.app import make_app
 from noetl.api.listening import HttpServer, bind, check_address, known_names, url_of
 from noetl.api.metrics import Metrics
-from noetl.api.pace import RATE, Pace
+from noetl.api.pace import CLAIMS, RATE, Pace
 from noetl.api.site import Site
-from noetl.backends import Backend, make_doorbell, open_backend
+from noetl.backends import (
+    Backend,
+    make_doorbell,
+    make_link,
+    make_provider,
+    open_backend,
+)
 from noetl.embedded import new_execution_id
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
@@ -42,28 +53,38 @@ from noetl.runtime.logins import Logins
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.people import People
 from noetl.runtime.planning import TTL
+from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
 from noetl.service.starting import Starting
 from noetl.service.steering import Steering
+from noetl.trust import first_certificate, make_tls
+
+if TYPE_CHECKING:
+    from noetl.adapters.nats.link import NatsLink
 
 log = logging.getLogger("noetl.server")
 
 SWEEP = 1.0
 """Seconds between two looks for what is due, also of what a lost process left."""
+JOIN = 2.0
+"""Seconds that a start waits for NATS."""
 DRAIN = 25.0
 """Seconds in which tools may come to their end when the server stops."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """``start_rate`` is how many executions a second one caller may start.
+    """``start_rate`` is how many executions a second one caller may start,
+    ``claim_rate`` how often a second one worker may ask for work.
 
     ``database`` is the address of a PostgreSQL; without it everything is in the home.
-    ``nats`` is by what servers on one database tell each other of new work.
+    ``nats`` is where sessions are, and by what servers on one database tell each other
+    of new work.
     A server has ``slots`` for workers of its own; with none, others do the work.
-    ``hosts`` are names by which clients reach it, besides those of this machine; a
-    server ``behind_proxy`` leaves TLS to the proxy.
+    ``hosts`` are names by which clients reach it, besides those of this machine. A
+    server ``behind_proxy`` leaves TLS to one of ``proxies``; with ``tls_cert`` and
+    ``tls_key`` it speaks TLS itself. ``oidc`` is how its provider knows it.
     """
 
     host: str = "127.0.0.1"
@@ -74,8 +95,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl: float = TTL
     extensions: frozenset[str] = frozenset()
     start_rate: float = RATE
+    claim_rate: float = CLAIMS
     hosts: frozenset[str] = frozenset()
     behind_proxy: bool = False
+    proxies: frozenset[str] = frozenset()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    oidc: OidcClient | None = None
 
 
 class Server:
@@ -90,12 +116,14 @@ class Server:
     ) -> Server:
         """Raises ``StoreError`` or ``ConfigError``."""
         check_address(options.host)
+        tls = make_tls(options.tls_cert, options.tls_key)
         home.make()
         plugins = plugins or Plugins()
-        backend = await open_backend(home, options.database, plugins)
+        link = make_link(options.nats)
+        backend = await open_backend(home, options.database, plugins, link)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(backend.closing.aclose)
-            server = cls(home, options, backend, plugins)
+            server = cls(home, options, backend, plugins, link, tls)
             undo.callback(server._presence.end)
             await server._open_door(home)
             undo.pop_all()
@@ -107,8 +135,12 @@ class Server:
         options: Options,
         backend: Backend,
         plugins: Plugins,
+        link: NatsLink | None,
+        tls: ssl.SSLContext | None,
     ) -> None:
+        self._tls = tls
         self._backend = backend
+        self._link = link
         self._plugins = plugins
         self._options = options
         self._presence = Presence(home.server)
@@ -120,7 +152,9 @@ class Server:
         catalog = RegisteredCatalog(
             backend.shelf, blobs, options.extensions, kinds=plugins.kinds
         )
-        self._doorbell = make_doorbell(options.nats) if options.database else None
+        self._doorbell = None
+        if options.nats is not None and options.database is not None:
+            self._doorbell = make_doorbell(options.nats)
         self.orchestrator = Orchestrator(
             store,
             blobs,
@@ -155,19 +189,17 @@ class Server:
         check_binding(
             options.host,
             auth=await people.has_others(),
-            tls=False,
+            tls=self._tls is not None,
             behind_proxy=options.behind_proxy,
         )
 
     def _make_access(self) -> Access:
         options, backend = self._options, self._backend
-        scheme = "https" if options.behind_proxy else "http"
+        scheme = "https" if self._tls or options.behind_proxy else "http"
         door = Door(known_names(options.host, options.hosts), scheme)
-        shared = options.database is not None
-        gate = Gate(
-            backend.accounts, backend.sessions, self._clock, local_sessions=shared
-        )
-        return Access(door, gate, behind_proxy=options.behind_proxy)
+        gate = Gate(backend.accounts, backend.sessions, self._clock)
+        proxies = Proxies(options.proxies) if options.behind_proxy else None
+        return Access(door, gate, proxies)
 
     def _make_site(self, catalog: RegisteredCatalog) -> Site:
         extensions, metrics = self._options.extensions, Metrics()
@@ -187,6 +219,8 @@ class Server:
         passwords = Argon2Passwords()
         return Site(
             access=self._make_access(),
+            audit=self._backend.audit,
+            provider=make_provider(self._options.oidc, self._backend, self._clock),
             people=People(accounts, sessions, passwords, self._clock),
             logins=Logins(accounts, sessions, passwords, self._clock),
             starting=Starting(
@@ -208,9 +242,12 @@ class Server:
                 kinds=kinds,
             ),
             desk=Desk(self.orchestrator),
+            roll=Roll(self._backend.roster, self._clock),
+            keychain=self._backend.keychain,
             streams=self._streams,
             metrics=metrics,
             pace=Pace(self._options.start_rate),
+            claims=Pace(self._options.claim_rate),
             ready=self._ready,
         )
 
@@ -237,14 +274,16 @@ class Server:
     async def _serve(
         self, bound: socket.socket, on_ready: Callable[[str], None]
     ) -> None:
-        self._http = http = HttpServer(make_app(self._site))
+        self._http = http = HttpServer(make_app(self._site), self._tls)
         serving = asyncio.create_task(http.serve(sockets=[bound]))
         work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
-        self._tasks = [
-            asyncio.create_task(_tend(each)) for each in (*work, self._listen)
-        ]
+        links = (
+            (self._listen,) if self._link is None else (self._listen, self._link.serve)
+        )
+        self._tasks = [asyncio.create_task(_tend(each)) for each in (*work, *links)]
         await http.ready.wait()
-        url = url_of(bound)
+        await self._join()
+        url = url_of(bound, "https" if self._tls else "http")
         self._announce(url)
         log.info("the server is at %s", url, extra={"url": url, "pid": os.getpid()})
         on_ready(url)
@@ -271,19 +310,28 @@ class Server:
         return self._http is not None and self._http.force_exit
 
     def _announce(self, url: str) -> None:
-        database = self._options.database
+        options, database = self._options, self._options.database
+        cert, key = options.tls_cert, options.tls_key
         self._presence.announce(
             Announcement(
                 pid=os.getpid(),
-                host=self._options.host,
-                behind_proxy=self._options.behind_proxy,
-                port=self._options.port,
+                host=options.host,
+                behind_proxy=options.behind_proxy,
+                tls_cert=str(cert) if cert else None,
+                tls_key=str(key) if key else None,
+                certificate=first_certificate(cert) if cert else None,
+                port=options.port,
                 version=__version__,
                 started_at=rfc3339(time.time()),
                 url=url,
                 database=place_of(database) if database else None,
             )
         )
+
+    async def _join(self) -> None:
+        """Who signs in first finds the sessions there, if NATS is."""
+        if self._link is not None and not await self._link.wait(JOIN):
+            log.warning("NATS does not answer: until it does, nobody can sign in")
 
     async def _listen(self) -> None:
         if self._doorbell is not None:

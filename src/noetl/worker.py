@@ -25,6 +25,7 @@ from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
 from noetl.runtime.line import Line
 from noetl.runtime.remote import RemoteDispatcher
+from noetl.trust import Trust, trusted
 
 log = logging.getLogger("noetl.worker")
 
@@ -43,11 +44,17 @@ class Worker:
     """Opens connections only outwards (WKR-01). Results go where servers keep theirs:
     the same home, or the same store elsewhere."""
 
-    def __init__(self, home: Home, options: Options, plugins: Plugins) -> None:
+    def __init__(
+        self,
+        home: Home,
+        options: Options,
+        plugins: Plugins,
+        trust: Trust = lambda url: trusted(),
+    ) -> None:
         self.name = _new_name()
         self._kinds = plugins.kinds
         self._stopping = asyncio.Event()
-        self._transport = HttpTransport(options.servers, options.token)
+        self._transport = HttpTransport(options.servers, options.token, trust)
         blobs = make_blobs(home, plugins)
         dispatcher = RemoteDispatcher(
             Line(self._transport),

@@ -28,6 +28,7 @@ HEAD = "POST /api/executions HTTP/1.1\nHost: localhost\nAuthorization: Bearer TO
 
 
 def test_a_body_that_is_announced_too_large_is_not_read(api: Api) -> None:
+    """Row 58."""
     head = f"{HEAD}\nContent-Type: application/json\nContent-Length: 2147483648"
 
     answer = raw(api, head)
@@ -69,6 +70,7 @@ def test_a_playbook_has_a_limit_of_its_own(api: Api) -> None:
     ],
 )
 def test_a_head_with_two_meanings_has_none(api: Api, more: str) -> None:
+    """Row 58."""
     answer = raw(api, f"{HEAD}\nContent-Type: application/json\n{more}", b"0\r\n\r\n")
 
     assert answer.startswith(b"HTTP/1.1 400")
@@ -78,6 +80,7 @@ def test_a_head_with_two_meanings_has_none(api: Api, more: str) -> None:
 def test_a_body_that_never_comes_is_not_waited_for(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Row 58."""
     monkeypatch.setattr(bodies, "PATIENCE", 0.05)
     head = f"{HEAD}\nContent-Type: application/json\nContent-Length: 10"
 
@@ -90,6 +93,7 @@ def test_a_body_that_never_comes_is_not_waited_for(
 def test_a_head_that_never_ends_is_not_waited_for(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Row 58."""
     monkeypatch.setattr(protocol, "HEAD_WITHIN", 0.05)
     with socket.create_connection((api.host, api.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
@@ -122,6 +126,7 @@ def test_a_head_has_a_largest_size(api: Api) -> None:
     ],
 )
 def test_only_json_is_taken(api: Api, kind: str, said: str) -> None:
+    """Row 59."""
     answer = api.post("/api/executions", START, Content_Type=kind)
 
     assert (answer.status, answer.body["kind"]) == (415, "request.content_type")
@@ -136,6 +141,7 @@ def test_a_charset_may_be_named(api: Api) -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "br", "deflate", "gzip, gzip"])
 def test_compressed_bodies_are_not_unpacked(api: Api, coding: str) -> None:
+    """Row 61."""
     answer = api.post("/api/executions", START, Content_Encoding=coding)
 
     assert (answer.status, answer.body["kind"]) == (415, "request.content_type")
@@ -175,6 +181,7 @@ def test_compressed_bodies_are_not_unpacked(api: Api, coding: str) -> None:
     ],
 )
 def test_what_is_not_strict_json_is_refused(api: Api, body: bytes, said: str) -> None:
+    """Row 60."""
     answer = api.post("/api/executions", body)
 
     assert (answer.status, answer.body["kind"]) == (400, "json.invalid")
@@ -187,6 +194,7 @@ def test_what_is_not_strict_json_is_refused(api: Api, body: bytes, said: str) ->
     "field", ["executor", "spec", "keychain", "metadata", "workfload", "parent"]
 )
 def test_only_the_workload_is_merged(api: Api, field: str) -> None:
+    """Row 62."""
     answer = api.post("/api/executions", {**START, field: {}})
 
     assert (answer.status, answer.body["kind"]) == (422, "request.unknown_field")

@@ -81,6 +81,7 @@ def test_a_signal_carries_data_to_who_waits(api: Api) -> None:
 def test_an_order_to_what_is_over_is_refused_with_its_state(
     api: Api, what: str
 ) -> None:
+    """Row 66."""
     execution_id = api.run(HELLO)["execution_id"]
     body = {"name": "go"} if what == "signal" else None
 
@@ -88,6 +89,7 @@ def test_an_order_to_what_is_over_is_refused_with_its_state(
 
 
 def test_orders_that_do_not_fit_the_state(api: Api) -> None:
+    """Row 66."""
     execution_id = api.start(ASKS)
     api.await_event(execution_id, "task.suspended")
 

@@ -165,6 +165,7 @@ def test_the_same_key_gives_the_same_execution(api: Api, place: str) -> None:
 
 @pytest.mark.spec("SRV-01")
 def test_a_key_is_for_one_body(api: Api) -> None:
+    """Row 63."""
     first = api.post("/api/executions", {"playbook": HELLO}, Idempotency_Key="mine")
     other = {"playbook": HELLO, "workload": {"n": 1}}
 
@@ -323,6 +324,7 @@ def test_the_state_at_any_event(api: Api) -> None:
 )
 @pytest.mark.parametrize("rest", ["", "/events", "/state", "/cancel"])
 def test_what_is_not_there_gets_one_answer(api: Api, name: str, rest: str) -> None:
+    """Row 64."""
     method = "POST" if rest == "/cancel" else "GET"
 
     answer = api.call(method, f"/api/executions/{name}{rest}")
@@ -351,6 +353,7 @@ def test_what_is_not_there_gets_one_answer(api: Api, name: str, rest: str) -> No
     ],
 )
 def test_queries_are_bounded(api: Api, query: str, parameter: str) -> None:
+    """Row 65."""
     answer = api.get(f"/api/executions?{query}")
 
     assert (answer.status, answer.body["kind"]) == (422, "query.invalid")
@@ -359,6 +362,7 @@ def test_queries_are_bounded(api: Api, query: str, parameter: str) -> None:
 
 
 def test_a_filter_is_a_value_and_never_part_of_a_statement(api: Api) -> None:
+    """Row 65."""
     api.run(HELLO)
 
     for text in ("%25_%27;--", "%27%20OR%201=1--", "tests%25"):
@@ -368,6 +372,7 @@ def test_a_filter_is_a_value_and_never_part_of_a_statement(api: Api) -> None:
 
 
 def test_who_starts_too_many_is_told_to_wait(tmp_path: Path) -> None:
+    """Row 67."""
     server = Running(tmp_path / "home", start_rate=0.5)  # that is two at once
     api = Api(server.url, server.token)
     answers = [api.post("/api/executions", {"playbook": HELLO}) for _ in range(3)]

@@ -19,7 +19,8 @@ from noetl.api.routing import PUBLIC, SIGNED_IN, Endpoint
 ROUTES = [pytest.param(each, id=f"{each.method} {each.path}") for each in endpoints()]
 OPEN = {
     *("/healthz", "/readyz", "/openapi.json"),
-    *("/api/sessions", "/api/sessions/current"),
+    *("/api/sessions", "/api/sessions/current", "/api/sessions/means"),
+    *("/api/sessions/oidc", "/api/sessions/oidc/callback"),
 }
 
 
@@ -80,6 +81,7 @@ def test_no_route_is_there_twice() -> None:
 def test_without_a_credential_nothing_is_touched(
     running: Running, endpoint: Endpoint, credential: str | None
 ) -> None:
+    """Row 53."""
     stranger = Api(running.url, None)
     headers = {"Authorization": credential} if credential else {}
 
@@ -88,7 +90,8 @@ def test_without_a_credential_nothing_is_touched(
     )
 
     if endpoint.permission == PUBLIC:
-        assert answer.status in (401, 422), "what is no credential, or the parameter"
+        wrong = (401, 404) if endpoint.name == "finish_sign_in" else (401, 422)
+        assert answer.status in wrong, "what is no credential, or the parameter"
         return
     assert (answer.status, answer.body["kind"]) == (401, "auth.required")
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -201,6 +204,7 @@ def test_who_brings_code_needs_the_right_to(
     ],
 )
 def test_no_spelling_of_a_path_is_a_way_around(running: Running, change: str) -> None:
+    """Row 54."""
     path = "/api/executions"
     asked = path.upper() if change == "upper" else change.format(path)
     api, stranger = Api(running.url, running.token), Api(running.url, None)
@@ -218,7 +222,26 @@ def test_other_methods_do_nothing(api: Api, method: str) -> None:
         assert method not in answer.headers["allow"]
 
 
+@pytest.mark.parametrize("endpoint", ROUTES)
+def test_no_other_method_of_any_path_does_anything(
+    people: dict[str, Api], endpoint: Endpoint
+) -> None:
+    """Row 55: of every path, what it does not declare."""
+    path = a_path(endpoint)
+    declared = {
+        each.method
+        for each in endpoints()
+        if re.fullmatch(re.sub(r"\{\w+(:\w+)?\}", ".+", each.path), path)
+    }
+    for method in {"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - declared:
+        answer = people["viewer"].call(method, path)
+        assert (answer.status, answer.body["kind"]) == (405, "route.method")
+    if "GET" not in declared:
+        assert people["viewer"].call("HEAD", path).status == 405
+
+
 def test_a_method_cannot_be_overridden(api: Api) -> None:
+    """Row 54."""
     execution_id = api.start(ASKS)
     path = f"/api/executions/{execution_id}/cancel"
 

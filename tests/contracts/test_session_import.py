@@ -65,7 +65,7 @@ async def test_valid_sessions_come_over_and_their_cookies_go_on(
         row(6, None, expires="2036-01-01T00:00:00"),
     )
     client = await nats.connect(nats_server.address)
-    sessions = NatsSessions(client)
+    sessions = NatsSessions(lambda: client)
     await sessions.invalidate_user("456")
 
     for _ in range(2):

@@ -57,7 +57,7 @@ async def on_nats(
 ) -> AsyncIterator[NatsSessions]:
     client = await nats.connect(address)
     try:
-        yield NatsSessions(client, lifetime)
+        yield NatsSessions(lambda: client, lifetime)
     finally:
         await client.close()
 
@@ -337,7 +337,7 @@ async def test_where_nats_cannot_limit_single_keys_the_bucket_cleans_up(
     await empty(nats_server.address)
     client = Older()
     await client.connect(nats_server.address)
-    sessions = NatsSessions(client, Lifetime(ttl=1.0))
+    sessions = NatsSessions(lambda: client, Lifetime(ttl=1.0))
     kept = await sessions.create(KEY, session(), now=NOW)
     stream = client.jetstream()
     raw = await stream.get_msg(f"KV_{BUCKET}", seq=kept.revision)
@@ -394,7 +394,7 @@ async def test_without_nats_nobody_is_signed_in(
         max_reconnect_attempts=-1,
         reconnected_cb=reconnected,
     )
-    sessions = NatsSessions(client)
+    sessions = NatsSessions(lambda: client)
     kept = await sessions.create(KEY, session(), now=NOW)
     server.kill()
 

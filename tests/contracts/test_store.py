@@ -536,6 +536,7 @@ async def test_a_report_that_comes_again_is_known_by_its_number(store, facts):
     assert await store.reported(lease) == 3
     assert await store.reported(Lease("x-1", "x", "w2", 1)) is None
     assert await store.reported(Lease("x-2", "x", "w1", 1)) is None
+    assert (await store.epoch("x-1"), await store.epoch("x-9")) == (1, 0)
 
 
 @pytest.mark.spec("S-46")

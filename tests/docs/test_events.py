@@ -20,7 +20,7 @@ from noetl.engine.pipeline import Call
 from noetl.engine.reports import Fact
 from noetl.engine.simulate import Simulation
 from noetl.engine.state import State
-from noetl.engine.waits import children_of
+from noetl.engine.waits import children_of, receive
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: docs/t}\n"
 RULES = "spec: {policy: {rules: "
@@ -139,12 +139,13 @@ def played(text: str, *, cancelled: bool) -> list[Event]:
     assert playbook is not None, load(text).diagnostics
     execution = Watched(playbook, answer)
     execution.start()
-    execution.signal("go")
-    execution.order(pause)
-    execution.order(resume)
+    caller = {"principal": "ann", "address": "192.0.2.7"} if cancelled else None
+    execution.order(receive, "go", None, caller)
+    execution.order(pause, caller)
+    execution.order(resume, caller)
     if cancelled:
         execution.step()
-        execution.order(cancel)
+        execution.order(cancel, None, caller)
     else:
         execution.lose_owners()
     while execution.step():
@@ -156,7 +157,8 @@ def played(text: str, *, cancelled: bool) -> list[Event]:
 def asked() -> list[Event]:
     """A child's request, and one that was refused."""
     parent = {"execution_id": "p", "command_id": "p-1", "depth": 1, "iter": None}
-    caller = {"principal": "ann", "idempotency_key": None, "sha256": "…"}
+    caller = {"principal": "ann", "address": "192.0.2.7"}
+    caller |= {"idempotency_key": None, "sha256": "…"}
     request = Request("c", {"name": "c"}, {}, parent=parent, caller=caller)
     recorder = Recorder(State())
     reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})

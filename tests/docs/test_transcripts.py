@@ -14,6 +14,7 @@ ELSEWHERE = {
     "run-a-server.md",  # tests/e2e/test_server.py
     "give-others-access.md",  # tests/e2e/test_access.py
     "cluster-on-one-machine.md",  # tests/e2e/test_up.py
+    "deploy.md",  # tests/packaging/test_deploy.py
 }
 PAGES = [
     "README.md",

@@ -76,6 +76,12 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["nats", "-", "default"],
         ["lease_ttl", "30.0", "default"],
         ["start_rate", "500", "default"],
+        *[[name, "-", "default"] for name in ("proxies", "tls_cert")],
+        *[[name, "-", "default"] for name in ("tls_key", "ca")],
+        *[[name, "-", "default"] for name in ("public_url", "oidc_issuer")],
+        *[[f"oidc_client_{name}", "-", "default"] for name in ("id", "secret")],
+        ["oidc_roles_claim", "roles", "default"],
+        ["oidc_roles", "-", "default"],
     ]
     assert done.stderr == (
         "warning: NOETL_SLOT sets nothing; did you mean NOETL_SLOTS?\n"

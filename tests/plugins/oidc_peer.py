@@ -31,6 +31,8 @@ class OidcPeer:
         self.published = [self.key]
         self.token_answer: web.Response | None = None
         self.looks = 0
+        self.redirect = REDIRECT
+        self.now = 1_800_000_000
         self._codes: dict[str, dict[str, str]] = {}
 
     def _make(self, kid: str) -> ECKey:
@@ -55,13 +57,15 @@ class OidcPeer:
         query = dict(request.query)
         assert query["response_type"] == "code"
         assert query["client_id"] == CLIENT
-        assert query["redirect_uri"] == REDIRECT
+        assert query["redirect_uri"] == self.redirect
         assert query["code_challenge_method"] == "S256"
         assert "openid" in query["scope"].split()
         code = f"code-{len(self._codes)}"
         self._codes[code] = query
         answer = urlencode({"code": code, "state": query["state"]})
-        return web.Response(status=302, headers={"Location": f"{REDIRECT}?{answer}"})
+        return web.Response(
+            status=302, headers={"Location": f"{self.redirect}?{answer}"}
+        )
 
     async def token(self, request: web.Request) -> web.Response:
         if self.token_answer is not None:
@@ -78,8 +82,8 @@ class OidcPeer:
             "iss": self.address + "/",
             "aud": CLIENT,
             "nonce": asked["nonce"],
-            "iat": 1_800_000_000,
-            "exp": 1_800_003_600,
+            "iat": self.now,
+            "exp": self.now + 3600,
             **self.claims,
         }
         claims = {k: v for k, v in claims.items() if k not in self.missing}

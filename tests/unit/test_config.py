@@ -256,6 +256,16 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_NATS",
         "NOETL_LEASE_TTL",
         "NOETL_START_RATE",
+        "NOETL_PROXIES",
+        "NOETL_TLS_CERT",
+        "NOETL_TLS_KEY",
+        "NOETL_CA",
+        "NOETL_PUBLIC_URL",
+        "NOETL_OIDC_ISSUER",
+        "NOETL_OIDC_CLIENT_ID",
+        "NOETL_OIDC_CLIENT_SECRET",
+        "NOETL_OIDC_ROLES_CLAIM",
+        "NOETL_OIDC_ROLES",
     ]
 
 

@@ -22,9 +22,10 @@ def check_binding(host: str, *, auth: bool, tls: bool, behind_proxy: bool) -> No
         return
     if not auth:
         message = f"others can reach {host}, and no account but the home's is there"
-        hint = "make one (noetl user add), or bind 127.0.0.1"
+        hint = "make one (noetl user add NAME --role admin), or bind 127.0.0.1"
         raise ConfigError(f"auth.required_for_bind: {message}: {hint}")
     if not (tls or behind_proxy):
         message = f"passwords and tokens would cross the network to {host} in the clear"
-        hint = "put a proxy that speaks TLS before it, and say --behind-proxy"
+        hint = "give it a certificate (--tls-cert, --tls-key), or put a proxy that "
+        hint += "speaks TLS before it, and say --behind-proxy"
         raise ConfigError(f"auth.required_for_bind: {message}: {hint}")

@@ -42,7 +42,7 @@ def read_credential(
             raise required()
         return Credential("token", _known(digest(token.strip(), API)))
     name = SECURE_COOKIE if secure else COOKIE
-    found = _cookies(name, cookies)
+    found = find_cookies(name, cookies)
     if not found:
         return None
     if len(found) > 1:  # one of them was planted, and nobody knows which
@@ -56,7 +56,8 @@ def _known(found: str | None) -> str:
     return found
 
 
-def _cookies(name: str, headers: Sequence[str]) -> list[str]:
+def find_cookies(name: str, headers: Sequence[str]) -> list[str]:
+    """All values that a browser sends of it."""
     pairs = (pair.partition("=") for text in headers for pair in text.split(";"))
     return [value.strip() for key, _, value in pairs if key.strip() == name]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from math import isfinite
+from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -84,6 +85,23 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     def shown(self) -> str:
         return self.email or self.display_name or self.subject
+
+
+class Provider(Protocol):
+    """Who vouches for people. Each method raises ``AccessError``."""
+
+    @property
+    def issuer(self) -> str: ...
+
+    async def begin(self) -> tuple[str, Pending]:
+        """The address to send a browser to, and what to keep in it meanwhile."""
+        ...
+
+    async def finish(
+        self, answer: Mapping[str, str], pending: Pending | None
+    ) -> Identity:
+        """Who came back, by the query of the redirect."""
+        ...
 
 
 def read_metadata(value: JSON, client: OidcClient) -> Metadata:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from noetl.access.credentials import Credential, set_cookie
 from noetl.access.principal import Principal, allows, may_somewhere
+from noetl.access.proxies import Proxies
 from noetl.access.requests import Door
 from noetl.errors import AccessError
 from noetl.runtime.gate import Gate
@@ -17,10 +18,10 @@ Headers = Mapping[str, Sequence[str]]
 class Access:
     """Asked before anything else is read of a request."""
 
-    def __init__(self, door: Door, gate: Gate, *, behind_proxy: bool = False) -> None:
+    def __init__(self, door: Door, gate: Gate, proxies: Proxies | None = None) -> None:
         self._door = door
         self._gate = gate
-        self._behind_proxy = behind_proxy
+        self._proxies = proxies
 
     def look(
         self, method: str, headers: Headers, *, stream: bool = False
@@ -44,13 +45,17 @@ class Access:
         """Whether they may do it to this path or pool; without one, to all of them."""
         return allows(principal, permission, path)
 
+    @property
+    def secure(self) -> bool:
+        """Whether browsers come by TLS."""
+        return self._door.secure
+
     def cookie(self, token: str, seconds: float) -> str:
         """The value of a Set-Cookie header; zero seconds take the session away."""
         return set_cookie(token, seconds, secure=self._door.secure)
 
     def address(self, peer: str, headers: Headers) -> str:
-        """Where a request comes from; a proxy of ours adds it as the last one."""
-        forwarded = headers.get("x-forwarded-for", ())
-        if not self._behind_proxy or not forwarded:
+        """Where a request comes from, as far as we can know it."""
+        if self._proxies is None:
             return peer
-        return forwarded[-1].rsplit(",", 1)[-1].strip()[:64] or peer
+        return self._proxies.origin(peer, headers.get("x-forwarded-for", ()))

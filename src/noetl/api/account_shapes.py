@@ -35,6 +35,8 @@ class SetPassword(Strict):
 
 
 class UserLine(msgspec.Struct):
+    """``issuer`` is the OIDC provider by which they sign in, if they do."""
+
     name: str
     user_id: str
     roles: list[str]
@@ -42,6 +44,7 @@ class UserLine(msgspec.Struct):
     display_name: str | None
     disabled: bool
     has_password: bool
+    issuer: str | None
     created_at: str
 
 

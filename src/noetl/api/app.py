@@ -18,11 +18,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from noetl.access.principal import Principal
 from noetl.api import (
+    audit,
     catalog,
     control,
     events,
     executions,
     health,
+    keychain,
+    oidc,
+    roster,
     sessions,
     tokens,
     users,
@@ -41,17 +45,19 @@ from noetl.api.routing import (
     Nothing,
     Reply,
     Routes,
+    address_of,
     find_execution,
     headers_of,
     read_query,
 )
 from noetl.api.site import Site
+from noetl.api.trail import Trail
 
 log = logging.getLogger("noetl.api")
 
 NOUNS = (
     *(executions, control, events, catalog, validation),
-    *(workers, users, tokens, sessions, health),
+    *(keychain, workers, roster, users, tokens, sessions, oidc, audit, health),
 )
 STRANGER = Principal(user_id="", name="stranger", grants=(), means="open")
 HEADERS = {
@@ -118,9 +124,9 @@ def _endpoint(
     async def answer(request: Request) -> Response:
         began = time.perf_counter()
         try:
-            response = _response(await _handle(site, endpoint, request))
+            response = await _answer(site, endpoint, request)
         except Exception as error:
-            response = _refusal(error, request)
+            response = _refused(_problem(error, request))
         status = str(response.status_code)
         site.metrics.requests.labels(request.method, route, status).inc()
         site.metrics.seconds.labels(route).observe(time.perf_counter() - began)
@@ -129,10 +135,27 @@ def _endpoint(
     return answer
 
 
-async def _handle(site: Site, endpoint: Endpoint, request: Request) -> Reply | Response:
+async def _answer(site: Site, endpoint: Endpoint, request: Request) -> Response:
+    """What is answered is in the audit before that."""
+    where = address_of(site, request)
+    trail = Trail(site.audit, endpoint.name, endpoint.recorded, where)
+    try:
+        response = _response(await _handle(site, endpoint, request, trail))
+    except Exception as error:
+        problem = _problem(error, request)
+        await trail.end(problem.status, problem.kind)
+        return _refused(problem)
+    await trail.end(response.status_code)
+    return response
+
+
+async def _handle(
+    site: Site, endpoint: Endpoint, request: Request, trail: Trail
+) -> Reply | Response:
     """Who asks comes first: before that, nothing of the request is read."""
-    principal, execution = await _admit(site, endpoint, request), None
     params: dict[str, str] = request.path_params
+    trail.add(**params)
+    principal, execution = await _admit(site, endpoint, request, trail), None
     if "execution_id" in params:
         execution = await find_execution(
             site, principal, endpoint.permission, params["execution_id"]
@@ -141,11 +164,14 @@ async def _handle(site: Site, endpoint: Endpoint, request: Request) -> Reply | R
     body: Any = Nothing()
     if endpoint.method == "POST":
         body = await read_body(request, endpoint.body)
-    call = Call(site, principal, request, params, body, query, execution)
+    await trail.begin()
+    call = Call(site, principal, request, params, body, query, trail, execution)
     return await endpoint.handler(call)
 
 
-async def _admit(site: Site, endpoint: Endpoint, request: Request) -> Principal:
+async def _admit(
+    site: Site, endpoint: Endpoint, request: Request, trail: Trail
+) -> Principal:
     headers, method = headers_of(request), request.method
     if endpoint.permission == PUBLIC:
         if endpoint.method != "GET":
@@ -153,6 +179,7 @@ async def _admit(site: Site, endpoint: Endpoint, request: Request) -> Principal:
         return STRANGER
     stream = any(STREAM in each for each in headers.get("accept", ()))
     principal = await site.access.authenticate(method, headers, stream=stream)
+    trail.of(principal)
     if endpoint.permission != SIGNED_IN:
         site.access.may(principal, endpoint.permission)
     return principal
@@ -165,14 +192,17 @@ def _response(reply: Reply | Response) -> Response:
     return Response(body, reply.status, reply.headers, "application/json")
 
 
-def _refusal(error: Exception, request: Request) -> Response:
+def _problem(error: Exception, request: Request) -> Problem:
     problem = problem_of(error)
     if problem is None:
         log.exception("a defect", extra={"route": request.url.path})
         message = "something is wrong with the server; its log says what"
         problem = Problem("internal", message)
-    headers = problem.headers
-    return Response(problem.body(), problem.status, headers, MEDIA_TYPE)
+    return problem
+
+
+def _refused(problem: Problem) -> Response:
+    return Response(problem.body(), problem.status, problem.headers, MEDIA_TYPE)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -51,7 +51,9 @@ async def register_playbook(call: Call[RegisterRequest, Nothing]) -> Reply:
         steps = loaded.playbook.workflow
         kinds = {task.kind for step in steps for task in step.tasks}
         require_code(call, kinds, loaded.playbook.path)
+        call.trail.add(path=loaded.playbook.path)
     found, created = await playbooks.register(loaded, text, call.principal.name)
+    call.trail.add(path=found.path, version=found.version, sha256=found.sha256)
     diagnostics = msgspec.to_builtins(loaded.diagnostics)
     answer = {**_line(found), "created": created, "diagnostics": diagnostics}
     return Reply(201 if created else 200, answer)

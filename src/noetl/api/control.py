@@ -8,6 +8,7 @@ from noetl.api.executions import moment, named
 from noetl.api.problems import Problem
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.api.shapes import BulkAnswer, BulkRequest, ControlAnswer, SignalRequest
+from noetl.engine.callers import Caller
 from noetl.engine.state import ExecutionStatus
 from noetl.service.looking import Filter
 from noetl.service.refusal import Refusal
@@ -19,7 +20,7 @@ routes = Routes()
 CONTROL = "executions:control"
 PROBLEMS = ("execution.unknown", "execution.state")
 
-Order = Callable[[Steering, str], Awaitable[ExecutionStatus]]
+Order = Callable[[Steering, str, Caller], Awaitable[ExecutionStatus]]
 ORDERS: Mapping[str, Order] = {
     "cancel": Steering.cancel,
     "pause": Steering.pause,
@@ -45,6 +46,7 @@ async def steer_many(call: Call[BulkRequest, Nothing]) -> Reply:
     At most `limit` of them, the newest first; `more` says that there are others.
     """
     body = call.body
+    call.trail.add(order=body.action, status=body.status, path=body.path)
     if body.status is None and body.path is None and body.since is None:
         message = "at least one of status, path and since is needed"
         raise Problem("request.invalid", message)
@@ -67,7 +69,7 @@ async def steer_many(call: Call[BulkRequest, Nothing]) -> Reply:
             line = {"execution_id": each.execution_id, "status": each.status}
             try:
                 line["status"] = await ORDERS[body.action](
-                    call.site.steering, each.execution_id
+                    call.site.steering, each.execution_id, call.caller
                 )
                 done.append(line)
             except Refusal as refusal:
@@ -118,14 +120,17 @@ async def resume_execution(call: Call[Nothing, Nothing]) -> Reply:
     body=SignalRequest,
     answers={200: ControlAnswer},
     problems=PROBLEMS,
+    recorded="log",
 )
 async def signal_execution(call: Call[SignalRequest, Nothing]) -> Reply:
     """Send it a signal; a task of the kind `wait` takes it, now or later."""
     name, data = call.body.name, call.body.data
-    return await _steer(call, lambda steering, who: steering.signal(who, name, data))
+    return await _steer(
+        call, lambda steering, who, caller: steering.signal(who, name, data, caller)
+    )
 
 
 async def _steer(call: Call[object, object], order: Order) -> Reply:
     execution_id = named(call).execution_id
-    status = await order(call.site.steering, execution_id)
+    status = await order(call.site.steering, execution_id, call.caller)
     return Reply(200, {"execution_id": execution_id, "status": status})

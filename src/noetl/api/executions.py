@@ -47,6 +47,7 @@ INLINE = "playbooks:write"
         "request.key_reused",
         "request.rate",
     ),
+    recorded="log",
 )
 async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     """Start an execution of a registered playbook, or of a text.
@@ -73,7 +74,9 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     asked = Asked(**members)
     found = await call.site.starting.resolve(asked)
     _check_rights(call, found)
-    started = await call.site.starting.start(asked, found, call.principal.name, key)
+    started = await call.site.starting.start(
+        asked, found, call.principal.name, key, call.address
+    )
     answer: dict[str, JSON] = {
         "execution_id": started.execution_id,
         "status": started.status,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
 
@@ -19,8 +20,11 @@ from noetl.errors import ConfigError
 class HttpServer(uvicorn.Server):
     """Signals are for whoever started us."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        super().__init__(_config(app))
+    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None = None) -> None:
+        config = _config(app)
+        config.load()
+        config.ssl = tls
+        super().__init__(config)
         self.ready = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -81,9 +85,9 @@ def bind(host: str, port: int) -> Iterator[socket.socket]:
         yield bound
 
 
-def url_of(bound: socket.socket) -> str:
+def url_of(bound: socket.socket, scheme: str = "http") -> str:
     """How this machine reaches it: who listens everywhere listens on loopback, too."""
     host, port = bound.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,10 +1,12 @@
-"""How many executions each may start: a bucket of starts that fills up again."""
+"""How often each may ask for something: a bucket that fills up again."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 
 RATE = 500.0
+CLAIMS = 200.0
+"""Claims a second of one worker (row 78): one that has to wait is answered late."""
 BURST = 4.0
 """Seconds of its rate that a caller may use up at once."""
 _MOST = 10_000

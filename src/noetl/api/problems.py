@@ -7,7 +7,15 @@ from http import HTTPStatus
 
 import msgspec
 
-from noetl.errors import AccessError, BlobCorrupt, BlobGone, NoetlError, StoreError
+from noetl.errors import (
+    AccessError,
+    BlobCorrupt,
+    BlobGone,
+    NoetlError,
+    PayloadTooLarge,
+    SecretError,
+    StoreError,
+)
 from noetl.service.refusal import Refusal
 from noetl.types import JSON
 
@@ -80,9 +88,14 @@ STATUSES: Mapping[str, int] = {
     "host.not_allowed": 403,
     "internal": 500,
     "json.invalid": 400,
+    "keychain.unknown": 404,
     "keychain.unresolved": 422,
     "lease.lost": 409,
     "lease.not_owner": 403,
+    "oidc.off": 404,
+    "oidc.refused": 401,
+    "oidc.unreachable": 503,
+    "outcome.shape": 422,
     "playbook.invalid": 422,
     "playbook.not_found": 404,
     "query.invalid": 422,
@@ -120,6 +133,10 @@ def problem_of(error: Exception) -> Problem | None:
             return _access(error)
         case BlobGone() | BlobCorrupt():
             return Problem(error.kind, str(error))
+        case PayloadTooLarge():
+            return Problem(error.kind, str(error))
+        case SecretError():
+            return Problem("store.unavailable", error.message)
         case StoreError():
             hint = "try again; what was answered before is stored"
             headers = {"Retry-After": "2"}

@@ -15,6 +15,8 @@ from starlette.responses import Response
 from noetl.access.principal import Principal, require
 from noetl.api.problems import Problem
 from noetl.api.site import Site
+from noetl.api.trail import Recorded, Trail
+from noetl.engine.callers import Caller
 from noetl.ports import Summary
 from noetl.service.refusal import no_execution
 from noetl.types import JSON
@@ -56,6 +58,7 @@ class Call(Generic[B, Q]):
     params: Mapping[str, str]
     body: B
     query: Q
+    trail: Trail
     execution: Summary | None = None
 
     def allows(self, permission: str, path: str | None) -> bool:
@@ -72,9 +75,12 @@ class Call(Generic[B, Q]):
     @property
     def address(self) -> str:
         """Where it comes from."""
-        client = self.request.client
-        peer = "" if client is None else client.host
-        return self.site.access.address(peer, self.headers)
+        return address_of(self.site, self.request)
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls, for events."""
+        return {"principal": self.principal.name, "address": self.address}
 
     def sees(self, summary: Summary) -> bool:
         return self.allows(READ, summary.playbook.get("path"))
@@ -87,7 +93,8 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
 class Endpoint:
     """A route. ``answers`` are types by status; a problem's status is its kind's.
 
-    ``media`` is what else than JSON it can answer.
+    ``media`` is what else than JSON it can answer, ``recorded`` where it is put down
+    who called.
     """
 
     method: str
@@ -99,6 +106,7 @@ class Endpoint:
     answers: Mapping[int, Any]
     problems: tuple[str, ...]
     media: tuple[str, ...] = ()
+    recorded: Recorded = "audit"
 
     @property
     def name(self) -> str:
@@ -138,6 +146,7 @@ class Routes:
         query: type[Any] = Nothing,
         problems: tuple[str, ...] = (),
         media: tuple[str, ...] = (),
+        recorded: Recorded | None = None,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self.endpoints.append(
@@ -151,6 +160,7 @@ class Routes:
                     answers,
                     problems,
                     media,
+                    recorded or ("never" if method == "GET" else "audit"),
                 )
             )
             return handler
@@ -168,6 +178,12 @@ async def find_execution(
         raise no_execution()
     require(principal, permission, path)
     return summary
+
+
+def address_of(site: Site, request: Request) -> str:
+    """Where a request comes from."""
+    peer = "" if request.client is None else request.client.host
+    return site.access.address(peer, headers_of(request))
 
 
 def headers_of(request: Request) -> dict[str, list[str]]:

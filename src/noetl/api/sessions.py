@@ -34,8 +34,10 @@ async def sign_in(call: Call[SignIn, Nothing]) -> Reply:
     answered; more of them, with 429.
     """
     body = call.body
+    call.trail.signs_in(await call.site.logins.known_name(body.name), "password")
     done = await call.site.logins.by_password(body.name, body.password, call.address)
     session = done.session
+    call.trail.add(session_id=session.session_id)
     left = session.expires_at - session.created_at
     cookie = call.site.access.cookie(done.token, left)
     name = session.display_name or session.user_id
@@ -70,7 +72,9 @@ async def sign_out(call: Call[Nothing, Nothing]) -> Reply:
     """End the session of the cookie, if it is one, and take the cookie away."""
     credential = call.site.access.look(call.request.method, call.headers)
     if credential is not None and credential.means == "session":
-        await call.site.logins.sign_out(credential.digest)
+        ended = await call.site.logins.sign_out(credential.digest)
+        if ended is not None:
+            call.trail.of(ended)
     return Reply(200, {}, {"Set-Cookie": call.site.access.cookie("", 0)})
 
 

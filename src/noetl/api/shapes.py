@@ -19,6 +19,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Seq = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
+Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +56,7 @@ class StartAnswer(msgspec.Struct):
 class ListQuery(Strict):
     status: ExecutionStatus | None = None
     path: Name | None = None
-    since: Annotated[datetime, Meta(tz=True)] | None = None
+    since: Moment | None = None
     limit: Limit = 100
     cursor: Name | None = None
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from noetl.access.audit import Audit
+from noetl.access.oidc import Provider
+from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.api.access import Access
 from noetl.api.metrics import Metrics
 from noetl.api.pace import Pace
 from noetl.runtime.desk import Desk
 from noetl.runtime.logins import Logins
 from noetl.runtime.people import People
+from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
@@ -20,9 +24,11 @@ from noetl.service.steering import Steering
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``ready`` says what is missing, if anything is."""
+    """``ready`` says what is missing, if anything is; ``provider`` is of OIDC."""
 
     access: Access
+    audit: Audit
+    provider: Provider | None
     people: People
     logins: Logins
     starting: Starting
@@ -30,7 +36,10 @@ class Site:
     steering: Steering
     playbooks: Playbooks
     desk: Desk
+    roll: Roll
+    keychain: StoredKeychain
     streams: Streams
     metrics: Metrics
     pace: Pace
+    claims: Pace
     ready: Callable[[], Awaitable[str | None]]

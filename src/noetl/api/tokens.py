@@ -24,10 +24,12 @@ MANAGE = "tokens:manage"
 async def add_token(call: Call[AddToken, Nothing]) -> Reply:
     """Make a token of an account. It is shown this once, and kept nowhere."""
     body, people = call.body, call.site.people
+    call.trail.add(user=body.user, label=body.label, scopes=body.scopes)
     account = await people.find(body.user)
     text, token = await people.give_token(
         account.user_id, body.label, scopes=body.scopes, seconds=body.expires_in
     )
+    call.trail.add(token_id=token.token_id)
     return Reply(201, {**_line(account.name, token), "token": text})
 
 

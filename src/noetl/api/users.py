@@ -34,6 +34,7 @@ _UNKNOWN = ("account.unknown", "account.name")
 async def add_user(call: Call[AddUser, Nothing]) -> Reply:
     """Make an account with roles such as `viewer` or `operator:finance/*`."""
     body = call.body
+    call.trail.add(name=body.name, roles=body.roles)
     account = await call.site.people.add(
         body.name,
         body.roles,
@@ -41,14 +42,14 @@ async def add_user(call: Call[AddUser, Nothing]) -> Reply:
         email=body.email,
         display_name=body.display_name,
     )
-    return Reply(201, _line(account), {"Location": f"/api/users/{account.name}"})
+    return Reply(201, describe(account), {"Location": f"/api/users/{account.name}"})
 
 
 @routes.route("GET", "/api/users", permission=MANAGE, answers={200: UserList})
 async def list_users(call: Call[Nothing, Nothing]) -> Reply:
     """All accounts, by name."""
     found = await call.site.people.everybody()
-    return Reply(200, {"users": [_line(each) for each in found]})
+    return Reply(200, {"users": [describe(each) for each in found]})
 
 
 @routes.route(
@@ -60,7 +61,7 @@ async def list_users(call: Call[Nothing, Nothing]) -> Reply:
 )
 async def show_user(call: Call[Nothing, Nothing]) -> Reply:
     """One account."""
-    return Reply(200, _line(await _named(call)))
+    return Reply(200, describe(await _named(call)))
 
 
 @routes.route(
@@ -73,9 +74,10 @@ async def show_user(call: Call[Nothing, Nothing]) -> Reply:
 )
 async def set_roles(call: Call[SetRoles, Nothing]) -> Reply:
     """Give an account these roles and no others. Its sessions end."""
+    call.trail.add(roles=call.body.roles)
     account = await _named(call)
     changed = await call.site.people.set_roles(account.user_id, call.body.roles)
-    return Reply(200, _line(changed))
+    return Reply(200, describe(changed))
 
 
 @routes.route(
@@ -90,7 +92,7 @@ async def set_password(call: Call[SetPassword, Nothing]) -> Reply:
     """Give an account another password, or none. Its sessions end."""
     account = await _named(call)
     changed = await call.site.people.set_password(account, call.body.password)
-    return Reply(200, _line(changed))
+    return Reply(200, describe(changed))
 
 
 @routes.route(
@@ -103,8 +105,9 @@ async def set_password(call: Call[SetPassword, Nothing]) -> Reply:
 async def delete_user(call: Call[Nothing, Nothing]) -> Reply:
     """Delete an account with its tokens and sessions."""
     account = await _named(call)
+    call.trail.add(roles=[str(grant) for grant in account.grants])
     await call.site.people.remove(account)
-    return Reply(200, _line(account))
+    return Reply(200, describe(account))
 
 
 @routes.route(
@@ -124,7 +127,8 @@ async def _named(call: Call[Any, Nothing]) -> Account:
     return await call.site.people.find(call.params["name"])
 
 
-def _line(account: Account) -> JSON:
+def describe(account: Account) -> JSON:
+    """As answers have it."""
     return {
         "name": account.name,
         "user_id": account.user_id,
@@ -133,5 +137,6 @@ def _line(account: Account) -> JSON:
         "display_name": account.display_name,
         "disabled": account.disabled,
         "has_password": account.password_hash is not None,
+        "issuer": account.issuer,
         "created_at": rfc3339(account.created_at),
     }

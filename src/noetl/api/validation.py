@@ -18,6 +18,7 @@ routes = Routes()
     body=ValidateRequest,
     answers={200: ValidateAnswer},
     problems=("request.too_large",),
+    recorded="never",
 )
 async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
     """Judge a playbook. Nothing in it is executed, and nothing is kept."""

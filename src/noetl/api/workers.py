@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from starlette.responses import Response
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.api.problems import Problem
 from noetl.api.routing import Call, Nothing, Reply, Routes
-from noetl.engine.reports import FACTS
+from noetl.engine.report_shapes import Malformed, check_shape
+from noetl.engine.reports import FACTS, Fact, check_facts
 from noetl.errors import LeaseLost, SecretError
 from noetl.ports import Lease
 from noetl.runtime import wire
@@ -31,11 +33,20 @@ _REFUSED = 422
     permission=CLAIM,
     body=wire.Claim,
     answers={200: wire.Orders},
+    problems=("request.rate",),
+    recorded="never",
 )
 async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     """Lease up to `slots` pipelines of a pool; if there are none, wait for some."""
     call.require(CLAIM, call.body.pool)
-    asked = msgspec.structs.replace(call.body, worker=_owner(call, call.body.worker))
+    owner = _owner(call, call.body.worker)
+    wait = call.site.claims.take(owner, time.monotonic())
+    if wait is not None:
+        headers = {"Retry-After": str(max(1, round(wait)))}
+        message = "this worker asks for work too often: it may wait for an answer"
+        raise Problem("request.rate", message, headers=headers)
+    asked = msgspec.structs.replace(call.body, worker=owner)
+    await call.site.roll.claims(owner, asked.pool, asked.slots, call.address)
     is_gone = call.request.is_disconnected
     return Reply(200, await call.site.desk.claim(asked, _seal(call), is_gone))
 
@@ -47,11 +58,16 @@ async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     body=wire.Beat,
     answers={200: wire.Pulse},
     problems=_NOT_THEIRS,
+    recorded="never",
 )
 async def beat(call: Call[wire.Beat, Nothing]) -> Reply:
     """Keep leases; the answer says which are lost, and which must be stopped."""
     call.require(CLAIM, call.body.pool)
-    _check_owner(call, call.body.leases, call.body.worker)
+    body = call.body
+    _check_owner(call, body.leases, body.worker)
+    owner = _owner(call, body.worker)
+    running = len(body.leases)
+    await call.site.roll.beats(owner, body.pool, body.slots, running, call.address)
     return Reply(200, await call.site.desk.beat(call.body))
 
 
@@ -61,7 +77,11 @@ async def beat(call: Call[wire.Beat, Nothing]) -> Reply:
     permission=CLAIM,
     body=wire.Reports,
     answers={200: wire.Replies},
-    problems=("event.too_large", "event.not_allowed", *_NOT_THEIRS),
+    problems=(
+        *("event.too_large", "event.not_allowed", "outcome.shape"),
+        *_NOT_THEIRS,
+    ),
+    recorded="never",
 )
 async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
     """Report what tasks have done, in order for each lease; each is answered."""
@@ -72,11 +92,9 @@ async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
         raise Problem("event.too_large", message)
     _check_owner(call, [each.lease for each in body.reports], body.worker)
     for each in body.reports:
+        check_facts(each.facts)
         for fact in each.facts:
-            if fact.name not in FACTS:
-                message = f"a worker may not say '{fact.name[:80]}'"
-                hint = f"it may say {', '.join(FACTS)}"
-                raise Problem("event.not_allowed", message, hint=hint)
+            _check_fact(fact)
     asked = msgspec.structs.replace(body, worker=_owner(call, body.worker))
     return Reply(200, await call.site.desk.report(asked, _seal(call)))
 
@@ -89,6 +107,7 @@ async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
     answers={200: str},
     problems=_LOST,
     media=("application/yaml",),
+    recorded="never",
 )
 async def show_source(call: Call[wire.Source, Nothing]) -> Response:
     """The text of the playbook that a leased pipeline belongs to."""
@@ -103,6 +122,7 @@ async def show_source(call: Call[wire.Source, Nothing]) -> Response:
     body=wire.Value,
     answers={200: Any},
     problems=(*_LOST, "ref.gone", "ref.corrupt"),
+    recorded="never",
 )
 async def show_value(call: Call[wire.Value, Nothing]) -> Response:
     """What a reference of a leased pipeline stands for."""
@@ -117,6 +137,7 @@ async def show_value(call: Call[wire.Value, Nothing]) -> Response:
     body=wire.Fetch,
     answers={200: wire.Fetched},
     problems=(*_LOST, *_SECRETS),
+    recorded="never",
 )
 async def fetch_secret(call: Call[wire.Fetch, Nothing]) -> Reply:
     """Look a secret up for a task; its handle, and itself, sealed for this worker."""
@@ -131,11 +152,25 @@ async def fetch_secret(call: Call[wire.Fetch, Nothing]) -> Reply:
     body=wire.Authorize,
     answers={200: wire.Authorized},
     problems=(*_LOST, *_SECRETS),
+    recorded="never",
 )
 async def fetch_token(call: Call[wire.Authorize, Nothing]) -> Reply:
     """A token for a task that asks for OAuth2, sealed for this worker."""
     _check_owner(call, [call.body.lease])
     return await _secret(call.site.desk.authorize(call.body, _seal(call)))
+
+
+def _check_fact(fact: Fact) -> None:
+    """What only the server decides, and what is no outcome, goes no further."""
+    if fact.name not in FACTS:
+        message = f"a worker may not say '{fact.name[:80]}'"
+        hint = f"it may say {', '.join(FACTS)}"
+        raise Problem("event.not_allowed", message, hint=hint)
+    try:
+        check_shape(fact)
+    except Malformed as error:
+        message = f"the payload of {fact.name} does not fit: {error}"
+        raise Problem("outcome.shape", message) from None
 
 
 def _owner(call: Call[Any, Any], worker: str) -> str:

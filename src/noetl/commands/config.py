@@ -58,7 +58,7 @@ def _text(value: Value) -> str:
     shown = value.shown()
     if isinstance(shown, list):
         shown = ",".join(shown)
-    return "-" if shown in (None, "") else printable(str(shown))
+    return "-" if shown in (None, "", {}) else printable(str(shown))
 
 
 def _origin(value: Value) -> str:

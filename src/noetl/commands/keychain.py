@@ -11,7 +11,9 @@ import click
 
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.stored import Record, StoredKeychain
+from noetl.client import Client, Refused
 from noetl.commands.hints import warn_of_new_names
+from noetl.commands.targets import ca_option, need_server
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.keychain import KEYCHAIN
 from noetl.engine.times import rfc3339
@@ -30,6 +32,9 @@ FIELDS = {
 SECRET = frozenset({"password", "token", "value", "dsn", "client_secret"})
 LARGEST = 1024 * 1024
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_server = click.option(
+    "--server", metavar="URL", help="The keychain of this server, not of the home."
+)
 
 
 @click.group("keychain")
@@ -57,8 +62,16 @@ def command() -> None:
     metavar="K[=V]",
     help="A field of a credential; without =V its value is asked for.",
 )
+@_server
+@ca_option
 @_json
-def set_(name: str, kind: str, fields: tuple[str, ...], as_json: bool) -> None:
+def set_(
+    name: str,
+    kind: str,
+    fields: tuple[str, ...],
+    server: str | None,
+    as_json: bool,
+) -> None:
     """Store a secret, or replace it.
 
     The value is read from standard input, or asked for without echo on a terminal:
@@ -75,9 +88,9 @@ def set_(name: str, kind: str, fields: tuple[str, ...], as_json: bool) -> None:
     value = _read_fields(fields) if fields else _read_value(name, kind)
     if kind in FIELDS and isinstance(value, Mapping):
         warn_of_new_names(value, FIELDS[kind], "--field", kind)
-    stored = _stored()
-    replaced = stored.set(name, value, kind, rfc3339(time.time()))
-    record = stored.list()[name]
+    kept = _kept(server)
+    replaced = kept.set(name, value, kind, rfc3339(time.time()))
+    record = kept.list()[name]
     if as_json:
         click.echo(json.dumps({**_line(name, record), "replaced": replaced}))
     else:
@@ -85,15 +98,17 @@ def set_(name: str, kind: str, fields: tuple[str, ...], as_json: bool) -> None:
 
 
 @command.command("list")
+@_server
+@ca_option
 @_json
-def list_(as_json: bool) -> None:
+def list_(server: str | None, as_json: bool) -> None:
     """List what is stored: names, kinds and fields, no values.
 
     \b
     Example:
       noetl keychain list
     """
-    records = _stored().list()
+    records = _kept(server).list()
     if as_json:
         lines = [_line(name, record) for name, record in records.items()]
         click.echo(json.dumps({"keychain": lines}, ensure_ascii=False))
@@ -106,23 +121,55 @@ def list_(as_json: bool) -> None:
 
 @command.command("delete")
 @click.argument("name")
+@_server
+@ca_option
 @_json
-def delete(name: str, as_json: bool) -> None:
+def delete(name: str, server: str | None, as_json: bool) -> None:
     """Forget a secret. Executions that are under way keep theirs.
 
     \b
     Example:
       noetl keychain delete api_token
     """
-    stored = _stored()
-    if not stored.delete(name):
-        match = nearest(name, stored.list())
+    kept = _kept(server)
+    if not kept.delete(name):
+        match = nearest(name, kept.list())
         hint = f"did you mean '{match}'?" if match else "see noetl keychain list"
         raise ConfigError(f"the keychain has no '{name}'; {hint}")
     click.echo(json.dumps({"name": name}) if as_json else f"deleted: {name}")
 
 
-def _stored() -> StoredKeychain:
+class _OfServer:
+    """The keychain of a server, by its API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def set(self, name: str, value: JSON, kind: str, now: str) -> bool:
+        replaced = name in self.list()
+        self._client.post(f"/api/keychain/{name}", {"value": value, "kind": kind})
+        return replaced
+
+    def list(self) -> dict[str, Record]:
+        found = self._client.get("/api/keychain")["keychain"]
+        return {
+            each["name"]: Record(each["kind"], each["fields"], each["updated_at"], "")
+            for each in found
+        }
+
+    def delete(self, name: str) -> bool:
+        try:
+            self._client.call("DELETE", f"/api/keychain/{name}")
+        except Refused as refused:
+            if refused.kind == "keychain.unknown":
+                return False
+            raise
+        return True
+
+
+def _kept(server: str | None) -> StoredKeychain | _OfServer:
+    if server is not None:
+        return _OfServer(need_server(server))
     home = Home.of()
     return StoredKeychain(home.keychain, Cipher(home.key))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from noetl.access.binding import is_loopback
 from noetl.cluster.nats import NAME as NATS_NAME
 from noetl.cluster.nats import Nats
 from noetl.cluster.parts import Part
@@ -16,10 +18,13 @@ from noetl.cluster.postgres import Postgres
 from noetl.commands.targets import own_server
 from noetl.config import DATABASE, NATS, Setting, read_settings
 from noetl.crew import members
+from noetl.engine.times import seconds_of
 from noetl.errors import ConfigError, NoetlError
 from noetl.home import Home
 from noetl.presence import find_server
 
+SILENT = 60.0
+"""Seconds after which a worker elsewhere is no longer said to run."""
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -60,15 +65,35 @@ def parts_of(home: Home) -> dict[str, Any]:
         _part("worker", "runs", f"pool {each.pool}, {each.slots} slots", each.pid)
         for each in members(home.workers)
     ]
+    workers += _elsewhere()
     parts = [
         _own(POSTGRES, given_place(DATABASE), Postgres(home).find()),
         _own(NATS_NAME, given_place(NATS), Nats(home).find()),
         _server(home),
         *(workers or [_part("worker", "stopped")]),
     ]
-    ready = all(part["state"] in ("runs", "ready", "given") for part in parts)
+    fine = ("runs", "ready", "given", "silent")
+    ready = all(part["state"] in fine for part in parts)
     server = find_server(home.server)
     return {"ready": ready, "url": server.url if server else None, "parts": parts}
+
+
+def _elsewhere() -> list[dict[str, Any]]:
+    """Workers on other machines; of this one's, their files say more."""
+    client = own_server()
+    try:
+        found = [] if client is None else client.get("/api/workers")["workers"]
+    except NoetlError:
+        return []
+    return [
+        _part(
+            "worker",
+            "runs" if time.time() - seconds_of(each["seen_at"]) < SILENT else "silent",
+            f"pool {each['pool']}, {each['slots']} slots, at {each['address']}",
+        )
+        for each in found
+        if each["address"] and not is_loopback(each["address"])
+    ]
 
 
 def _own(name: str, given: str | None, part: Part | None) -> dict[str, Any]:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from noetl.cluster.nats import Nats
 from noetl.cluster.postgres import Postgres
+from noetl.commands.doors import Door, read_oidc
 from noetl.commands.targets import own_server
 from noetl.config import (
     BEHIND_PROXY,
@@ -25,8 +27,11 @@ from noetl.config import (
     LEASE_TTL,
     NATS,
     PORT,
+    PROXIES,
     SLOTS,
     START_RATE,
+    TLS_CERT,
+    TLS_KEY,
     read_extensions,
     read_plugins,
     read_settings,
@@ -74,29 +79,40 @@ def command() -> None:
     is_flag=True,
     help="A proxy speaks TLS with clients (NOETL_BEHIND_PROXY).",
 )
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    help="Speak TLS with this certificate (NOETL_TLS_CERT).",
+)
+@click.option("--tls-key", metavar="FILE", help="Its private key (NOETL_TLS_KEY).")
 @_json
 def start(
     host: str | None,
     port: int | None,
     foreground: bool,
     behind_proxy: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
     as_json: bool,
 ) -> None:
     """Start the server; it is ready when this returns.
 
     Its token is in the home's file `token`, for its user alone. An address that others
-    can reach needs accounts (noetl user add) and a proxy that speaks TLS. Exit code: 0,
-    or 2 if it cannot start.
+    can reach needs accounts (noetl user add), and TLS: a certificate, or a proxy that
+    has one. Exit code: 0, or 2 if it cannot start.
 
     \b
     Examples:
       noetl server start
       noetl server start --port 9000 --foreground
+      noetl server start --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
     """
+    files = [os.path.abspath(each) if each else None for each in (tls_cert, tls_key)]
+    door = Door(host, port, behind_proxy, *files)
     if foreground:
-        _run(host, port, behind_proxy)
+        _run(door)
         return
-    server = start_server(host, port, behind_proxy=behind_proxy)
+    server = start_server(door)
     _report(server, as_json=as_json, word="the server is at")
 
 
@@ -130,9 +146,7 @@ def restart(as_json: bool) -> None:
       noetl server restart
     """
     before = stop_server()
-    host, port = (before.host, before.port) if before else (None, None)
-    behind_proxy = before is not None and before.behind_proxy
-    server = start_server(host, port, behind_proxy=behind_proxy)
+    server = start_server(Door() if before is None else Door.of(before))
     _report(server, as_json=as_json, word="the server is at")
 
 
@@ -181,7 +195,7 @@ def _document(server: Server | None) -> dict[str, JSON]:
     }
 
 
-def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
+def _run(door: Door) -> None:
     """Be the server."""
     from noetl import server as role
     from noetl.journal import open_journal
@@ -190,8 +204,8 @@ def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
     settings, home = read_settings(), Home.of()
     database = settings[DATABASE] or Postgres(home).address()
     options = role.Options(
-        host=host or settings[HOST],
-        port=settings[PORT] if port is None else port,
+        host=door.host or settings[HOST],
+        port=settings[PORT] if door.port is None else door.port,
         database=database,
         nats=settings[NATS] or Nats(home).address(),
         lease_ttl=settings[LEASE_TTL],
@@ -199,7 +213,11 @@ def _run(host: str | None, port: int | None, behind_proxy: bool) -> None:
         slots=settings[SLOTS] if database is None else 0,
         extensions=read_extensions(None),
         hosts=settings[HOSTS],
-        behind_proxy=behind_proxy or settings[BEHIND_PROXY],
+        proxies=settings[PROXIES],
+        behind_proxy=door.behind_proxy or settings[BEHIND_PROXY],
+        tls_cert=Path(door.tls_cert) if door.tls_cert else settings[TLS_CERT],
+        tls_key=Path(door.tls_key) if door.tls_key else settings[TLS_KEY],
+        oidc=read_oidc(settings),
     )
     home.make()
     open_journal(home.journal, foreground=True)
@@ -214,9 +232,7 @@ async def _serve(opening: Coroutine[None, None, role.Server]) -> None:
     await server.serve(lambda url: None)
 
 
-def start_server(
-    host: str | None, port: int | None, *, behind_proxy: bool = False
-) -> Server:
+def start_server(door: Door) -> Server:
     """Another process is the server; wait until it says where it is."""
     home = Home.of()
     running = find_server(home.server)
@@ -226,9 +242,7 @@ def start_server(
     home.make()
     home.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
     command = [sys.executable, "-m", "noetl", "server", "start", "--foreground"]
-    command += ["--host", host] if host else []
-    command += ["--port", str(port)] if port is not None else []
-    command += ["--behind-proxy"] if behind_proxy else []
+    command += door.options()
     output = home.journal / "server.out"
     with output.open("wb") as stream:
         process = subprocess.Popen(

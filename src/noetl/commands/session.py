@@ -47,6 +47,28 @@ def list_(user: str | None, server: str | None, as_json: bool) -> None:
         click.echo("nobody is signed in")
 
 
+@command.command("means")
+@server_option
+@_json
+def means(server: str | None, as_json: bool) -> None:
+    """Say how people sign in to the server: by password, or by a provider, too.
+
+    \b
+    Example:
+      noetl session means
+    """
+    client = need_server(server)
+    answer = client.get("/api/sessions/means")
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    click.echo(f"by password: POST {client.url}/api/sessions")
+    if answer["oidc"] is not None:
+        click.echo(f"by {answer['oidc']}: {client.url}{answer['sign_in']}")
+    else:
+        click.echo("by a provider: none is set (oidc_issuer)")
+
+
 @command.command("end")
 @click.argument("session_id", metavar="[ID]", required=False)
 @click.option("--user", help="All sessions of this account.")

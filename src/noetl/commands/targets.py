@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -11,19 +13,36 @@ import click
 from noetl.adapters.secrets.token import read_token
 from noetl.client import Client
 from noetl.commands.logs import find_execution
-from noetl.config import SERVER, TOKEN, read_settings
+from noetl.config import CA, SERVER, TOKEN, read_settings
 from noetl.errors import ConfigError, Unreachable
 from noetl.home import Home
 from noetl.presence import find_server
+from noetl.trust import trusted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def ca_option(command: F) -> F:
+    """``--ca FILE``: a setting of this one call, and of what it starts."""
+
+    def set_ca(_: click.Context, __: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            os.environ[CA.variable] = os.path.abspath(value)
+
+    return click.option(
+        "--ca",
+        metavar="FILE",
+        expose_value=False,
+        callback=set_ca,
+        help="Trust this authority of the server's certificate (NOETL_CA).",
+    )(command)
+
+
 def server_option(command: F) -> F:
-    """``--server URL``."""
+    """``--server URL`` and ``--ca FILE``."""
     return click.option(
         "--server", metavar="URL", help="Ask this server (NOETL_SERVER)."
-    )(command)
+    )(ca_option(command))
 
 
 def named_server(url: str | None) -> Client | None:
@@ -34,7 +53,7 @@ def named_server(url: str | None) -> Client | None:
     if not found.startswith(("http://", "https://")):
         hint = "write it as http://127.0.0.1:8082"
         raise ConfigError(f"--server {found}: no address of a server; {hint}")
-    return Client(found, token_of_home())
+    return Client(found, token_of_home(), trust_of)
 
 
 def own_server() -> Client | None:
@@ -42,7 +61,15 @@ def own_server() -> Client | None:
     running = find_server(Home.of().server)
     if running is None or running.url is None:
         return None
-    return Client(running.url, token_of_home())
+    return Client(running.url, token_of_home(), trust_of)
+
+
+def trust_of(url: str) -> ssl.SSLContext:
+    """The server of this home by its very certificate, others by their authority."""
+    running = find_server(Home.of().server)
+    if running is not None and running.url == url and running.certificate is not None:
+        return trusted(pinned=running.certificate)
+    return trusted(read_settings()[CA])
 
 
 def own_cluster() -> Client | None:

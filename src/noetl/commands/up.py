@@ -13,6 +13,7 @@ from noetl.cluster.nats import Nats
 from noetl.cluster.parts import PATIENCE
 from noetl.cluster.postgres import NAME as POSTGRES
 from noetl.cluster.postgres import Postgres
+from noetl.commands.doors import Door
 from noetl.commands.parts import changing, given_place, parts_of, place_of
 from noetl.commands.server import start_server, stop_server
 from noetl.commands.targets import own_server
@@ -96,7 +97,7 @@ def _raise_server(home: Home, port: int | None, say: Say, *, moved: bool) -> Ser
         stop_server()
         server = None
     if server is None or server.url is None:
-        server, word = start_server(None, port), "started"
+        server, word = start_server(Door(port=port)), "started"
     elif port not in (None, 0, int(str(server.url).rpartition(":")[2])):
         message = f"the server runs at {server.url} already; to move it: noetl down"
         raise ConfigError(f"{message}, then noetl up --port {port}")

@@ -7,7 +7,13 @@ import json
 import click
 
 from noetl.commands.asking import read_password
-from noetl.commands.targets import need_server, server_option
+from noetl.commands.targets import (
+    named_server,
+    need_server,
+    own_server,
+    server_option,
+)
+from noetl.home import Home
 from noetl.types import JSON
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -54,20 +60,29 @@ def add(
 ) -> None:
     """Make an account. Without a role it can do nothing yet.
 
+    If no server runs under this home, the account is made where it will look for it:
+    in the home, or in the database of the settings. So the first admin is there before
+    the first start.
+
     \b
     Examples:
-      noetl user add ann --role developer --role secrets
+      noetl user add ann --role admin
       noetl user add gpu-1 --role worker:gpu --no-password
     """
-    client = need_server(server)
-    body = {
-        "name": name,
-        "roles": list(roles),
+    client = named_server(server) or own_server()
+    about: dict[str, JSON] = {
         "password": None if no_password else read_password(name),
         "email": email,
         "display_name": display_name,
     }
-    _report(client.post("/api/users", body), "added", as_json=as_json)
+    if client is not None:
+        body = {"name": name, "roles": list(roles), **about}
+        made = client.post("/api/users", body)
+    else:
+        from noetl.commands.accounts import add_account
+
+        made = add_account(Home.of(), name, list(roles), **about)
+    _report(made, "added", as_json=as_json)
 
 
 @command.command("list")
@@ -152,5 +167,8 @@ def _report(line: JSON, word: str, *, as_json: bool) -> None:
 def _words(line: JSON) -> str:
     roles = ", ".join(line["roles"]) or "no roles"
     state = "" if line["has_password"] else "; no password"
+    if line["issuer"] is not None:
+        shown = line["email"] or line["display_name"] or "somebody"
+        state = f"; {shown} by {line['issuer']}"
     state += "; disabled" if line["disabled"] else ""
     return f"{line['name']} ({roles}{state})"

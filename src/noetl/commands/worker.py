@@ -13,7 +13,8 @@ import time
 import click
 import msgspec
 
-from noetl.commands.targets import need_server, token_of_home
+from noetl.client import Client
+from noetl.commands.targets import ca_option, need_server, token_of_home, trust_of
 from noetl.config import SLOTS, read_plugins, read_settings
 from noetl.crew import Attendance, Member, members
 from noetl.engine.times import rfc3339
@@ -60,6 +61,7 @@ def command() -> None:
 @_pool
 @_slots
 @_server
+@ca_option
 @click.option(
     "--foreground/--background", default=False, help="Stay here and do the work."
 )
@@ -102,14 +104,23 @@ def stop(pool: str | None, as_json: bool) -> None:
 
 @command.command("status")
 @click.option("--pool", help="Only workers of this pool.")
+@click.option(
+    "--server", metavar="URL", help="All workers that ask this server, or its cluster."
+)
+@ca_option
 @_json
-def status(pool: str | None, as_json: bool) -> None:
-    """List the workers of this home. Exit code: 0, or 3 if there is none.
+def status(pool: str | None, server: str | None, as_json: bool) -> None:
+    """List the workers of this home, or with --server those of a cluster.
+
+    Exit code: 0, or 3 if there is none.
 
     \b
-    Example:
+    Examples:
       noetl worker status
+      noetl worker status --server https://noetl.example.com
     """
+    if server is not None:
+        sys.exit(_report_workers(need_server(server), pool, as_json=as_json))
     found = _found(pool)
     _print(found, as_json=as_json, word="working")
     sys.exit(0 if found else 3)
@@ -120,6 +131,7 @@ def status(pool: str | None, as_json: bool) -> None:
 @_pool
 @_slots
 @_server
+@ca_option
 @_json
 def scale(
     count: int,
@@ -140,6 +152,19 @@ def scale(
     for _ in range(count - len(found)):
         start_worker(pool, slots or read_settings()[SLOTS], urls)
     _print(_found(pool), as_json=as_json, word="working")
+
+
+def _report_workers(client: Client, pool: str | None, *, as_json: bool) -> int:
+    answer = client.get("/api/workers", pool=pool)
+    if as_json:
+        click.echo(json.dumps(answer, ensure_ascii=False))
+    for each in [] if as_json else answer["workers"]:
+        load = f"{each['running']} of {each['slots']} slots"
+        where = f"{each['account']} from {each['address']}, seen {each['seen_at']}"
+        click.echo(f"{each['worker']} (pool {each['pool']}, {load}; {where})")
+    if not answer["workers"] and not as_json:
+        click.echo(f"no worker asked {client.url} for work within the last hour")
+    return 0 if answer["workers"] else 3
 
 
 def _servers(given: tuple[str, ...]) -> list[str]:
@@ -183,7 +208,7 @@ def _run(pool: str, slots: int, servers: list[str]) -> None:
     options = role.Options(servers=servers, token=token, pool=pool, slots=slots)
 
     async def serve() -> None:
-        worker = role.Worker(home, options, read_plugins())
+        worker = role.Worker(home, options, read_plugins(), trust_of)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, worker.stop)

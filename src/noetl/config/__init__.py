@@ -10,6 +10,18 @@ from noetl.config.reading import (
     read_settings,
     strays,
 )
+from noetl.config.security import (
+    CA,
+    OIDC_CLIENT_ID,
+    OIDC_CLIENT_SECRET,
+    OIDC_ISSUER,
+    OIDC_ROLES,
+    OIDC_ROLES_CLAIM,
+    PROXIES,
+    PUBLIC_URL,
+    TLS_CERT,
+    TLS_KEY,
+)
 from noetl.config.setting import FILE, MASK, PREFIX, VARIABLE, Setting, Value
 from noetl.config.table import (
     BEHIND_PROXY,
@@ -32,6 +44,7 @@ from noetl.config.table import (
 
 __all__ = [
     "BEHIND_PROXY",
+    "CA",
     "DATABASE",
     "EXTENSIONS",
     "FILE",
@@ -41,14 +54,23 @@ __all__ = [
     "LEASE_TTL",
     "MASK",
     "NATS",
+    "OIDC_CLIENT_ID",
+    "OIDC_CLIENT_SECRET",
+    "OIDC_ISSUER",
+    "OIDC_ROLES",
+    "OIDC_ROLES_CLAIM",
     "PLUGINS",
     "PORT",
     "PREFIX",
+    "PROXIES",
+    "PUBLIC_URL",
     "RESULTS_URL",
     "SERVER",
     "SETTINGS",
     "SLOTS",
     "START_RATE",
+    "TLS_CERT",
+    "TLS_KEY",
     "TOKEN",
     "VARIABLE",
     "Setting",

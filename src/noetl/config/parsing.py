@@ -8,7 +8,7 @@ from pathlib import Path
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.node import shorten
-from noetl.errors import ConfigError
+from noetl.errors import AccessError, ConfigError
 from noetl.types import JSON
 
 _EXTENSION = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
@@ -151,6 +151,12 @@ def parse_hosts(value: JSON, _: Path) -> frozenset[str]:
     return found
 
 
+def parse_networks(value: JSON, _: Path) -> frozenset[str]:
+    from ipaddress import ip_network
+
+    return frozenset(str(ip_network(each)) for each in parse_names(value))
+
+
 def parse_switch(value: JSON, _: Path) -> bool:
     words = {"true": True, "1": True, "false": False, "0": False}
     found = words.get(value.lower()) if isinstance(value, str) else value
@@ -168,3 +174,27 @@ def parse_nats(value: JSON, folder: Path) -> str | None:
 
 def parse_token(value: JSON, folder: Path) -> str | None:
     return parse_text(value, folder)
+
+
+def parse_file(value: JSON, folder: Path) -> Path | None:
+    """Whether it is there is seen when it is read."""
+    return parse_home(value, folder)
+
+
+def parse_roles(value: JSON, _: Path) -> dict[str, str]:
+    from noetl.access.grants import read_grant
+
+    found = value
+    if isinstance(value, str):
+        pairs = [pair.rpartition("=") for pair in value.split(",") if pair.strip()]
+        found = {name.strip(): role.strip() for name, _, role in pairs}
+    if not isinstance(found, dict) or not all(found):
+        raise ValueError
+    for name, role in found.items():
+        if not isinstance(role, str):
+            raise ValueError
+        try:
+            read_grant(role)
+        except AccessError as error:
+            raise ConfigError(f"'{shorten(name)}': {error.message}") from None
+    return found

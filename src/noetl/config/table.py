@@ -23,6 +23,7 @@ from noetl.config.parsing import (
     parse_token,
     parse_ttl,
 )
+from noetl.config.security import SECURITY
 from noetl.config.setting import Setting
 from noetl.dsl.grammar.retired import DIALECTS
 
@@ -129,9 +130,9 @@ DATABASE = Setting(
 NATS = Setting(
     name="nats",
     words="the address of a NATS: nats://token@host:4222",
-    doc="By which servers on one database tell each other of new work. Without it, by "
-    "the NATS that `noetl up` runs under this home; without that, or while it is away, "
-    "each of them looks once a second.",
+    doc="Where sessions are kept, and by which servers on one database tell each "
+    "other of new work. Without it, the NATS that `noetl up` runs under this home; "
+    "without that, sessions are in the home, and servers look for work once a second.",
     parse=parse_nats,
     default=lambda: None,
     default_words="none",
@@ -179,4 +180,5 @@ SETTINGS: tuple[Setting[Any], ...] = (
     NATS,
     LEASE_TTL,
     START_RATE,
+    *SECURITY,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.engine.batch import Batch
+from noetl.engine.callers import Caller, attributed
 from noetl.engine.completion import conclude
 from noetl.engine.endings import fail_step
 from noetl.engine.loops import close_iteration, end_iteration, turn
@@ -14,14 +15,16 @@ from noetl.engine.state import Run
 from noetl.types import JSON
 
 
-def cancel(batch: Batch, error: dict[str, JSON] | None = None) -> None:
+def cancel(
+    batch: Batch, error: dict[str, JSON] | None = None, caller: Caller = None
+) -> None:
     state = batch.state
     if state.finished or state.cancelling is not None:
         return
     failure = Failure("cancelled", "the execution was cancelled")
-    batch.emit(
-        "workflow.cancelled", state.execution_id, error or msgspec.to_builtins(failure)
-    )
+    reason = error or msgspec.to_builtins(failure)
+    payload = {**reason, **attributed(caller)}
+    batch.emit("workflow.cancelled", state.execution_id, payload)
     for run in list(state.runs.values()):
         drop_idle(batch, run)
     conclude(batch)

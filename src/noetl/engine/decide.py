@@ -9,6 +9,7 @@ import msgspec
 from noetl.engine import ids
 from noetl.engine.admission import arrive, fill_join
 from noetl.engine.batch import Batch, Recorder
+from noetl.engine.callers import Caller, attributed
 from noetl.engine.cancellation import cancel, drop_idle, end_pipeline, end_run
 from noetl.engine.completion import conclude
 from noetl.engine.endings import emit_step, fail_step, finish_step
@@ -209,18 +210,19 @@ def _begin(batch: Batch, run: Run) -> None:
         finish_step(batch, run, None, "server")
 
 
-def pause(batch: Batch) -> None:
+def pause(batch: Batch, caller: Caller = None) -> None:
     """Nothing new is scheduled; outcomes of what runs are recorded (S-39)."""
     if batch.state.status == "running" and not batch.state.finished:
-        batch.emit("workflow.paused", batch.state.execution_id, {})
+        batch.emit("workflow.paused", batch.state.execution_id, attributed(caller))
 
 
-def resume(batch: Batch) -> None:
+def resume(batch: Batch, caller: Caller = None) -> None:
     """Go on as if never paused: loops fill up again, tokens move."""
     if batch.state.status != "paused":
         return
     deadlines = _held_deadlines(batch)
-    batch.emit("workflow.resumed", batch.state.execution_id, {"deadlines": deadlines})
+    payload = {"deadlines": deadlines, **attributed(caller)}
+    batch.emit("workflow.resumed", batch.state.execution_id, payload)
     _turn_loops(batch)
     settle(batch)
 

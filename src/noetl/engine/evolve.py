@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from noetl.engine.callers import unattributed
 from noetl.engine.context import apply_patch
 from noetl.engine.events import Event, view
 from noetl.engine.progress import (
@@ -183,7 +184,7 @@ def _wake(state: State, event: Event) -> None:
 
 
 def _received(state: State, event: Event) -> None:
-    state.messages.append({"seq": event.seq, **event.payload})
+    state.messages.append({"seq": event.seq, **unattributed(event.payload)})
 
 
 def _task_done(state: State, event: Event) -> None:
@@ -314,7 +315,7 @@ def _loop_done(state: State, event: Event) -> None:
 
 
 def _cancelled(state: State, event: Event) -> None:
-    state.cancelling, state.status = event.payload, "running"
+    state.cancelling, state.status = unattributed(event.payload), "running"
     state.tokens.clear()
     state.joining.clear()
     state.late.clear()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from noetl.engine import ids
 from noetl.engine.batch import Batch
+from noetl.engine.callers import Caller, attributed
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run, State
 from noetl.engine.times import NEVER, rfc3339, seconds_of
@@ -39,13 +40,14 @@ def deliver(batch: Batch, run: Run, path: list[int]) -> None:
             return
 
 
-def receive(batch: Batch, name: str, data: JSON) -> None:
+def receive(batch: Batch, name: str, data: JSON, caller: Caller = None) -> None:
     """A signal: for the first pipeline that waits for it, or kept until one does."""
     state = batch.state
     if state.finished or state.cancelling is not None:
         return
     data = batch.secrets.redact(data)
-    batch.emit("message.received", state.execution_id, {"name": name, "data": data})
+    payload = {"name": name, "data": data, **attributed(caller)}
+    batch.emit("message.received", state.execution_id, payload)
     for command_id, on in state.suspended.items():
         run, path = state.runs[command_id.split("/")[0]], path_of(command_id)
         waiting = find_progress(run, path).waiting

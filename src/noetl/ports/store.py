@@ -161,6 +161,10 @@ class Store(Protocol):
         """The number of the last report under this lease; None if it is not held."""
         ...
 
+    async def epoch(self, command_id: str) -> int:
+        """The epoch of its last lease; 0 if there was none, or no such command."""
+        ...
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         """Make commands of expired leases ready again; return the timers that are due.
 

@@ -153,10 +153,24 @@ class Desk:
         except StoreError as error:
             if error.kind not in (LeaseLost.kind, "store.missing"):
                 raise
-            return wire.Reply(stop=True, error=(LeaseLost.kind, str(error)))
+            return await self._not_held(lease, (LeaseLost.kind, str(error)))
         except OutOfOrder as error:
-            return wire.Reply(stop=True, error=("event.order", str(error)))
+            return await self._not_held(lease, ("event.order", str(error)))
         return _reply(answer, seal)
+
+    async def _not_held(self, lease: Lease, error: tuple[str, str]) -> wire.Reply:
+        """Lost, or made up: of what was never leased nobody can be the owner."""
+        if (
+            not 0
+            < lease.epoch
+            <= await self._orchestrator.store.epoch(lease.command_id)
+        ):
+            message = f"{lease.command_id} was never leased at epoch {lease.epoch}"
+            error = ("lease.not_owner", message)
+        elif await self._orchestrator.store.reported(lease) is None:
+            message = f"{lease.owner} does not hold {lease.command_id} any more"
+            error = (LeaseLost.kind, message)
+        return wire.Reply(stop=True, error=error)
 
     async def _known(self, each: wire.Report) -> wire.Reply | None:
         """The answer to a report that is recorded, though its answer was lost."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from noetl.access.accounts import Account
 from noetl.access.credentials import Credential, required
 from noetl.access.grants import read_grants
 from noetl.access.ports import Accounts, Kept, Sessions
 from noetl.access.principal import Principal
-from noetl.access.sessions import Lifetime
+from noetl.access.sessions import Lifetime, Session
 from noetl.errors import AccessError, StoreError
 from noetl.ports import Clock
 
@@ -16,8 +17,9 @@ from noetl.ports import Clock
 class Gate:
     """Turns a credential into a principal, and notes that it was used.
 
-    With ``local_sessions`` other servers cannot end what is kept here: an account that
-    was changed by one of them is found out by looking at it.
+    A session is good for as long as its account is what it was when it began: also if
+    whoever changed the account could not end it, and if it is of another installation
+    that keeps its sessions in the same place.
     """
 
     def __init__(
@@ -26,14 +28,11 @@ class Gate:
         sessions: Sessions,
         clock: Clock,
         lifetime: Lifetime | None = None,
-        *,
-        local_sessions: bool = False,
     ) -> None:
         self._accounts = accounts
         self._sessions = sessions
         self._clock = clock
         self._lifetime = lifetime or Lifetime()
-        self._local_sessions = local_sessions
 
     async def admit(self, credential: Credential | None) -> Principal:
         """Raises ``AccessError``: 401, with one text for all that is not valid."""
@@ -74,17 +73,10 @@ class Gate:
             grants = read_grants(session.roles)
         except AccessError:  # roles of another version of NoETL
             raise required() from None
-        if self._local_sessions:
-            account = await self._accounts.get(session.user_id)
-            if account is None or account.disabled or account.grants != grants:
-                raise required()
-        return Principal(
-            user_id=session.user_id,
-            name=session.email or session.display_name or session.user_id,
-            grants=grants,
-            means="session",
-            credential=session.session_id,
-        )
+        account = await self._accounts.get(session.user_id)
+        if account is None or account.disabled or account.grants != grants:
+            raise required()
+        return signed_in(session, account)
 
     async def _renew(self, kept: Kept) -> Kept | None:
         """The next version: ours, or that of whoever was faster (S-63)."""
@@ -92,3 +84,15 @@ class Gate:
         renewed = kept.session.renewed(now, self._lifetime)
         touched = await self._sessions.touch(kept, renewed, now=now)
         return touched or await self._sessions.get(kept.key, now=now)
+
+
+def signed_in(session: Session, account: Account) -> Principal:
+    """By the name of the account, which is one person's alone: what others call them,
+    they may have chosen."""
+    return Principal(
+        user_id=session.user_id,
+        name=account.name,
+        grants=account.grants,
+        means="session",
+        credential=session.session_id,
+    )

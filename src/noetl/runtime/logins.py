@@ -13,10 +13,12 @@ from noetl.access.attempts import Attempts
 from noetl.access.invitations import Invitations
 from noetl.access.oidc import Identity
 from noetl.access.ports import Accounts, Passwords, Sessions
+from noetl.access.principal import Principal
 from noetl.access.sessions import Lifetime, Session
 from noetl.access.tokens import SESSION, digest_session, mint
 from noetl.errors import AccessError
 from noetl.ports import Clock
+from noetl.runtime.gate import signed_in
 
 TRIES = 10
 TRIES_BY_ADDRESS = 100
@@ -62,7 +64,7 @@ class Logins:
             name = read_name(name)
         except AccessError:
             name = ""  # nobody's
-        self._count(client_ip, name)
+        self.count(client_ip, name)
         account = await self._accounts.find(name)
         known = None
         if account is not None and not account.disabled:
@@ -106,14 +108,30 @@ class Logins:
             raise AccessError("auth.failed", message, 401)
         return await self._start(account, client_ip)
 
-    async def sign_out(self, key: str) -> None:
-        """``key`` is the digest of the session's token."""
-        await self._sessions.invalidate(key)
+    async def known_name(self, text: str) -> str | None:
+        """The name of an account. What is none may be a password in the wrong place,
+        and is told to nobody."""
+        try:
+            account = await self._accounts.find(read_name(text))
+        except AccessError:
+            return None
+        return None if account is None else account.name
 
-    def _count(self, client_ip: str, name: str) -> None:
+    async def sign_out(self, key: str) -> Principal | None:
+        """Whose session it was; ``key`` is the digest of its token."""
+        kept = await self._sessions.get(key, now=self._clock.now())
+        await self._sessions.invalidate(key)
+        if kept is None:
+            return None
+        account = await self._accounts.get(kept.session.user_id)
+        return None if account is None else signed_in(kept.session, account)
+
+    def count(self, client_ip: str, name: str | None = None) -> None:
+        """An attempt; of one at the provider the name is not known yet. Raises
+        ``AccessError`` (``auth.too_many``)."""
         now = self._clock.now()
         waits = self._by_address.take(client_ip, now)
-        if waits is None:
+        if waits is None and name is not None:
             waits = self._by_name.take((client_ip, name), now)
         if waits is not None:
             message = f"too many attempts: try again in {waits:.0f} seconds"

@@ -87,7 +87,12 @@ class Starting:
         return _judged(entry, path)
 
     async def start(
-        self, asked: Asked, found: Found, principal: str, key: str | None = None
+        self,
+        asked: Asked,
+        found: Found,
+        principal: str,
+        key: str | None = None,
+        address: str | None = None,
     ) -> Started:
         """Raises ``Refusal``, with the id of the execution that records it."""
         digest = sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
@@ -104,7 +109,12 @@ class Starting:
             asked.args,
             asked.ctx,
             request_key=request_key,
-            caller={"principal": principal, "idempotency_key": key, "sha256": digest},
+            caller={
+                "principal": principal,
+                "address": address,
+                "idempotency_key": key,
+                "sha256": digest,
+            },
         )
         try:
             return await self._begin(request, found)

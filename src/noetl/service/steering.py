@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noetl.engine.batch import Batch
+from noetl.engine.callers import Caller
 from noetl.engine.cancellation import cancel
 from noetl.engine.decide import pause, resume
 from noetl.engine.reports import OutOfOrder
@@ -26,36 +27,38 @@ class Steering:
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
 
-    async def cancel(self, execution_id: str) -> ExecutionStatus:
+    async def cancel(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
         """Also of its children; a second time changes nothing."""
         status = await self._status(execution_id)
         if status == "cancelled":
             return status
         self._need(status, "cancelled", status not in _OVER)
-        return await self._order(execution_id, _cancel)
+        return await self._order(execution_id, lambda batch: _cancel(batch, caller))
 
-    async def pause(self, execution_id: str) -> ExecutionStatus:
+    async def pause(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
         """Also of its children: what runs is finished, nothing new starts."""
         status = await self._status(execution_id)
         self._need(status, "paused", status in ("running", "waiting"))
-        status = await self._order(execution_id, _pause)
-        await self._reach(execution_id, pause)
+        status = await self._order(execution_id, lambda batch: _pause(batch, caller))
+        await self._reach(execution_id, lambda batch: pause(batch, caller))
         return status
 
-    async def resume(self, execution_id: str) -> ExecutionStatus:
+    async def resume(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
         """Also of its children."""
         status = await self._status(execution_id)
         self._need(status, "resumed", status == "paused")
-        await self._reach(execution_id, resume)
-        return await self._order(execution_id, _resume)
+        await self._reach(execution_id, lambda batch: resume(batch, caller))
+        return await self._order(execution_id, lambda batch: _resume(batch, caller))
 
-    async def signal(self, execution_id: str, name: str, data: JSON) -> ExecutionStatus:
+    async def signal(
+        self, execution_id: str, name: str, data: JSON, caller: Caller = None
+    ) -> ExecutionStatus:
         status = await self._status(execution_id)
         self._need(status, "told anything", status not in _OVER)
 
         def tell(batch: Batch) -> None:
             _need(batch.state, "told anything", batch.state.cancelling is None)
-            receive(batch, name, data)
+            receive(batch, name, data, caller)
 
         return await self._order(execution_id, tell)
 
@@ -111,17 +114,17 @@ def _does_not_fit(status: ExecutionStatus, what: str) -> Refusal:
     return Refusal("execution.state", message, state=status)
 
 
-def _cancel(batch: Batch) -> None:
+def _cancel(batch: Batch, caller: Caller) -> None:
     if batch.state.status != "cancelled":
         _need(batch.state, "cancelled", True)
-        cancel(batch)
+        cancel(batch, caller=caller)
 
 
-def _pause(batch: Batch) -> None:
+def _pause(batch: Batch, caller: Caller) -> None:
     _need(batch.state, "paused", batch.state.status == "running")
-    pause(batch)
+    pause(batch, caller)
 
 
-def _resume(batch: Batch) -> None:
+def _resume(batch: Batch, caller: Caller) -> None:
     _need(batch.state, "resumed", batch.state.status == "paused")
-    resume(batch)
+    resume(batch, caller)

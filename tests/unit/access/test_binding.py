@@ -19,9 +19,19 @@ def test_on_this_machine_nothing_is_asked_for(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "noetl.example.com", ""])
 def test_beyond_it_authentication_and_encryption_are(host: str) -> None:
     for auth, tls, behind_proxy, message in (
-        (False, False, False, "no account .*: make one .noetl user add., or bind 127"),
+        (
+            False,
+            False,
+            False,
+            "no account .*: make one .noetl user add NAME --role admin., or bind 127",
+        ),
         (False, True, True, "no account but the home's is there"),
-        (True, False, False, "in the clear: put a proxy .* say --behind-proxy"),
+        (
+            True,
+            False,
+            False,
+            "in the clear: give it a certificate .* say --behind-proxy",
+        ),
     ):
         with pytest.raises(ConfigError, match=message) as e:
             check_binding(host, auth=auth, tls=tls, behind_proxy=behind_proxy)

@@ -566,7 +566,7 @@ def test_without_nats_sessions_fail_and_tokens_go_on(
         await server.ann()
         nats_server = start_nats()
         client = await nats.connect(nats_server.address, allow_reconnect=False)
-        sessions = NatsSessions(client)
+        sessions = NatsSessions(lambda: client)
         parts = (server.accounts, sessions, Argon2Passwords(), server.clock)
         gate = Gate(server.accounts, sessions, server.clock)
         done = await Logins(*parts).by_password("ann", PASSWORD, IP)

@@ -48,15 +48,17 @@ class OidcProvider:
         self._metadata: tuple[float, Metadata] | None = None
         self._keys: tuple[float, KeySet] | None = None
 
+    @property
+    def issuer(self) -> str:
+        return self._client.issuer
+
     async def begin(self) -> tuple[str, Pending]:
-        """The address to send a browser to, and what to keep in it meanwhile."""
         metadata = await self._discover()
         return begin(self._client, metadata, self._entropy(96), self._clock.now())
 
     async def finish(
         self, answer: Mapping[str, str], pending: Pending | None
     ) -> Identity:
-        """Who came back, by the query of the redirect. Raises ``AccessError``."""
         code = read_answer(answer, pending, self._client, self._clock.now())
         assert pending is not None
         token = await self._exchange(code, pending.verifier)

@@ -20,6 +20,24 @@ SECONDS = 10.0
 _LARGEST = 1024 * 1024
 
 
+class Web:
+    """One session for all calls, opened at the first."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(
+        self, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> tuple[int, JSON]:
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        return await asking(self._session)(url, form, headers)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
 def asking(session: aiohttp.ClientSession) -> Ask:
     """Forms are posted, anything else is fetched."""
 

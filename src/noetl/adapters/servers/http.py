@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 
 import aiohttp
@@ -23,9 +24,22 @@ _LATER = frozenset({408, 421, 425, 429, 502, 503, 504})
 
 
 class HttpTransport:
-    """Several servers of one cluster: when one does not answer, the next is asked."""
+    """Several servers of one cluster: when one does not answer, the next is asked.
 
-    def __init__(self, servers: Sequence[str], token: str) -> None:
+    ``trust`` says by which certificates a server is known. It is asked again after a
+    failure: a server may come back with another certificate.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        token: str,
+        trust: Callable[[str], ssl.SSLContext] = lambda url: (
+            ssl.create_default_context()
+        ),
+    ) -> None:
+        self._trust = trust
+        self._contexts: dict[str, ssl.SSLContext] = {}
         self._servers = cycle([each.rstrip("/") for each in servers])
         self._server = next(self._servers)
         self._headers = {
@@ -38,7 +52,10 @@ class HttpTransport:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector)
-        url = self._server + PATHS[path]
+        server = self._server
+        url = server + PATHS[path]
+        if server.startswith("https:") and server not in self._contexts:
+            self._contexts[server] = self._trust(server)
         try:
             async with self._session.post(
                 url,
@@ -46,11 +63,13 @@ class HttpTransport:
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(total=seconds),
                 allow_redirects=False,
+                ssl=self._contexts.get(server, True),
             ) as response:
                 found = await response.read()
                 status = response.status
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._server = next(self._servers)
+            self._contexts.pop(server, None)
             why = str(error) or type(error).__name__
             raise Unreachable(f"{url}: {why}") from None
         if status == 200:

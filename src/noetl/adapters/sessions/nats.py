@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import nats.errors
@@ -31,14 +31,19 @@ class NatsSessions:
     """Two keys for each session (C-42), both with the bucket's TTL.
 
     The index is written first and deleted last: whoever ends all sessions of a user
-    finds each of them. A connection that is down is not waited for.
+    finds each of them. ``client`` says which connection there is now: one that is down
+    is not waited for.
     """
 
     def __init__(
-        self, client: Client, lifetime: Lifetime | None = None, replicas: int = 1
+        self,
+        client: Callable[[], Client],
+        lifetime: Lifetime | None = None,
+        replicas: int = 1,
     ) -> None:
-        self._client = client
-        self._stream: JetStreamContext = client.jetstream(timeout=SECONDS)
+        self._find_client = client
+        self._client = client()
+        self._stream: JetStreamContext = self._client.jetstream(timeout=SECONDS)
         self._lifetime = lifetime or Lifetime()
         self._replicas = replicas
         self._opened: KeyValue | None = None
@@ -106,6 +111,7 @@ class NatsSessions:
     async def _bucket(self) -> AsyncIterator[KeyValue]:
         """The bucket, made when it is first needed; NATS' troubles as ours."""
         try:
+            self._renew()
             if not self._client.is_connected:
                 raise nats.errors.ConnectionClosedError
             if self._opened is None:
@@ -117,6 +123,12 @@ class NatsSessions:
             message = f"sessions cannot be checked, for NATS does not answer ({why})"
             hint = "API tokens still work"
             raise AccessError("session.store_down", f"{message}; {hint}", 401) from None
+
+    def _renew(self) -> None:
+        client = self._find_client()
+        if client is not self._client:
+            self._client, self._opened = client, None
+            self._stream = client.jetstream(timeout=SECONDS)
 
     async def _open(self) -> KeyValue:
         settings = api.KeyValueConfig(

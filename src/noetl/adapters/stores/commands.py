@@ -116,6 +116,10 @@ class Commands:
         row.epoch, row.reported = lease.epoch, 0
         self._leased[lease.command_id] = row
 
+    def epoch(self, command_id: str) -> int:
+        row = self._by_id.get(command_id)
+        return 0 if row is None else row.epoch
+
     def is_held(self, lease: Lease) -> bool:
         row = self._leased.get(lease.command_id)
         return row is not None and (row.epoch, row.owner) == (lease.epoch, lease.owner)

@@ -65,6 +65,9 @@ class MemoryStore:
     async def reported(self, lease: Lease) -> int | None:
         return self._commands.reported(lease)
 
+    async def epoch(self, command_id: str) -> int:
+        return self._commands.epoch(command_id)
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         self._commands.expire(now)
         due = [

@@ -18,6 +18,10 @@ ACCESS = {
         "Too many attempts to sign in, of one address.",
         "Wait as long as the message says.",
     ),
+    "oidc.off": ErrorKind(
+        "The server has no OpenID Connect provider.",
+        "Sign in by password, or set `oidc_issuer` and what goes with it.",
+    ),
     "oidc.refused": ErrorKind(
         "The OIDC provider refused, or what it answered is not to be trusted.",
         "Begin the sign-in again; compare client, issuer and clocks.",

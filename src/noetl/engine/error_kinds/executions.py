@@ -104,12 +104,18 @@ WORKERS = {
         "Nothing: the new owner goes on. Often: see whether workers are overloaded.",
     ),
     "lease.not_owner": ErrorKind(
-        "A worker asked about a run that was leased to another worker or account.",
+        "A worker asked about a run that was leased to another worker or account, or "
+        "to nobody yet.",
         "Give each worker a name of its own; NoETL's own have one.",
     ),
     "event.not_allowed": ErrorKind(
         "A worker reported what only the server decides, such as how it ends.",
         "A worker reports steps and tasks that it runs; NoETL's own do.",
+    ),
+    "outcome.shape": ErrorKind(
+        "A worker reported an outcome, or a wait, that is not one. It is refused, and "
+        "nothing changes.",
+        "Of a tool, NoETL's own workers make the failure `tool.contract` of it.",
     ),
     "event.too_large": ErrorKind(
         "A worker reported a payload above the limit instead of a reference. It is "

@@ -94,6 +94,10 @@ HTTP = {
     ),
 }
 SECRETS = {
+    "keychain.unknown": ErrorKind(
+        "The server keeps no secret of this name.",
+        "`noetl keychain list --server URL` shows those that it does.",
+    ),
     "keychain.unresolved": ErrorKind(
         "A keychain entry could not be resolved; nothing was started. `error.entries` "
         "says for each where it was looked for.",

@@ -52,3 +52,33 @@ WHERE token_id = $1 AND (last_used_at IS NULL OR last_used_at < $2)
 
 -- name: revoke_token
 DELETE FROM api_token WHERE token_id = $1 RETURNING token_id
+
+-- name: note
+INSERT INTO audit
+  (audit_id, at, action, principal, user_id, means, credential, address,
+   target, status, problem)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (audit_id) DO UPDATE
+SET target = excluded.target, status = excluded.status, problem = excluded.problem
+
+-- name: entries
+SELECT * FROM audit
+WHERE (CAST($1 AS text) IS NULL OR principal = $1)
+  AND (CAST($2 AS text) IS NULL OR action = $2)
+  AND (CAST($3 AS double precision) IS NULL OR at >= $3)
+  AND (CAST($4 AS text) IS NULL OR audit_id < $4)
+ORDER BY audit_id DESC
+LIMIT $5
+
+-- name: hear
+INSERT INTO worker (worker, pool, slots, running, seen_at, address)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (worker) DO UPDATE
+SET pool = excluded.pool, slots = excluded.slots, running = excluded.running,
+  seen_at = excluded.seen_at, address = excluded.address
+
+-- name: heard
+SELECT * FROM worker WHERE seen_at >= $1
+
+-- name: forget
+DELETE FROM worker WHERE seen_at < $1

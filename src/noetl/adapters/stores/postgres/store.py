@@ -103,6 +103,11 @@ class PostgresStore:
         found: int | None = await self._run(lambda c: c.fetchval(sql, *key))
         return found
 
+    async def epoch(self, command_id: str) -> int:
+        sql = "SELECT epoch FROM command WHERE command_id = $1"
+        found: int | None = await self._run(lambda c: c.fetchval(sql, command_id))
+        return found or 0
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         await self._run(lambda c: c.execute("SELECT expire_leases($1)", now - GRACE))
         rows = await self._run(lambda c: c.fetch(_DUE, now))

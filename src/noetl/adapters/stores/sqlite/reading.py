@@ -63,6 +63,11 @@ def reported(db: sqlite3.Connection, lease: Lease) -> int | None:
     return row[0] if row else None
 
 
+def epoch(db: sqlite3.Connection, command_id: str) -> int:
+    row = db.execute(SQL["epoch"], (command_id,)).fetchone()
+    return row[0] if row else 0
+
+
 def find(
     db: sqlite3.Connection,
     status: ExecutionStatus | None,

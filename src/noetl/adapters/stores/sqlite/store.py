@@ -165,6 +165,9 @@ class SqliteStore:
     async def reported(self, lease: Lease) -> int | None:
         return await self._read(lambda db: reading.reported(db, lease))
 
+    async def epoch(self, command_id: str) -> int:
+        return await self._read(lambda db: reading.epoch(db, command_id))
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(
             lambda db: self._leases.sweep(db, now), durable=self._durable_leases

@@ -105,6 +105,9 @@ UPDATE command SET reported = ? WHERE command_id = ?
 SELECT reported FROM command
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
 
+-- name: epoch
+SELECT epoch FROM command WHERE command_id = ?
+
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?

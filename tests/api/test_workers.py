@@ -1,0 +1,63 @@
+"""Who does the work: what workers say of themselves, for whoever looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from servers import HELLO, Api, Running
+
+
+def claim(api: Api, name: str, pool: str, slots: int) -> list[dict[str, Any]]:
+    body = {"worker": name, "pool": pool, "slots": slots}
+    answer = api.post("/api/worker/claim", body)
+    assert answer.status == 200, answer.body
+    return [order["lease"] for order in answer.body["orders"]]
+
+
+def test_workers_are_listed_with_their_load(tmp_path: Path) -> None:
+    server = Running(tmp_path / "home", slots=0)
+    try:
+        admin = Api(server.url, server.token)
+        gpu = server.person("gpu-1", "worker:*")
+        viewer = server.person("vic", "viewer")
+        assert admin.get("/api/workers").body == {"workers": []}
+
+        claim(gpu, "rack-7", "gpu", 4)
+        admin.start(HELLO)
+        leases = claim(gpu, "rack-8", "default", 2)
+        beat = {"worker": "rack-8", "pool": "default", "slots": 2, "leases": leases}
+        assert gpu.post("/api/worker/heartbeat", beat).status == 200
+
+        first, second = viewer.get("/api/workers").body["workers"]
+        assert (first["worker"], first["pool"]) == ("rack-8", "default")
+        assert (first["running"], first["slots"]) == (1, 2)
+        assert (second["worker"], second["account"]) == ("rack-7", "gpu-1")
+        assert (second["running"], second["slots"]) == (0, 4)
+        assert second["address"] == "127.0.0.1"
+        named = viewer.get("/api/workers?pool=gpu").body["workers"]
+        assert [each["worker"] for each in named] == ["rack-7"]
+        claim(gpu, "rack-8", "default", 1)
+        assert viewer.get("/api/workers").body["workers"][0]["running"] == 1
+        assert gpu.get("/api/workers").status == 403
+    finally:
+        server.stop()
+
+
+def test_servers_on_one_database_know_each_others_workers(
+    tmp_path: Path, postgres: str
+) -> None:
+    one = Running(tmp_path / "one", database=postgres, slots=0)
+    two = Running(tmp_path / "two", database=postgres, slots=0)
+    try:
+        claim(Api(one.url, one.token), "w-1", "default", 3)
+        claim(Api(two.url, two.token), "w-2", "default", 5)
+
+        for server in (one, two):
+            found = Api(server.url, server.token).get("/api/workers").body["workers"]
+            assert [(each["worker"], each["slots"]) for each in found] == [
+                *[("w-1", 3), ("w-2", 5)]
+            ]
+    finally:
+        one.stop()
+        two.stop()
