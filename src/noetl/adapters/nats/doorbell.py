@@ -25,7 +25,8 @@ class NatsDoorbell:
 
     def __init__(self, address: str) -> None:
         self._link = NatsLink(address, no_echo=True)
-        self._ringing: set[asyncio.Task[None]] = set()
+        self._pools: set[str] = set()
+        self._ringing: asyncio.Task[None] | None = None
         self._missed = 0
 
     def count_missed(self) -> float:
@@ -35,9 +36,9 @@ class NatsDoorbell:
         if not self._link.client.is_connected:
             self._missed += 1
             return
-        task = asyncio.create_task(self._publish(sorted(pools)))
-        self._ringing.add(task)
-        task.add_done_callback(self._ringing.discard)
+        self._pools.update(pools)
+        if self._ringing is None or self._ringing.done():
+            self._ringing = asyncio.create_task(self._publish())
 
     async def serve(self, heard: Callable[[], None]) -> None:
         """Until cancelled; ``heard`` is called when another server rings, or may have
@@ -51,11 +52,14 @@ class NatsDoorbell:
 
         await self._link.serve(listen, heard)
 
-    async def _publish(self, pools: Collection[str]) -> None:
+    async def _publish(self) -> None:
+        """What is rung for while one ring is on its way goes with the next one."""
         client = self._link.client
         try:
-            for pool in pools:
-                await client.publish(f"{SUBJECT}.{_OTHER.sub('_', pool)}")
-            await client.flush(timeout=2)
+            while self._pools:
+                pools, self._pools = self._pools, set()
+                for pool in sorted(pools):
+                    await client.publish(f"{SUBJECT}.{_OTHER.sub('_', pool)}")
+                await client.flush(timeout=2)
         except (nats.errors.Error, OSError, TimeoutError):
             self._missed += 1
