@@ -55,8 +55,9 @@ EVENTS: Mapping[str, Page] = {
             "parent?": "`{execution_id, command_id, depth, iter}` of who called it.",
             "fork?": "`{execution_id, seq, started_at, depth, iter}`: whose events the "
             "log goes on with, up to which one, and when that work began.",
-            "caller?": "`{principal, address, idempotency_key, sha256}`: who asked a "
-            "server, from where, by which key, and the digest of what they asked for.",
+            "caller?": "`{principal, address, idempotency_key, sha256, trigger}`: who "
+            "asked a server, from where, by which key, and the digest of what they "
+            "asked for; `trigger`, if it was one: `{name, slot, chain}`.",
         }
     ),
     "playbook.request.evaluated": Page(

@@ -13,7 +13,7 @@ from noetl.access.roster import Roster
 from noetl.adapters.accounts.accounts import SqlAccounts
 from noetl.adapters.accounts.audit import SqlAudit
 from noetl.adapters.accounts.roster import SqlRoster
-from noetl.adapters.accounts.sqlite import SqliteFile
+from noetl.adapters.accounts.sqlite import TRIGGERS, SqliteFile
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.cipher import Cipher
@@ -21,10 +21,11 @@ from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.triggers.triggers import SqlTriggers
 from noetl.embedded import make_blobs, make_keyring
 from noetl.errors import ConfigError
 from noetl.home import Home
-from noetl.ports import Blobs, Clock, Shelf, Store
+from noetl.ports import Blobs, Clock, Shelf, Store, Triggers
 from noetl.runtime.keychain import Keyring
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Backend:
     audit: Audit
     roster: Roster
     sessions: Sessions
+    triggers: Triggers
+    cipher: Cipher
     closing: AsyncExitStack
 
 
@@ -81,8 +84,10 @@ def _open_files(
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
     audit, roster = SqlAudit(file), SqlRoster(file)
     sessions = SqliteSessions(file) if link is None else _shared_sessions(link)
-    known = (accounts, audit, roster, sessions)
-    return Backend(store, shelf, blobs, keys, stored, *known, closing)
+    standing = SqliteFile.open(home.triggers, TRIGGERS)
+    closing.push_async_callback(standing.close)
+    known = (accounts, audit, roster, sessions, SqlTriggers(standing))
+    return Backend(store, shelf, blobs, keys, stored, *known, Cipher(home.key), closing)
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -128,8 +133,9 @@ async def _open_database(
     else:
         sessions = _shared_sessions(link)
     blobs = make_blobs(home, plugins)
-    known = (accounts, audit, roster, sessions)
-    return Backend(store, shelf, blobs, keys, stored, *known, closing)
+    triggers = SqlTriggers(PostgresDatabase(postgres, "triggers"))
+    known = (accounts, audit, roster, sessions, triggers)
+    return Backend(store, shelf, blobs, keys, stored, *known, cipher, closing)
 
 
 def _shared_sessions(link: NatsLink) -> Sessions:

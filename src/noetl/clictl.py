@@ -16,6 +16,7 @@ from noetl.errors import NoetlError, Unreachable
 # Short helps stand here so that `noetl --help` imports no command.
 COMMANDS = {
     "audit": "List who changed what on a server.",
+    "backfill": "Run the missing slots of a schedule; stop, resume, look.",
     "bench": "Measure how fast NoETL is on this machine.",
     "cancel": "Cancel an execution: its tools are stopped.",
     "catalog": "Register playbooks; list and compare their versions.",
@@ -44,6 +45,7 @@ COMMANDS = {
     "status": "Say which parts of the cluster of this home run.",
     "test": "Test playbooks with scripted tools, in virtual time.",
     "token": "Make, list and revoke API tokens.",
+    "trigger": "Make, list, pause and fire what starts executions by itself.",
     "up": "Start a whole cluster on this machine, or what is missing of it.",
     "user": "Make and change accounts: who may do what.",
     "validate": "Check playbooks; show what is wrong and how to mend it.",

@@ -65,6 +65,11 @@ class Home:
         return self.folder / "accounts.db"
 
     @property
+    def triggers(self) -> Path:
+        """What starts executions by itself."""
+        return self.folder / "triggers.db"
+
+    @property
     def token(self) -> Path:
         """What opens the server of this home."""
         return self.folder / "token"

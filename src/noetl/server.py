@@ -30,7 +30,7 @@ from noetl.api.access import Access
 from noetl.api.app import make_app
 from noetl.api.listening import HttpServer, bind, check_address, known_names, url_of
 from noetl.api.metrics import Metrics
-from noetl.api.pace import CLAIMS, RATE, Pace
+from noetl.api.pace import CLAIMS, HOOK_RATE, RATE, Pace
 from noetl.api.site import Site
 from noetl.backends import (
     Backend,
@@ -57,6 +57,7 @@ from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
+from noetl.service.standing import Standing
 from noetl.service.starting import Starting
 from noetl.service.steering import Steering
 from noetl.trust import first_certificate, make_tls
@@ -126,6 +127,7 @@ class Server:
             server = cls(home, options, backend, plugins, link, tls)
             undo.callback(server._presence.end)
             await server._open_door(home)
+            await server._standing.hearing.refresh()
             undo.pop_all()
         return server
 
@@ -201,6 +203,18 @@ class Server:
         proxies = Proxies(options.proxies) if options.behind_proxy else None
         return Access(door, gate, proxies)
 
+    def _make_standing(self, starting: Starting, looking: Looking) -> Standing:
+        backend = self._backend
+        return Standing(
+            backend.triggers,
+            self.orchestrator,
+            starting,
+            looking,
+            backend.cipher,
+            self._clock,
+            new_execution_id,
+        )
+
     def _make_site(self, catalog: RegisteredCatalog) -> Site:
         extensions, metrics = self._options.extensions, Metrics()
         blobs, kinds = self._backend.blobs, self._plugins.kinds
@@ -217,21 +231,24 @@ class Server:
             )
         accounts, sessions = self._backend.accounts, self._backend.sessions
         passwords = Argon2Passwords()
+        starting = Starting(
+            self.orchestrator,
+            blobs,
+            catalog,
+            new_execution_id,
+            extensions=extensions,
+            kinds=kinds,
+        )
+        looking = Looking(self._backend.store)
+        self._standing = standing = self._make_standing(starting, looking)
         return Site(
             access=self._make_access(),
             audit=self._backend.audit,
             provider=make_provider(self._options.oidc, self._backend, self._clock),
             people=People(accounts, sessions, passwords, self._clock),
             logins=Logins(accounts, sessions, passwords, self._clock),
-            starting=Starting(
-                self.orchestrator,
-                blobs,
-                catalog,
-                new_execution_id,
-                extensions=extensions,
-                kinds=kinds,
-            ),
-            looking=Looking(self._backend.store),
+            starting=starting,
+            looking=looking,
             steering=Steering(self.orchestrator),
             playbooks=Playbooks(
                 self._backend.shelf,
@@ -241,6 +258,9 @@ class Server:
                 extensions=extensions,
                 kinds=kinds,
             ),
+            arranging=standing.arranging,
+            receiving=standing.receiving,
+            backfills=standing.backfills,
             desk=Desk(self.orchestrator),
             roll=Roll(self._backend.roster, self._clock),
             keychain=self._backend.keychain,
@@ -248,6 +268,7 @@ class Server:
             metrics=metrics,
             pace=Pace(self._options.start_rate),
             claims=Pace(self._options.claim_rate),
+            hook_pace=Pace(HOOK_RATE),
             ready=self._ready,
         )
 
@@ -277,9 +298,9 @@ class Server:
         self._http = http = HttpServer(make_app(self._site), self._tls)
         serving = asyncio.create_task(http.serve(sockets=[bound]))
         work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
-        links = (
-            (self._listen,) if self._link is None else (self._listen, self._link.serve)
-        )
+        links = [self._listen, self._standing.serve]
+        if self._link is not None:
+            links.append(self._link.serve)
         self._tasks = [asyncio.create_task(_tend(each)) for each in (*work, *links)]
         await http.ready.wait()
         await self._join()

@@ -14,7 +14,7 @@ from noetl.access.permissions import PERMISSIONS, ROLES
 from noetl.api.app import endpoints
 from noetl.api.openapi import problems_of
 from noetl.api.problems import STATUSES
-from noetl.api.routing import PUBLIC, SIGNED_IN, Endpoint
+from noetl.api.routing import PUBLIC, SIGNED_IN, WEBHOOK, Endpoint
 
 ROUTES = [pytest.param(each, id=f"{each.method} {each.path}") for each in endpoints()]
 OPEN = {
@@ -50,7 +50,7 @@ def a_path(endpoint: Endpoint) -> str:
 
 @pytest.mark.parametrize("endpoint", ROUTES)
 def test_a_route_says_everything_about_itself(endpoint: Endpoint) -> None:
-    assert endpoint.permission in {*PERMISSIONS, SIGNED_IN} or (
+    assert endpoint.permission in {*PERMISSIONS, SIGNED_IN, WEBHOOK} or (
         endpoint.permission == PUBLIC and endpoint.path in OPEN
     )
     assert endpoint.doc, "its docstring is its page"
@@ -108,7 +108,9 @@ def test_a_role_may_what_the_table_says(
 
     answer = people[role].call(endpoint.method, a_path(endpoint), b"{")
 
-    if endpoint.permission in {*held, PUBLIC, SIGNED_IN}:
+    if endpoint.permission == WEBHOOK:
+        assert (answer.status, answer.body["kind"]) == (401, "auth.required")
+    elif endpoint.permission in {*held, PUBLIC, SIGNED_IN}:
         assert answer.status not in (401, 403)
     else:
         assert (answer.status, answer.body["kind"]) == (403, "auth.role")

@@ -594,6 +594,20 @@ async def test_nothing_is_due_of_an_execution_that_is_over(store, facts):
     assert list(await store.sweep(now=20.0)) == []
 
 
+async def test_somebody_hears_of_an_end_until_they_have(store, facts):
+    """Whoever hears of it may die: the timer outlives the execution that armed it."""
+    heard = Timer("x", "finished", 10.0, "finished")
+    await store.commit([facts.transition("x", timers={"t": 10.0})])
+    over = facts.transition("x", 1, status="completed")
+    await store.commit([msgspec.structs.replace(over, timers=[heard])])
+
+    assert list(await store.sweep(now=20.0)) == [heard]
+    assert list(await store.sweep(now=20.0)) == [heard]
+    await store.disarm(heard)
+    await store.disarm(heard)
+    assert list(await store.sweep(now=20.0)) == []
+
+
 @pytest.mark.spec("S-37")
 async def test_an_execution_may_tell_a_relative(store, facts):
     await store.commit([facts.transition("parent")])

@@ -4,7 +4,8 @@ In a ``console`` block each ``$ command`` is followed by its output. A ``yaml`` 
 that begins with the name of a file (``# first.yaml``) is written to it; one that begins
 with the path of an example is an excerpt of it (``excerpts.py``). ``^C`` in an output
 stands for the key, pressed while the command sleeps or a task waits. What differs from
-run to run (ids, times, durations) may differ on the page, too.
+run to run (ids, times, durations) may differ on the page, too. A page about triggers
+has a server in its home.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from demo_api import EXAMPLES, DemoApi
+from servers import Running
 
 BLOCK = re.compile(
     r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -26,6 +29,7 @@ BLOCK = re.compile(
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 NAME = re.compile(r"# ([\w.]+\.yaml)\n")
 OURS = re.compile(r"(^|\| |&& )noetl ")
+SERVED = re.compile(r"^\$ noetl (trigger|backfill) ", re.MULTILINE)
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 VARIABLE = (
     (ID, "ID"),
@@ -33,6 +37,9 @@ VARIABLE = (
     (re.compile(r"until [\d: -]+\d \([^)]+\)"), "until TIME"),
     (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
     (re.compile(r"\([\d,]+ KiB\)"), "(SIZE)"),
+    (re.compile(r"http://127\.0\.0\.1:\d+/hooks/"), "http://HOST/hooks/"),
+    (re.compile(r"nth_[0-9a-f]{64}"), "TOKEN"),
+    (re.compile(r"^(running|completed): ID$", re.MULTILINE), "started: ID"),
 )
 WAITS = " waits for "
 """In the line of a task that waits."""
@@ -71,6 +78,22 @@ class Reader:
         self._env = {**os.environ, "PATH": path, "NOETL_HOME": home}
 
     def follow(self, text: str) -> Iterator[Shown]:
+        with self._serve(text):
+            yield from self._follow(text)
+
+    @contextmanager
+    def _serve(self, text: str) -> Iterator[None]:
+        """A server of the home, for pages about what only servers do."""
+        if SERVED.search(text) is None:
+            yield
+            return
+        server = Running(Path(self._env["NOETL_HOME"]))
+        try:
+            yield
+        finally:
+            server.stop()
+
+    def _follow(self, text: str) -> Iterator[Shown]:
         for block in BLOCK.finditer(text):
             name = NAME.match(block["body"])
             if name is not None:
@@ -120,7 +143,7 @@ class Reader:
         return ID.sub(lambda found: self._ids.get(found[0], found[0]), text)
 
     def _copy_examples(self) -> None:
-        for example in EXAMPLES.rglob("*.yaml"):
+        for example in (*EXAMPLES.rglob("*.yaml"), *EXAMPLES.rglob("*.yml")):
             copy = self._folder / "examples" / example.relative_to(EXAMPLES)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(self._translate(example.read_text()))

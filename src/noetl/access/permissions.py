@@ -33,6 +33,10 @@ PERMISSIONS: Mapping[str, Permission] = {
     "executions:control": Permission(
         "Cancel, pause, resume, signal, retry and fork an execution."
     ),
+    "triggers:read": Permission("See triggers and backfills."),
+    "triggers:write": Permission(
+        "Make, change, pause, fire and delete triggers; run backfills."
+    ),
     "playbooks:write": Permission(
         "Register a playbook, or run one that is not registered."
     ),
@@ -59,8 +63,12 @@ class Role(msgspec.Struct, frozen=True):
     takes: Scope = "path"
 
 
-_VIEWER = frozenset({"playbooks:read", "executions:read", "workers:read"})
-_OPERATOR = _VIEWER | {"executions:run", "executions:control", "payloads:read"}
+_VIEWER = frozenset(
+    {"playbooks:read", "executions:read", "triggers:read", "workers:read"}
+)
+_OPERATOR = _VIEWER | {
+    *("executions:run", "executions:control", "payloads:read", "triggers:write"),
+}
 _AUTHOR = _OPERATOR | {"playbooks:write"}
 _DEVELOPER = _AUTHOR | {"tools:code"}
 _EVERYTHING = frozenset(n for n, p in PERMISSIONS.items() if p.scope != "pool")

@@ -29,6 +29,10 @@ class Access:
         """What they present, if it is for us to see. Raises ``AccessError``."""
         return self._door.look(method, headers, stream=stream)
 
+    def visit(self, method: str, headers: Headers) -> None:
+        """Of a sender that is no account: only whether it is for us to answer."""
+        self._door.look(method, {**headers, "authorization": (), "cookie": ()})
+
     async def authenticate(
         self, method: str, headers: Headers, *, stream: bool = False
     ) -> Principal:

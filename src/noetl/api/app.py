@@ -19,16 +19,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from noetl.access.principal import Principal
 from noetl.api import (
     audit,
+    backfills,
     catalog,
     control,
     events,
     executions,
     health,
+    hooks,
     keychain,
     oidc,
     roster,
     sessions,
     tokens,
+    triggers,
     users,
     validation,
     workers,
@@ -40,6 +43,7 @@ from noetl.api.problems import MEDIA_TYPE, Problem, problem_of
 from noetl.api.routing import (
     PUBLIC,
     SIGNED_IN,
+    WEBHOOK,
     Call,
     Endpoint,
     Nothing,
@@ -57,6 +61,7 @@ log = logging.getLogger("noetl.api")
 
 NOUNS = (
     *(executions, control, events, catalog, validation),
+    *(triggers, backfills, hooks),
     *(keychain, workers, roster, users, tokens, sessions, oidc, audit, health),
 )
 STRANGER = Principal(user_id="", name="stranger", grants=(), means="open")
@@ -160,6 +165,11 @@ async def _handle(
         execution = await find_execution(
             site, principal, endpoint.permission, params["execution_id"]
         )
+    if endpoint.permission == WEBHOOK:  # it reads on when it knows whose it is
+        call: Call[Any, Any] = Call(
+            site, principal, request, params, Nothing(), Nothing(), trail
+        )
+        return await endpoint.handler(call)
     query = read_query(request, endpoint.query)
     body: Any = Nothing()
     if endpoint.method == "POST":
@@ -173,6 +183,9 @@ async def _admit(
     site: Site, endpoint: Endpoint, request: Request, trail: Trail
 ) -> Principal:
     headers, method = headers_of(request), request.method
+    if endpoint.permission == WEBHOOK:
+        site.access.visit(method, headers)
+        return STRANGER
     if endpoint.permission == PUBLIC:
         if endpoint.method != "GET":
             site.access.look(method, headers)

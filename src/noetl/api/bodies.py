@@ -29,18 +29,21 @@ _CLOSE = {"Connection": "close"}
 
 async def read_body(request: Request, shape: type[T]) -> T:
     """The body as this type. Raises ``Problem``."""
-    announced = request.headers.get("content-length", "0")
-    if announced.isdigit() and int(announced) > IGNORED:
-        raise _too_large()
-    body = await _read(request)
+    body = await read_bytes(request, LARGEST)
     if not body and not required_fields(shape):
         return shape()
-    _check_type(request)
     if issubclass(shape, wire.Message):
+        _check_type(request)
         return read_message(body, shape)
+    return _convert(await read_json(request, body), shape)
+
+
+async def read_json(request: Request, body: bytes) -> JSON:
+    """What these bytes of the request say. Raises ``Problem``."""
+    _check_type(request)
     if len(body) > SMALL:  # others are served meanwhile
-        return _convert(await asyncio.to_thread(decode, body), shape)
-    return _convert(decode(body), shape)
+        return await asyncio.to_thread(decode, body)
+    return decode(body)
 
 
 def read_message(body: bytes, shape: type[T]) -> T:
@@ -63,7 +66,11 @@ def required_fields(shape: type[Any]) -> bool:
     return any(field.required for field in msgspec.structs.fields(shape))
 
 
-async def _read(request: Request) -> bytes:
+async def read_bytes(request: Request, largest: int) -> bytes:
+    """The body, if it has no more bytes than this. Raises ``Problem``."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > IGNORED:
+        raise _too_large(largest)
     parts: list[bytes] = []
     size = 0
     try:
@@ -72,20 +79,20 @@ async def _read(request: Request) -> bytes:
                 size += len(part)
                 if size > IGNORED:
                     break
-                if size <= LARGEST:
+                if size <= largest:
                     parts.append(part)
     except TimeoutError:
         message = f"the body was not here within {PATIENCE:g} seconds"
         raise Problem("request.timeout", message, headers=_CLOSE) from None
     except ClientDisconnect:
         raise Problem("request.aborted", "the client left") from None
-    if size > LARGEST:
-        raise _too_large()
+    if size > largest:
+        raise _too_large(largest)
     return b"".join(parts)
 
 
-def _too_large() -> Problem:
-    message = f"the body is larger than {LARGEST:,} bytes"
+def _too_large(largest: int) -> Problem:
+    message = f"the body is larger than {largest:,} bytes"
     return Problem("request.too_large", message, headers=_CLOSE)
 
 

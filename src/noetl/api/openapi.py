@@ -14,7 +14,7 @@ from noetl.access.credentials import COOKIE
 from noetl.access.permissions import PERMISSIONS
 from noetl.api.bodies import required_fields
 from noetl.api.problems import MEDIA_TYPE, STATUSES, ProblemDocument
-from noetl.api.routing import PUBLIC, Endpoint, Nothing
+from noetl.api.routing import PUBLIC, WEBHOOK, Endpoint, Nothing
 from noetl.types import JSON
 
 ALWAYS = ("query.invalid", "store.unavailable", "internal")
@@ -50,6 +50,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, JSON]:
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
                 "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+                "webhook": {"type": "http", "scheme": "bearer"},
             },
         },
     }
@@ -88,7 +89,10 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
         "security": _security(endpoint.permission),
         "x-permission": endpoint.permission,
     }
-    if endpoint.body is not Nothing:
+    if endpoint.permission == WEBHOOK:
+        content: JSON = {"application/json": {"schema": {}}}
+        operation["requestBody"] = {"required": False, "content": content}
+    elif endpoint.body is not Nothing:
         operation["requestBody"] = {
             "required": required_fields(endpoint.body),
             "content": {"application/json": {"schema": schemas[endpoint.body]}},
@@ -99,6 +103,8 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
 def _security(permission: str) -> list[JSON]:
     if permission == PUBLIC:
         return []
+    if permission == WEBHOOK:
+        return [{"webhook": []}]
     known = PERMISSIONS.get(permission)
     bearer = known is not None and known.bearer
     return [{"token": []}] if bearer else [{"token": []}, {"session": []}]

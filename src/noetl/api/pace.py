@@ -7,6 +7,8 @@ from collections import OrderedDict
 RATE = 500.0
 CLAIMS = 200.0
 """Claims a second of one worker (row 78): one that has to wait is answered late."""
+HOOK_RATE = 50.0
+"""Deliveries a second that one webhook takes."""
 BURST = 4.0
 """Seconds of its rate that a caller may use up at once."""
 _MOST = 10_000

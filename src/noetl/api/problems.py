@@ -80,6 +80,9 @@ STATUSES: Mapping[str, int] = {
     "auth.required": 401,
     "auth.role": 403,
     "auth.too_many": 429,
+    "backfill.range": 422,
+    "backfill.state": 409,
+    "backfill.unknown": 404,
     "catalog.version_taken": 409,
     "event.not_allowed": 403,
     "event.too_large": 413,
@@ -118,6 +121,13 @@ STATUSES: Mapping[str, int] = {
     "session.store_down": 401,
     "session.unknown": 404,
     "store.unavailable": 503,
+    "trigger.exists": 409,
+    "trigger.inputs": 422,
+    "trigger.invalid": 422,
+    "trigger.kind": 409,
+    "trigger.loop": 409,
+    "trigger.paused": 409,
+    "trigger.unknown": 404,
 }
 """What HTTP has for each kind that the API makes by itself."""
 

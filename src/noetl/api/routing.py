@@ -29,6 +29,8 @@ PUBLIC = "public"
 """The permission of what anybody may see."""
 SIGNED_IN = "signed-in"
 """The permission of what everybody may do to what is their own."""
+WEBHOOK = "webhook"
+"""The permission of senders that prove themselves to one trigger: its route asks."""
 READ = "executions:read"
 _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 

@@ -16,8 +16,11 @@ from noetl.runtime.logins import Logins
 from noetl.runtime.people import People
 from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
+from noetl.service.arranging import Arranging
+from noetl.service.backfills import Backfills
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
+from noetl.service.receiving import Receiving
 from noetl.service.starting import Starting
 from noetl.service.steering import Steering
 
@@ -35,6 +38,9 @@ class Site:
     looking: Looking
     steering: Steering
     playbooks: Playbooks
+    arranging: Arranging
+    receiving: Receiving
+    backfills: Backfills
     desk: Desk
     roll: Roll
     keychain: StoredKeychain
@@ -42,4 +48,5 @@ class Site:
     metrics: Metrics
     pace: Pace
     claims: Pace
+    hook_pace: Pace
     ready: Callable[[], Awaitable[str | None]]

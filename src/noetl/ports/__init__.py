@@ -19,8 +19,10 @@ from noetl.ports.store import (
     summary_document,
 )
 from noetl.ports.tools import Draft, Drafts, Tool, ToolCall
+from noetl.ports.triggers import Backfill, Trigger, Triggers
 
 __all__ = [
+    "Backfill",
     "Blob",
     "Blobs",
     "Catalog",
@@ -44,6 +46,8 @@ __all__ = [
     "Tool",
     "ToolCall",
     "Transition",
+    "Trigger",
+    "Triggers",
     "Wanted",
     "summary_document",
     "tool_error",

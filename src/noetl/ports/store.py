@@ -40,10 +40,12 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Timer(msgspec.Struct, frozen=True):
+    """One of the kind ``finished`` is armed by an execution's end, and outlives it."""
+
     execution_id: str
     timer_id: str
     due_at: float
-    kind: Literal["deadline", "delay", "wait", "family"]
+    kind: Literal["deadline", "delay", "wait", "family", "finished"]
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -168,8 +170,12 @@ class Store(Protocol):
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         """Make commands of expired leases ready again; return the timers that are due.
 
-        A due timer stays armed until a transition disarms it.
+        A due timer stays armed until a transition disarms it, or ``disarm``.
         """
+        ...
+
+    async def disarm(self, timer: Timer) -> None:
+        """Of what is over, there are no more transitions that would."""
         ...
 
     async def find(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -35,6 +35,8 @@ from noetl.types import JSON
 
 Trouble = Callable[[str, Exception], None]
 Watcher = Callable[[Sequence[Event]], None]
+Hearing = Callable[[str], Awaitable[None]]
+"""Told of an execution that is over, until it returns; perhaps more than once."""
 
 
 class Orchestrator:
@@ -63,6 +65,7 @@ class Orchestrator:
         self.keys = keys
         self.kept: set[str] = set()
         self.trouble: Trouble = lambda execution_id, error: None
+        self.hear: Hearing = _hear_nothing
         self.alarm = Alarm(clock)
         self.planner = Planner(pool, shared=pool is None, ttl=ttl)
         self._settlement = Settlement(store, blobs, clock, keys, self.planner, self)
@@ -174,9 +177,8 @@ class Orchestrator:
         recorder = Recorder(State(), self.clock.now())
         reject(recorder, request, error)
         await self._settlement.store_blobs(recorder)
-        await self.store.commit(
-            [rejection_of(recorder, request.playbook, request.request_key)]
-        )
+        about, key = request.playbook, request.request_key
+        await self.store.commit([rejection_of(recorder, about, key, self.planner)])
         return recorder.events
 
     async def load(self, execution_id: str) -> State:
@@ -261,6 +263,10 @@ class Orchestrator:
 
     async def _expire(self, timer: Timer) -> None:
         execution_id, name = timer.execution_id, timer.timer_id
+        if timer.kind == "finished":
+            await self.hear(execution_id)
+            await self.store.disarm(timer)
+            return
         if self.is_server:  # it is disarmed for good: no old facts will do
             await self.refresh(execution_id)
         if execution_id not in self._live:
@@ -378,6 +384,10 @@ class Orchestrator:
         if self.doorbell is not None and len(effects.ready) + len(woken) > granted:
             due = {*effects.ready, *woken} - {*effects.over}
             self.doorbell.ring({self.planner.pool_of(live, name) for name in due})
+
+
+async def _hear_nothing(execution_id: str) -> None:
+    """Nobody wants to know."""
 
 
 def _nothing(batch: Batch) -> None:

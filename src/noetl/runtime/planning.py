@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from noetl.engine.effects import Effects
@@ -24,11 +26,13 @@ class Planner(msgspec.Struct):
     """Where commands go, and whether other processes must find what is due.
 
     ``pool`` is that of all commands; without it each step says its own (S-64).
+    ``heard`` says of whose ends somebody wants to hear, by the path of the playbook.
     """
 
     pool: str | None = None
     shared: bool = False
     ttl: float = TTL
+    heard: Callable[[str | None], bool] = lambda path: False
 
     @property
     def most_lost(self) -> int | None:
@@ -41,6 +45,12 @@ class Planner(msgspec.Struct):
         run = live.state.runs[command_id.split("/")[0]]
         first = live.playbook.steps[run.step].tasks[0]
         return str(first.spec.get("pool", DEFAULT_POOL))
+
+    def hearing(self, execution_id: str, path: str | None, now: float) -> list[Timer]:
+        """The timer by which others hear of an end, if anybody wants to."""
+        if not self.heard(path):
+            return []
+        return [Timer(execution_id, "finished", now, "finished")]
 
     def family_of(
         self, live: Live, effects: Effects, now: float

@@ -35,7 +35,10 @@ def transition_of(
         for name, due in _planned(effects)
         if name not in over
     ]
-    called, told = planner.family_of(live, effects, seconds_of(batch.now))
+    now = seconds_of(batch.now)
+    called, told = planner.family_of(live, effects, now)
+    if state.finished and batch.events:
+        called += planner.hearing(execution_id, live.about.get("path"), now)
     snapshot = None
     if state.seq - live.saved >= SNAPSHOT_EVERY and not state.finished:
         snapshot, live.saved = freeze(state), state.seq
@@ -103,9 +106,13 @@ def lineage_of(state: State) -> dict[str, JSON] | None:
 
 
 def rejection_of(
-    recorder: Recorder, playbook: dict[str, JSON], request_key: str | None = None
+    recorder: Recorder,
+    playbook: dict[str, JSON],
+    request_key: str | None = None,
+    planner: Planner | None = None,
 ) -> Transition:
     state = recorder.state
+    planner, now = planner or Planner(), seconds_of(recorder.now)
     return Transition(
         execution_id=state.execution_id,
         after=0,
@@ -121,5 +128,6 @@ def rejection_of(
             (state.parent or {}).get("execution_id"),
             lineage_of(state),
         ),
+        timers=planner.hearing(state.execution_id, playbook.get("path"), now),
         request_key=request_key,
     )

@@ -86,6 +86,12 @@ class Starting:
             return _missing(asked, "path")
         return _judged(entry, path)
 
+    async def known(self, principal: str, key: str) -> str | None:
+        """The execution that answers the request with this key, if there is one."""
+        request_key = _key_of(principal, key)
+        assert request_key is not None
+        return await self._orchestrator.store.find_request(request_key)
+
     async def start(
         self,
         asked: Asked,
@@ -93,8 +99,12 @@ class Starting:
         principal: str,
         key: str | None = None,
         address: str | None = None,
+        trigger: dict[str, JSON] | None = None,
     ) -> Started:
-        """Raises ``Refusal``, with the id of the execution that records it."""
+        """Raises ``Refusal``, with the id of the execution that records it.
+
+        ``trigger`` is what the log says about the one that asks.
+        """
         digest = sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
         request_key = _key_of(principal, key)
         if request_key is not None:
@@ -114,6 +124,7 @@ class Starting:
                 "address": address,
                 "idempotency_key": key,
                 "sha256": digest,
+                **({"trigger": trigger} if trigger is not None else {}),
             },
         )
         try:

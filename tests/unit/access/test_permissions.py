@@ -45,8 +45,17 @@ def test_every_permission_is_given_by_some_role() -> None:
 @pytest.mark.parametrize(
     ("role", "may"),
     [
-        ("viewer", {"executions:read", "playbooks:read", "workers:read"}),
-        ("operator", {"executions:run", "executions:control", "payloads:read"}),
+        (
+            "viewer",
+            {"executions:read", "playbooks:read", "triggers:read", "workers:read"},
+        ),
+        (
+            "operator",
+            {
+                *("executions:run", "executions:control"),
+                *("payloads:read", "triggers:write"),
+            },
+        ),
         ("author", {"playbooks:write"}),
         ("developer", {"tools:code"}),
     ],

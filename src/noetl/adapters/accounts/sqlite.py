@@ -1,10 +1,11 @@
-"""One SQLite file for what an embedded server knows of its users."""
+"""One SQLite file for what an embedded server knows of its users, or of triggers."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sqlite3
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from noetl.adapters.stores.sqlite.mounts import refuse_network
 from noetl.errors import StoreError
 
 APPLICATION = 1315913555
-_PACKAGES = ("noetl.adapters.accounts", "noetl.adapters.sessions")
+ACCOUNTS = ("noetl.adapters.accounts", "noetl.adapters.sessions")
+TRIGGERS = ("noetl.adapters.triggers",)
 # No write-ahead log: several processes write here now and then, none of them often.
 _PRAGMAS = """
 PRAGMA busy_timeout = 5000
@@ -34,11 +36,14 @@ class SqliteFile:
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         self._path = path
         self._db = db
-        self._thread = ThreadPoolExecutor(1, "noetl-accounts")
+        self._thread = ThreadPoolExecutor(1, f"noetl-{path.stem}")
 
     @classmethod
-    def open(cls, path: Path) -> SqliteFile:
-        """Open or make it, for its owner alone. Raises ``StoreError``."""
+    def open(cls, path: Path, packages: Sequence[str] = ACCOUNTS) -> SqliteFile:
+        """Open or make it, for its owner alone, with the tables of these packages.
+
+        Raises ``StoreError``.
+        """
         path = path.resolve()
         refuse_network(path)
         with translated(path):
@@ -54,7 +59,7 @@ class SqliteFile:
             try:
                 for pragma in _PRAGMAS.strip().splitlines():
                     db.execute(pragma).fetchall()
-                _migrate(db, path)
+                _migrate(db, path, packages)
             except BaseException:
                 db.close()
                 raise
@@ -74,16 +79,16 @@ class SqliteFile:
         self._db.close()
 
 
-def _migrate(db: sqlite3.Connection, path: Path) -> None:
+def _migrate(db: sqlite3.Connection, path: Path, packages: Sequence[str]) -> None:
     """Each package numbers its own; all of one number go in one transaction."""
-    steps = sorted(step for package in _PACKAGES for step in read_migrations(package))
+    steps = sorted(step for package in packages for step in read_migrations(package))
     db.execute("BEGIN IMMEDIATE")
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION:
-            message = f"{path} does not hold accounts of NoETL"
+            message = f"{path} does not hold what NoETL keeps there"
             raise StoreError(message, "store.corrupt")
         if version > steps[-1][0]:
             message = f"{path} has version {version}; this NoETL knows {steps[-1][0]}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from noetl.engine.state import ExecutionStatus
+from noetl.ports import Timer
 
 GRACE = 2.0
 """Seconds after its expiry in which a lease is not given to somebody else.
@@ -20,6 +21,11 @@ OVER: frozenset[ExecutionStatus] = frozenset({"completed", "failed", "cancelled"
 """Executions whose commands will never be offered again."""
 
 T = TypeVar("T")
+
+
+def outlives(timer: Timer) -> bool:
+    """Whether it stays when its execution is over: somebody must hear of that."""
+    return timer.kind == "finished"
 
 
 def deal(hands: Sequence[Sequence[T]], slots: int) -> list[T]:

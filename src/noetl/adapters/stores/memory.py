@@ -9,7 +9,7 @@ import msgspec
 from noetl.adapters.stores.chain import FIRST, Damage, first_damage, link
 from noetl.adapters.stores.commands import Commands
 from noetl.adapters.stores.encoding import Encoded, decode, decode_summary, encode
-from noetl.adapters.stores.leasing import OVER
+from noetl.adapters.stores.leasing import OVER, outlives
 from noetl.adapters.stores.refusals import refuse_stale
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -120,6 +120,11 @@ class MemoryStore:
     async def summary(self, execution_id: str) -> Summary:
         return decode_summary(self._known(execution_id).summary)
 
+    async def disarm(self, timer: Timer) -> None:
+        execution = self._executions.get(timer.execution_id)
+        if execution is not None:
+            self._timers.get(execution.number, {}).pop(timer.timer_id, None)
+
     async def find_request(self, request_key: str) -> str | None:
         return self._requests.get(request_key)
 
@@ -177,5 +182,7 @@ class MemoryStore:
         for timer_id in transition.disarm:
             timers.pop(timer_id, None)
         timers.update((timer.timer_id, timer) for timer in transition.timers)
-        if timers and transition.summary.status not in OVER:
+        if transition.summary.status in OVER:
+            timers = {n: timer for n, timer in timers.items() if outlives(timer)}
+        if timers:
             self._timers[execution] = timers

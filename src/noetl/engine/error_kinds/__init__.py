@@ -15,6 +15,7 @@ from noetl.engine.error_kinds.executions import CHILDREN, EXECUTION, TEMPLATES, 
 from noetl.engine.error_kinds.kind import ErrorKind
 from noetl.engine.error_kinds.storage import REFERENCES, STORE
 from noetl.engine.error_kinds.tools import HTTP, QUANTUM, SECRETS, TOOLS
+from noetl.engine.error_kinds.triggers import TRIGGERS
 
 __all__ = ["ERROR_KINDS", "ErrorKind", "remedy_of"]
 
@@ -32,6 +33,7 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "The log": STORE,
     "Access": ACCESS,
     "The API": API,
+    "Triggers": TRIGGERS,
 }
 """By section of the reference page; those of the log and of access never are outcomes:
 the command ends, or the request is refused."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from noetl.adapters.stores.encoding import Encoded
-from noetl.adapters.stores.leasing import OPEN, OVER
+from noetl.adapters.stores.leasing import OPEN, OVER, outlives
 from noetl.ports import Command, Lease, Transition
 
 RANK_BITS = 24
@@ -79,6 +79,7 @@ class Group:
         self._timers += [
             (place, timer.timer_id, timer.due_at, timer.kind)
             for timer in transition.timers
+            if summary.status not in OVER or outlives(timer)
         ]
         self._notified += [
             (place, each.execution_id, each.timer_id, each.due_at, each.kind)

@@ -32,6 +32,10 @@ _SNAPSHOT = (
     "SELECT s.seq, s.body FROM snapshot AS s JOIN execution AS x "
     "ON x.number = s.execution WHERE x.execution_id = $1"
 )
+_DISARM = (
+    "DELETE FROM timer AS t USING execution AS x WHERE x.number = t.execution "
+    "AND t.timer_id = $1 AND x.execution_id = $2"
+)
 _DUE = (
     "SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t "
     "JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1 "
@@ -171,6 +175,10 @@ class PostgresStore:
 
     async def summary(self, execution_id: str) -> Summary:
         return decode_summary((await self._known(execution_id))["summary"])
+
+    async def disarm(self, timer: Timer) -> None:
+        given = (timer.timer_id, timer.execution_id)
+        await self._run(lambda c: c.execute(_DISARM, *given))
 
     async def find_request(self, request_key: str) -> str | None:
         sql = "SELECT execution_id FROM execution WHERE request_key = $1"

@@ -88,6 +88,10 @@ def renew(
     return lost
 
 
+def disarm(db: sqlite3.Connection, timer: Timer) -> None:
+    db.execute(SQL["disarm_by_name"], (timer.timer_id, timer.execution_id))
+
+
 def expire_other_boots(db: sqlite3.Connection, boot_id: str) -> None:
     """Their owners ended with the process that held the store (RELIABILITY 5.10)."""
     db.execute("BEGIN IMMEDIATE")

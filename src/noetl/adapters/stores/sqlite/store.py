@@ -17,6 +17,7 @@ from noetl.adapters.stores.sqlite.connections import connect_writer
 from noetl.adapters.stores.sqlite.faults import translated
 from noetl.adapters.stores.sqlite.leases import (
     Leases,
+    disarm,
     expire_other_boots,
     renew,
 )
@@ -214,6 +215,9 @@ class SqliteStore:
 
     async def summary(self, execution_id: str) -> Summary:
         return await self._read(lambda db: reading.summary(db, execution_id))
+
+    async def disarm(self, timer: Timer) -> None:
+        await self._write(lambda db: disarm(db, timer))
 
     async def find_request(self, request_key: str) -> str | None:
         return await self._read(lambda db: reading.find_request(db, request_key))

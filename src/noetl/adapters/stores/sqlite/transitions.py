@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded
-from noetl.adapters.stores.leasing import OVER
+from noetl.adapters.stores.leasing import OVER, outlives
 from noetl.adapters.stores.refusals import refuse_stale
 from noetl.adapters.stores.sqlite.memory import Head, Memory
 from noetl.adapters.stores.sqlite.queries import SQL
@@ -162,8 +162,10 @@ def _state(not_before: float) -> str:
 def _change_timers(db: sqlite3.Connection, number: int, transition: Transition) -> None:
     for timer_id in transition.disarm:
         db.execute(SQL["disarm"], (number, timer_id))
+    over = transition.summary.status in OVER
+    if over:  # nothing is due of what is over
+        db.execute(SQL["disarm_over"], (number,))
     for timer in transition.timers:
-        row = (number, timer.timer_id, timer.due_at, timer.kind)
-        db.execute(SQL["arm"], row)
-    if transition.summary.status in OVER:  # nothing is due of what is over
-        db.execute(SQL["disarm_all"], (number,))
+        if not over or outlives(timer):
+            row = (number, timer.timer_id, timer.due_at, timer.kind)
+            db.execute(SQL["arm"], row)

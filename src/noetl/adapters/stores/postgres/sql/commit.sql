@@ -82,7 +82,7 @@ steered AS (
 ),
 ended AS (
   DELETE FROM timer AS r USING fine
-  WHERE r.execution = fine.number AND fine.offers = 'over'
+  WHERE r.execution = fine.number AND fine.offers = 'over' AND r.kind <> 'finished'
 ),
 -- part: timing
 disarmed AS (

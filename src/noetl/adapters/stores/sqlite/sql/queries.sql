@@ -64,6 +64,13 @@ DELETE FROM timer WHERE execution = ? AND timer_id = ?
 -- name: disarm_all
 DELETE FROM timer WHERE execution = ?
 
+-- name: disarm_over
+DELETE FROM timer WHERE execution = ? AND kind <> 'finished'
+
+-- name: disarm_by_name
+DELETE FROM timer WHERE timer_id = ?
+  AND execution = (SELECT number FROM execution WHERE execution_id = ?)
+
 -- name: arm
 INSERT INTO timer (execution, timer_id, due_at, kind) VALUES (?, ?, ?, ?)
 ON CONFLICT (execution, timer_id)

@@ -1,0 +1,1 @@
+"""Adapters of the port ``Triggers``: the same tables in SQLite and PostgreSQL."""

@@ -1,0 +1,60 @@
+"""``/hooks``: deliveries of others, each for one trigger."""
+
+from __future__ import annotations
+
+import time
+
+from noetl.api.bodies import read_bytes, read_json
+from noetl.api.pace import Pace
+from noetl.api.problems import Problem
+from noetl.api.routing import WEBHOOK, Call, Nothing, Reply, Routes, read_query
+from noetl.api.shapes import StartAnswer
+from noetl.triggers.deliveries import LARGEST
+
+routes = Routes()
+
+
+@routes.route(
+    "POST",
+    "/hooks/{name}",
+    permission=WEBHOOK,
+    recorded="log",
+    answers={201: StartAnswer},
+    problems=(
+        "trigger.inputs",
+        "trigger.paused",
+        "playbook.invalid",
+        "playbook.not_found",
+        "keychain.unresolved",
+        "request.key_reused",
+        "request.rate",
+    ),
+)
+async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
+    """Start an execution by a webhook.
+
+    The sender proves itself by the webhook's token, or by a signature of the body. The
+    body is JSON of at most 1 MiB, or empty. Deliveries with the same key, which the
+    webhook makes of them or the header `Idempotency-Key` says, get the same execution,
+    and the header `Idempotent-Replayed`.
+    """
+    receiving, headers = call.site.receiving, call.headers
+    trigger = await receiving.find(call.params["name"], headers)
+    read_query(call.request, Nothing)
+    body = await read_bytes(call.request, LARGEST)
+    receiving.check(trigger, headers, body)
+    take_turn(call.site.hook_pace, trigger.name)
+    payload = await read_json(call.request, body) if body else None
+    started = await receiving.accept(trigger, headers, payload)
+    replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
+    answer = {"execution_id": started.execution_id, "status": started.status}
+    return Reply(201, answer, replayed)
+
+
+def take_turn(pace: Pace, who: str) -> None:
+    """Raises ``Problem`` (``request.rate``)."""
+    wait = pace.take(who, time.monotonic())
+    if wait is not None:
+        headers = {"Retry-After": str(max(1, round(wait)))}
+        message = "too many executions were started; go on more slowly"
+        raise Problem("request.rate", message, headers=headers)

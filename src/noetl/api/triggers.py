@@ -1,0 +1,214 @@
+"""``/api/triggers``: make, list, show, pause, resume, delete and fire triggers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.api.routing import READ as READ_EXECUTIONS
+from noetl.api.routing import Call, Nothing, Reply, Routes
+from noetl.api.shapes import StartAnswer
+from noetl.api.trigger_shapes import (
+    FireRequest,
+    MakeTrigger,
+    TriggerAnswer,
+    TriggerLine,
+    TriggerList,
+)
+from noetl.engine.times import rfc3339
+from noetl.ports import Trigger
+from noetl.service.arranging import Fired
+from noetl.service.backfills import no_trigger
+from noetl.triggers.definition import Definition
+from noetl.triggers.slots import slot_name
+from noetl.types import JSON
+
+routes = Routes()
+
+READ = "triggers:read"
+WRITE = "triggers:write"
+RUN = "executions:run"
+_ANY = "0" * 64
+"""Stands for every name below a path: nobody has a right to this one alone."""
+
+
+@routes.route(
+    "POST",
+    "/api/triggers",
+    permission=WRITE,
+    body=MakeTrigger,
+    answers={201: TriggerAnswer, 200: TriggerAnswer},
+    problems=(
+        "trigger.invalid",
+        "trigger.exists",
+        "trigger.loop",
+        "playbook.not_found",
+        "playbook.invalid",
+    ),
+)
+async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
+    """Make a trigger.
+
+    It starts executions of its playbook, whoever made it, until it is paused or
+    deleted. The same again is answered with 200, another one of that name with 409
+    unless `replace` is true: it keeps its token, and what is decided of its schedule.
+    """
+    body = call.body
+    _check_rights(call, body.trigger)
+    known = [
+        each
+        for each in await call.site.arranging.list_all()
+        if each.name == body.trigger.name
+    ]
+    for each in known:
+        call.require(WRITE, each.definition.path)
+    made = await call.site.arranging.make(
+        body.trigger, call.principal.name, secret=body.secret, replace=body.replace
+    )
+    answer = {**_line(made.trigger), "created": made.created, "token": made.token}
+    return Reply(201 if made.created else 200, answer)
+
+
+@routes.route("GET", "/api/triggers", permission=READ, answers={200: TriggerList})
+async def list_triggers(call: Call[Nothing, Nothing]) -> Reply:
+    """All triggers, by their names."""
+    found = await call.site.arranging.list_all()
+    lines = [_line(t) for t in found if call.allows(READ, t.definition.path)]
+    return Reply(200, {"triggers": lines})
+
+
+@routes.route(
+    "GET",
+    "/api/triggers/{name}",
+    permission=READ,
+    answers={200: TriggerLine},
+    problems=("trigger.unknown",),
+)
+async def show_trigger(call: Call[Nothing, Nothing]) -> Reply:
+    """A trigger: what it says, and a schedule's next and last slot."""
+    return Reply(200, _line(await named(call, READ)))
+
+
+@routes.route(
+    "POST",
+    "/api/triggers/{name}/pause",
+    permission=WRITE,
+    answers={200: TriggerLine},
+    problems=("trigger.unknown",),
+)
+async def pause_trigger(call: Call[Nothing, Nothing]) -> Reply:
+    """Nothing is started by it until it is resumed; deliveries are refused."""
+    name = (await named(call, WRITE)).name
+    return Reply(200, _line(await call.site.arranging.pause(name)))
+
+
+@routes.route(
+    "POST",
+    "/api/triggers/{name}/resume",
+    permission=WRITE,
+    answers={200: TriggerLine},
+    problems=("trigger.unknown",),
+)
+async def resume_trigger(call: Call[Nothing, Nothing]) -> Reply:
+    """From now on it starts executions again; what a pause left out stays out."""
+    name = (await named(call, WRITE)).name
+    return Reply(200, _line(await call.site.arranging.resume(name)))
+
+
+@routes.route(
+    "DELETE",
+    "/api/triggers/{name}",
+    permission=WRITE,
+    answers={200: Nothing},
+    problems=("trigger.unknown",),
+)
+async def delete_trigger(call: Call[Nothing, Nothing]) -> Reply:
+    """Delete a trigger and its backfills; its executions stay."""
+    await call.site.arranging.remove((await named(call, WRITE)).name)
+    return Reply(200, {})
+
+
+@routes.route(
+    "POST",
+    "/api/triggers/{name}/fire",
+    permission=WRITE,
+    body=FireRequest,
+    answers={201: StartAnswer},
+    problems=(
+        "trigger.unknown",
+        "trigger.invalid",
+        "trigger.inputs",
+        "execution.unknown",
+        "playbook.invalid",
+        "playbook.not_found",
+        "keychain.unresolved",
+        "request.key_reused",
+    ),
+)
+async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
+    """Start what it starts, now and by hand, also while it is paused.
+
+    A slot of a schedule, or the end of an execution, has one execution, whoever starts
+    it: one that is there already is answered with `Idempotent-Replayed`.
+    """
+    trigger, body = await named(call, WRITE), call.body
+    call.require(RUN, trigger.definition.path)
+    if body.execution_id is not None:
+        summary = await call.site.looking.summary(body.execution_id)
+        call.require(READ_EXECUTIONS, summary.playbook.get("path"))
+    fired = Fired(**msgspec.structs.asdict(body))
+    started = await call.site.arranging.fire(trigger, fired)
+    replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
+    answer = {"execution_id": started.execution_id, "status": started.status}
+    return Reply(201, answer, replayed)
+
+
+async def named(call: Call[object, object], permission: str) -> Trigger:
+    """The trigger that the path names; what is not theirs to see is not there."""
+    trigger = await call.site.arranging.get(call.params["name"])
+    path = trigger.definition.path
+    if not call.allows(READ, path):
+        raise no_trigger(trigger.name)
+    call.require(permission, path)
+    return trigger
+
+
+def _check_rights(call: Call[MakeTrigger, Nothing], definition: Definition) -> None:
+    """Whoever makes it could do by hand what it does."""
+    call.require(WRITE, definition.path)
+    call.require(RUN, definition.path)
+    if definition.finished is not None:
+        call.require(READ_EXECUTIONS, definition.finished.path.replace("*", _ANY))
+
+
+def _without_nulls(plain: dict[str, JSON]) -> dict[str, JSON]:
+    """What was not said; inputs stay as they are."""
+    return {
+        name: _without_nulls(value)
+        if isinstance(value, dict) and name != "workload"
+        else value
+        for name, value in plain.items()
+        if value is not None
+    }
+
+
+def _line(trigger: Trigger) -> dict[str, JSON]:
+    definition = trigger.definition
+    last: dict[str, JSON] | None = None
+    if trigger.last_slot is not None:
+        slot = slot_name(trigger.last_slot)
+        last = {"slot": slot, "execution_id": trigger.last_execution}
+    plain: dict[str, JSON] = msgspec.to_builtins(definition)
+    return {
+        "name": trigger.name,
+        "kind": definition.kind,
+        "playbook": definition.playbook,
+        "paused": trigger.paused,
+        "definition": _without_nulls(plain),
+        "hook": f"/hooks/{trigger.name}" if definition.webhook is not None else None,
+        "next_at": None
+        if trigger.next_at is None or trigger.paused
+        else slot_name(trigger.next_at),
+        "last": last,
+        "created_at": rfc3339(trigger.created_at),
+        "created_by": trigger.created_by,
+    }

@@ -1,0 +1,167 @@
+"""``noetl backfill``: the missing slots of a schedule."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import click
+
+from noetl.client import Client
+from noetl.commands.targets import need_server, server_option
+from noetl.types import JSON
+
+EVERY = 0.5
+"""Seconds between two looks of one who waits."""
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@click.group("backfill")
+def command() -> None:
+    """Run the slots of a schedule that have no execution yet.
+
+    Each of the commands takes --json.
+
+    \b
+    Example:
+      noetl backfill start nightly --since 2026-01-01 --until 2026-02-01
+    """
+
+
+@command.command("start")
+@click.argument("trigger")
+@click.option("--since", required=True, metavar="TIME", help="The first day, or time.")
+@click.option("--until", metavar="TIME", help="Up to here, excluded; now without.")
+@click.option(
+    "--at-once",
+    type=click.IntRange(1, 50),
+    default=4,
+    show_default=True,
+    help="How many run at the same time at most.",
+)
+@click.option("--wait", is_flag=True, help="Until it is finished.")
+@server_option
+@_json
+def start(
+    trigger: str,
+    since: str,
+    until: str | None,
+    at_once: int,
+    wait: bool,
+    server: str | None,
+    as_json: bool,
+) -> None:
+    """Run what is missing of a schedule. Days and times are those of its zone.
+
+    Exit code with --wait: 0 all completed, 1 some failed.
+
+    \b
+    Examples:
+      noetl backfill start nightly --since 2026-01-01 --until 2026-02-01
+      noetl backfill start nightly --since 2026-01-01 --at-once 1 --wait
+    """
+    client = need_server(server)
+    body = {"trigger": trigger, "since": since, "until": until, "at_once": at_once}
+    line = client.post("/api/backfills", body)
+    if wait:
+        line = _wait(client, line)
+    _report(line, as_json=as_json)
+    sys.exit(1 if wait and line["failed"] else 0)
+
+
+@command.command("list")
+@click.option("--trigger", metavar="NAME", help="Only those of this one.")
+@server_option
+@_json
+def list_(trigger: str | None, server: str | None, as_json: bool) -> None:
+    """List backfills, the newest first.
+
+    \b
+    Example:
+      noetl backfill list --trigger nightly
+    """
+    answer = need_server(server).get("/api/backfills", trigger=trigger)
+    if as_json:
+        click.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    for line in answer["backfills"]:
+        click.echo(_words(line))
+    if not answer["backfills"]:
+        click.echo("no backfills; begin with: noetl backfill start --help")
+
+
+@command.command("status")
+@click.argument("backfill_id", metavar="ID")
+@server_option
+@_json
+def status(backfill_id: str, server: str | None, as_json: bool) -> None:
+    """Show how far a backfill is.
+
+    \b
+    Example:
+      noetl backfill status ID
+    """
+    line = need_server(server).get(f"/api/backfills/{backfill_id}")
+    _report(line, as_json=as_json)
+
+
+@command.command("stop")
+@click.argument("backfill_id", metavar="ID")
+@server_option
+@_json
+def stop(backfill_id: str, server: str | None, as_json: bool) -> None:
+    """Begin no more of its slots; executions that run come to their ends.
+
+    \b
+    Example:
+      noetl backfill stop ID
+    """
+    line = need_server(server).post(f"/api/backfills/{backfill_id}/stop")
+    _report(line, as_json=as_json)
+
+
+@command.command("resume")
+@click.argument("backfill_id", metavar="ID")
+@click.option("--wait", is_flag=True, help="Until it is finished.")
+@server_option
+@_json
+def resume(backfill_id: str, wait: bool, server: str | None, as_json: bool) -> None:
+    """Go on where it was stopped.
+
+    \b
+    Example:
+      noetl backfill resume ID --wait
+    """
+    client = need_server(server)
+    line = client.post(f"/api/backfills/{backfill_id}/resume")
+    if wait:
+        line = _wait(client, line)
+    _report(line, as_json=as_json)
+    sys.exit(1 if wait and line["failed"] else 0)
+
+
+def _wait(client: Client, line: dict[str, JSON]) -> dict[str, JSON]:
+    """Until it is finished, or somebody stops it."""
+    while line["state"] == "running":
+        time.sleep(EVERY)
+        line = client.get(f"/api/backfills/{line['backfill_id']}")
+    return line
+
+
+def _report(line: dict[str, JSON], *, as_json: bool) -> None:
+    click.echo(json.dumps(line, ensure_ascii=False) if as_json else _words(line))
+
+
+def _words(line: dict[str, JSON]) -> str:
+    counts = [f"{line['total']} slots", f"{line['present']} there before"]
+    counts += [
+        f"{line[name]} {name}"
+        for name in ("completed", "failed", "running", "left")
+        if line[name] or name == "completed"
+    ]
+    return (
+        f"{line['state']}: {line['trigger']} from {line['since']} to {line['until']} "
+        f"({', '.join(counts)}) {line['backfill_id']}"
+    )

@@ -1,0 +1,120 @@
+"""Triggers as their authors write them: a YAML file, or options."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.commands.reading import read_file
+from noetl.commands.run import read_setting
+from noetl.dsl.diagnostics import Report
+from noetl.dsl.node import Node
+from noetl.dsl.source import read_source
+from noetl.errors import ConfigError
+from noetl.templates import is_template
+from noetl.triggers.checks import check
+from noetl.triggers.definition import Definition
+from noetl.triggers.inputs import TriggerError
+from noetl.triggers.reading import read_definition
+from noetl.types import JSON
+
+
+def read_trigger(file: str) -> dict[str, JSON]:
+    """The definition in a file. Raises ``ConfigError`` with the place of the fault."""
+    report = Report()
+    node = read_source(read_file(file).content, report, "trigger", "name: nightly")
+    faults = [found for found in report if found.severity == "error"]
+    if node is None or faults:
+        first = faults[0]
+        raise ConfigError(f"{file}:{first.line}:{first.column}: {first.message}")
+    try:
+        return _checked(node.plain())
+    except TriggerError as error:
+        line, column = _place(node, error.path)
+        raise _fault(error, f"{file}:{line}:{column}: ") from None
+
+
+def make_trigger(members: dict[str, JSON], settings: Sequence[str]) -> dict[str, JSON]:
+    """The definition that options say."""
+    workload: dict[str, JSON] = {}
+    for setting in settings:
+        name, _, text = setting.partition("=")
+        if is_template(text):
+            workload[name] = text
+        else:
+            name, workload[name] = read_setting("--set", setting)
+    try:
+        return _checked({**members, "workload": workload})
+    except TriggerError as error:
+        raise _fault(error, "") from None
+
+
+def members_of(name: str | None, options: dict[str, JSON]) -> dict[str, JSON]:
+    """Options as a file would have them."""
+    if name is None or options["playbook"] is None:
+        hint = "see noetl trigger create --help"
+        raise ConfigError(f"a NAME and --playbook are needed, or --file; {hint}")
+    parts: dict[str, dict[str, JSON]] = {
+        "schedule": {
+            "cron": options["cron"],
+            "zone": options["zone"],
+            "catch_up": options["catch_up"],
+            "jitter": options["jitter"],
+            "overlap": False if options["no_overlap"] else None,
+        },
+        "webhook": {n: options[n] for n in ("verify", "header", "key")},
+        "finished": {
+            "path": options["finished"],
+            "status": list(options["statuses"]) or None,
+        },
+    }
+    chosen = {
+        "schedule": options["cron"] is not None,
+        "webhook": bool(options["webhook"]),
+        "finished": options["finished"] is not None,
+    }
+    members: dict[str, JSON] = {"name": name, "playbook": options["playbook"]}
+    for part, values in parts.items():
+        said = {key: value for key, value in values.items() if value is not None}
+        if chosen[part]:
+            members[part] = said
+        elif said:
+            option = {"schedule": "--cron", "webhook": "--webhook"}.get(
+                part, "--finished"
+            )
+            named = next(iter(said)).replace("_", "-").replace("overlap", "no-overlap")
+            raise ConfigError(f"--{named} goes with {option}")
+    return members
+
+
+def _checked(document: JSON) -> dict[str, JSON]:
+    definition = read_definition(document)
+    check(definition, time.time())
+    return _plain(definition)
+
+
+def _plain(definition: Definition) -> dict[str, JSON]:
+    found: dict[str, JSON] = msgspec.to_builtins(definition)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _fault(error: TriggerError, place: str) -> ConfigError:
+    path = f"{error.path}: " if error.path else ""
+    hint = f"; {error.hint}" if error.hint else ""
+    return ConfigError(f"{place}{path}{error.message}{hint}")
+
+
+def _place(node: Node, path: str) -> tuple[int, int]:
+    """Where that member stands; what is not there, where it should be."""
+    mark = (node.line, node.column)
+    for part in path.replace("[", ".").replace("]", "").split("."):
+        if part in node.entries:
+            mark, node = node.key_marks.get(part, mark), node.entries[part]
+        elif part.isdigit() and int(part) < len(node.items):
+            node = node.items[int(part)]
+            mark = (node.line, node.column)
+        else:
+            break
+    return mark

@@ -1,0 +1,288 @@
+"""Triggers are made, changed, paused and removed; and fired by hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from noetl.access.tokens import digest, mint
+from noetl.errors import StoreError
+from noetl.ports import Clock, Trigger, Triggers
+from noetl.service.backfills import no_trigger
+from noetl.service.firing import Firing
+from noetl.service.hearing import Hearing
+from noetl.service.looking import Looking
+from noetl.service.receiving import Receiving
+from noetl.service.refusal import Refusal
+from noetl.service.starting import Asked, Started, Starting
+from noetl.triggers.chains import find_loop
+from noetl.triggers.checks import check
+from noetl.triggers.cron import Cron
+from noetl.triggers.definition import Definition
+from noetl.triggers.deliveries import HOOK, delivery_scope
+from noetl.triggers.due import first_at
+from noetl.triggers.filling import moment_in
+from noetl.triggers.inputs import TriggerError, check_key
+from noetl.triggers.slots import slot_name, slot_scope
+from noetl.types import JSON
+
+RACES = 20
+SHORTEST_SECRET = 16
+
+
+class Made(msgspec.Struct, frozen=True):
+    """``token`` is what its senders prove themselves by: it is told this once."""
+
+    trigger: Trigger
+    created: bool
+    token: str | None = None
+
+
+class Fired(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trigger is to be fired with, by hand."""
+
+    slot: str | None = None
+    key: str | None = None
+    payload: JSON = None
+    execution_id: str | None = None
+
+
+class Arranging:
+    def __init__(
+        self,
+        triggers: Triggers,
+        starting: Starting,
+        firing: Firing,
+        receiving: Receiving,
+        hearing: Hearing,
+        looking: Looking,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._triggers = triggers
+        self._starting = starting
+        self._firing = firing
+        self._receiving = receiving
+        self._hearing = hearing
+        self._looking = looking
+        self._clock = clock
+        self._new_id = new_id
+
+    async def get(self, name: str) -> Trigger:
+        """Raises ``Refusal`` (``trigger.unknown``)."""
+        found = await self._triggers.get(name)
+        if found is None:
+            raise no_trigger(name)
+        return found
+
+    async def list_all(self) -> Sequence[Trigger]:
+        return await self._triggers.list_all()
+
+    async def make(
+        self,
+        definition: Definition,
+        who: str,
+        *,
+        secret: str | None = None,
+        replace: bool = False,
+    ) -> Made:
+        """The same again changes nothing. Raises ``Refusal``."""
+        now = self._clock.now()
+        try:
+            check(definition, now)
+        except TriggerError as error:
+            raise _invalid(error) from None
+        found = await self._starting.resolve(
+            Asked(path=definition.path, version=definition.version)
+        )
+        if found.refusal is not None:
+            raise found.refusal
+        await self._refuse_loops(definition)
+        known = await self._triggers.get(definition.name)
+        if known is not None:
+            return Made(await self._change(known, definition, now, replace), False)
+        credential, token = self._credential(definition, secret)
+        trigger = Trigger(
+            definition=definition,
+            created_at=now,
+            created_by=who,
+            credential=credential,
+            cursor=now,
+            next_at=_first_at(definition, now),
+        )
+        if not await self._triggers.add(trigger):  # somebody else was faster
+            return await self.make(definition, who, secret=secret, replace=replace)
+        await self._hearing.refresh()
+        return Made(trigger, True, token)
+
+    async def pause(self, name: str) -> Trigger:
+        """Nothing is started by it until it is resumed."""
+        return await self._set_paused(name, paused=True)
+
+    async def resume(self, name: str) -> Trigger:
+        """From now on: what was due while it was paused is not."""
+        return await self._set_paused(name, paused=False)
+
+    async def remove(self, name: str) -> None:
+        """With its backfills; executions stay."""
+        if not await self._triggers.remove(name):
+            raise no_trigger(name)
+        await self._hearing.refresh()
+
+    async def fire(self, trigger: Trigger, fired: Fired) -> Started:
+        """By hand, paused or not. Raises ``Refusal``."""
+        definition = trigger.definition
+        try:
+            _check_fired(definition, fired)
+            if definition.schedule is not None:
+                slot, scope = self._moment(definition, fired)
+            elif definition.webhook is not None:
+                scope = delivery_scope(definition.webhook, fired.payload, {})
+                slot = self._manual(fired)
+            else:
+                slot = fired.execution_id or ""
+                summary = await self._looking.summary(slot)
+                scope = {"execution": await self._hearing.scope(definition, summary)}
+        except TriggerError as error:
+            raise _invalid(error) from None
+        return await self._firing.fire(definition, slot, scope)
+
+    def _moment(
+        self, definition: Definition, fired: Fired
+    ) -> tuple[str, dict[str, JSON]]:
+        schedule = definition.schedule
+        assert schedule is not None
+        cron = Cron(schedule.cron, schedule.zone)
+        if fired.slot is None:
+            scope = slot_scope(cron, self._clock.now())
+            return self._manual(fired), {"slot": scope}
+        try:
+            moment = moment_in(cron, fired.slot)
+        except ValueError as error:
+            raise TriggerError("slot", str(error)) from None
+        if cron.next(moment - 1.0) != moment:
+            after = cron.next(moment)
+            hint = f"the next one is {slot_name(after)}" if after is not None else None
+            message = f"{fired.slot} is no slot of '{schedule.cron}'"
+            raise TriggerError("slot", message, hint)
+        return slot_name(moment), {"slot": slot_scope(cron, moment)}
+
+    def _manual(self, fired: Fired) -> str:
+        key = self._new_id() if fired.key is None else check_key(fired.key, "key")
+        return f"manual:{key}"
+
+    async def _refuse_loops(self, definition: Definition) -> None:
+        if definition.finished is None:
+            return
+        others = [each.definition for each in await self._triggers.list_all()]
+        loop = find_loop(definition, others)
+        if loop is not None:
+            message = f"it would start itself without end: {' → '.join(loop)}"
+            raise Refusal("trigger.loop", message)
+
+    async def _change(
+        self, known: Trigger, definition: Definition, now: float, replace: bool
+    ) -> Trigger:
+        before = known.definition
+        if before == definition:
+            return known
+        if not replace:
+            message = f"there is another trigger '{known.name}'"
+            hint = "change it: --replace, or delete it first"
+            raise Refusal("trigger.exists", message, hint)
+        if before.kind != definition.kind or _proof(before) != _proof(definition):
+            message = f"'{known.name}' is a {before.kind} of another sort"
+            raise Refusal("trigger.exists", message, "delete it, and create it anew")
+        cursor = known.cursor if _clock(before) == _clock(definition) else now
+        changed = msgspec.structs.replace(
+            known,
+            definition=definition,
+            cursor=cursor,
+            next_at=_first_at(definition, cursor),
+        )
+        return await self._put(changed, known.revision)
+
+    async def _set_paused(self, name: str, *, paused: bool) -> Trigger:
+        for _ in range(RACES):
+            known = await self.get(name)
+            if known.paused == paused:
+                return known
+            changed = msgspec.structs.replace(known, paused=paused)
+            if not paused:
+                now = self._clock.now()
+                next_at = _first_at(known.definition, now)
+                changed = msgspec.structs.replace(changed, cursor=now, next_at=next_at)
+            if await self._triggers.replace(changed, known.revision):
+                await self._hearing.refresh()
+                return await self.get(name)
+        raise _busy(name)
+
+    async def _put(self, trigger: Trigger, revision: int) -> Trigger:
+        if not await self._triggers.replace(trigger, revision):
+            raise _busy(trigger.name)
+        await self._hearing.refresh()
+        return await self.get(trigger.name)
+
+    def _credential(
+        self, definition: Definition, secret: str | None
+    ) -> tuple[str | None, str | None]:
+        """What is kept, and what is told."""
+        webhook = definition.webhook
+        if webhook is None or (secret is not None and webhook.verify == "token"):
+            if secret is not None:
+                message = "a secret goes with webhook.verify: signature"
+                raise _invalid(TriggerError("secret", message))
+            return None, None
+        if secret is not None:
+            if len(secret) < SHORTEST_SECRET:
+                message = f"a secret has at least {SHORTEST_SECRET} characters"
+                raise _invalid(TriggerError("secret", message))
+            return self._receiving.sealed(definition.name, secret), None
+        token = mint(HOOK, secrets.token_bytes(32))
+        if webhook.verify == "signature":
+            return self._receiving.sealed(definition.name, token), token
+        return digest(token, HOOK), token
+
+
+def _check_fired(definition: Definition, fired: Fired) -> None:
+    """What is of no use to this kind of trigger was meant for another one."""
+    takes = {
+        "schedule": ("slot", "key"),
+        "webhook": ("payload", "key"),
+        "finished": ("execution_id",),
+    }[definition.kind]
+    for name in fired.__struct_fields__:
+        if name not in takes and getattr(fired, name) is not None:
+            message = f"a {definition.kind} trigger is not fired with it"
+            raise TriggerError(name, message, f"it takes: {', '.join(takes)}")
+    if definition.finished is not None and fired.execution_id is None:
+        message = "which execution has ended? name one: --execution ID"
+        raise TriggerError("execution_id", message)
+
+
+def _first_at(definition: Definition, cursor: float) -> float | None:
+    if definition.schedule is None:
+        return None
+    return first_at(definition.name, definition.schedule, cursor)
+
+
+def _clock(definition: Definition) -> tuple[str, str] | None:
+    schedule = definition.schedule
+    return None if schedule is None else (schedule.cron, schedule.zone)
+
+
+def _proof(definition: Definition) -> str | None:
+    return None if definition.webhook is None else definition.webhook.verify
+
+
+def _invalid(error: TriggerError) -> Refusal:
+    place = f"{error.path}: " if error.path else ""
+    return Refusal(
+        "trigger.invalid", f"{place}{error.message}", error.hint, path=error.path
+    )
+
+
+def _busy(name: str) -> StoreError:
+    return StoreError(f"the trigger '{name}' changes all the time", "store.busy")

@@ -1,0 +1,90 @@
+"""Executions that are over start others."""
+
+from __future__ import annotations
+
+import logging
+
+from noetl.engine.suspensions import MAX_DEPTH
+from noetl.ports import Store, Summary, Triggers
+from noetl.service.firing import Firing
+from noetl.service.looking import Looking
+from noetl.templates import compile_value
+from noetl.triggers.chains import LONGEST, covers, hears
+from noetl.triggers.definition import Definition
+from noetl.types import JSON
+
+log = logging.getLogger("noetl.triggers")
+
+
+class Hearing:
+    """Knows of whose ends somebody wants to hear, as of the last look."""
+
+    def __init__(
+        self, triggers: Triggers, firing: Firing, store: Store, looking: Looking
+    ) -> None:
+        self._triggers = triggers
+        self._firing = firing
+        self._store = store
+        self._looking = looking
+        self._patterns: frozenset[str] = frozenset()
+
+    async def refresh(self) -> None:
+        found = [each.definition.finished for each in await self._triggers.hearing()]
+        self._patterns = frozenset(each.path for each in found if each is not None)
+
+    def heard(self, path: str | None) -> bool:
+        if path is None:
+            return False
+        return any(covers(pattern, path) for pattern in self._patterns)
+
+    async def hear(self, execution_id: str) -> None:
+        """Start what waits for this end; it may be told of the same one again."""
+        summary = await self._store.summary(execution_id)
+        path, status = summary.playbook.get("path"), summary.status
+        fitting = [
+            each.definition
+            for each in await self._triggers.hearing()
+            if hears(each.definition, path, status)
+        ]
+        if not fitting:
+            return
+        chain = await self._chain(summary)
+        for definition in fitting:
+            if chain >= LONGEST:
+                about = {"trigger": definition.name, "execution_id": execution_id}
+                log.warning("executions start each other without an end", extra=about)
+                continue
+            scope = {"execution": await self.scope(definition, summary)}
+            await self._firing.ensure(definition, execution_id, scope, chain + 1)
+
+    async def scope(self, definition: Definition, summary: Summary) -> dict[str, JSON]:
+        """What templates read as ``execution``; its result only if they do."""
+        about = summary.playbook
+        scope: dict[str, JSON] = {
+            "execution_id": summary.execution_id,
+            "status": summary.status,
+            "path": about.get("path"),
+            "version": about.get("version"),
+            "started_at": summary.started_at,
+            "finished_at": summary.finished_at,
+            "error": summary.error,
+        }
+        reads = compile_value(definition.workload).references
+        if any(each.path[:2] in _WHOLE for each in reads):
+            document = await self._looking.document(summary.execution_id)
+            scope["result"] = document["result"]
+        return scope
+
+    async def _chain(self, summary: Summary) -> int:
+        """How many ends led to this one; a child counts as whoever called it."""
+        for _ in range(MAX_DEPTH + 1):
+            if summary.parent_id is None:
+                break
+            summary = await self._store.summary(summary.parent_id)
+        [first] = await self._store.read(summary.execution_id, limit=1)
+        caller = first.payload.get("caller") or {}
+        chain: int = (caller.get("trigger") or {}).get("chain", 0)
+        return chain
+
+
+_WHOLE = (("execution",), ("execution", "result"))

@@ -1,0 +1,1 @@
+"""Triggers: what in the world starts executions, and when. Pure."""

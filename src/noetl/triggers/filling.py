@@ -1,0 +1,118 @@
+"""Backfills: which slots of a range are missing, and which of them are next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from noetl.triggers.cron import Cron
+from noetl.triggers.slots import first
+
+State = Literal["running", "stopped", "finished"]
+
+MOST = 10_000
+"""Slots of one backfill."""
+MOST_AT_ONCE = 50
+LOOK = 100
+"""Slots that are looked for in the log at a time."""
+
+
+class Flight(msgspec.Struct, frozen=True):
+    """A slot that is being run; without an execution it is about to be."""
+
+    slot: float
+    execution_id: str | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a backfill is: up to ``cursor``, excluded, everything is decided.
+
+    ``present`` slots had an execution before; ``completed`` and ``failed`` are the ends
+    of those that it started.
+    """
+
+    cursor: float
+    flights: tuple[Flight, ...] = ()
+    present: int = 0
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+def land(progress: Progress, endings: Mapping[str, str]) -> Progress:
+    """Take out what has ended, by its status."""
+    left = tuple(f for f in progress.flights if f.execution_id not in endings)
+    statuses = [
+        endings[f.execution_id]
+        for f in progress.flights
+        if f.execution_id is not None and f.execution_id in endings
+    ]
+    completed = statuses.count("completed")
+    return msgspec.structs.replace(
+        progress,
+        flights=left,
+        completed=progress.completed + completed,
+        failed=progress.failed + len(statuses) - completed,
+    )
+
+
+def candidates(cron: Cron, progress: Progress, until: float) -> list[float]:
+    """The slots to look for next."""
+    return first(cron, progress.cursor, until, LOOK)
+
+
+def take(
+    progress: Progress,
+    slots: Sequence[float],
+    present: frozenset[float],
+    at_once: int,
+    until: float,
+) -> Progress:
+    """Decide on ``slots``, the next ones in order: pass over those that are there, and
+    take missing ones for as long as there is room."""
+    flights, there, cursor = list(progress.flights), 0, progress.cursor
+    started = progress.started
+    for slot in slots:
+        if slot in present:
+            there += 1
+        elif len(flights) < at_once:
+            flights.append(Flight(slot))
+            started += 1
+        else:
+            break
+        cursor = slot + 1.0
+    else:
+        if len(slots) < LOOK:
+            cursor = until
+    return msgspec.structs.replace(
+        progress,
+        cursor=cursor,
+        flights=tuple(flights),
+        present=progress.present + there,
+        started=started,
+    )
+
+
+def is_over(progress: Progress, until: float) -> bool:
+    return progress.cursor >= until and not progress.flights
+
+
+def moment_in(cron: Cron, text: str) -> float:
+    """A day or a time; without an offset it is in the schedule's zone.
+
+    Raises ``ValueError`` with a sentence.
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        message = f"'{text[:40]}' is no time: write 2026-01-31, or 2026-01-31T06:00"
+        raise ValueError(message) from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=cron.zone)
+    try:
+        return found.timestamp()
+    except (OverflowError, OSError):
+        raise ValueError(f"'{text[:40]}' is out of range") from None

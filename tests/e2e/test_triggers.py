@@ -1,0 +1,157 @@
+"""Triggers and backfills as a user has them on the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Api
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLAYBOOK = str(EXAMPLES / "daily_report.yaml")
+
+
+@pytest.fixture
+def server(shell: Any) -> Iterator[dict[str, Any]]:
+    done = shell.noetl("server", "start", "--port", "0", "--json")
+    assert done.returncode == 0, done.stderr
+    assert shell.noetl("catalog", "register", PLAYBOOK).returncode == 0
+    yield json.loads(done.stdout)
+    shell.noetl("server", "stop")
+
+
+def read(done: Any) -> Any:
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def test_the_example_triggers_start_the_example(
+    shell: Any, server: dict[str, Any]
+) -> None:
+    nightly = str(EXAMPLES / "triggers" / "nightly.yml")
+    recount = str(EXAMPLES / "triggers" / "recount.yml")
+    made = read(shell.noetl("trigger", "create", "-f", nightly, "--json"))
+    hook = read(shell.noetl("trigger", "create", "-f", recount, "--json"))
+    listed = read(shell.noetl("trigger", "list", "--json"))["triggers"]
+
+    assert (made["kind"], made["created"], hook["kind"]) == (
+        "schedule",
+        True,
+        "webhook",
+    )
+    assert [each["name"] for each in listed] == ["nightly", "recount"]
+    sender = Api(server["url"], hook["token"])
+    answers = [
+        sender.post(hook["hook"], {"id": "r-17", "day": "2026-01-05"}) for _ in range(2)
+    ]
+    assert len({each.body["execution_id"] for each in answers}) == 1
+    shown = shell.noetl("events", answers[0].body["execution_id"], "--follow")
+    assert shown.returncode == 0
+    document = read(shell.noetl("show", answers[0].body["execution_id"], "--json"))
+    assert document["result"] == "report of 2026-01-05: a recount"
+
+    start = ("backfill", "start", "nightly", "--since", "2026-03-27")
+    line = read(shell.noetl(*start, "--until", "2026-03-31", "--wait", "--json"))
+    assert (line["state"], line["completed"]) == ("finished", 4)
+    again = read(shell.noetl("backfill", "status", line["backfill_id"], "--json"))
+    assert again == line
+    assert read(shell.noetl("backfill", "list", "--json"))["backfills"] == [line]
+
+
+@pytest.mark.usefixtures("server")
+def test_what_show_prints_can_be_a_file(shell: Any, tmp_path: Path) -> None:
+    options = ("--webhook", "--key", "{{ payload.id }}", "--set", "day={{ payload.d }}")
+    playbook = ("--playbook", "examples/daily_report")
+    assert shell.noetl("trigger", "create", "a", *playbook, *options).returncode == 0
+    shown = shell.noetl("trigger", "show", "a")
+    file = tmp_path / "a.yaml"
+    file.write_text(shown.stdout)
+
+    again = read(shell.noetl("trigger", "create", "-f", str(file), "--json"))
+
+    assert again["created"] is False
+    paused = read(shell.noetl("trigger", "pause", "a", "--json"))
+    resumed = read(shell.noetl("trigger", "resume", "a", "--json"))
+    assert (paused["paused"], resumed["paused"]) == (True, False)
+    assert read(shell.noetl("trigger", "delete", "a", "--json")) == {"name": "a"}
+    assert "no triggers" in shell.noetl("trigger", "list").stdout
+
+
+@pytest.mark.usefixtures("server")
+def test_a_secret_comes_from_a_file_and_is_not_shown(
+    shell: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("a secret of the sender\n")
+    options = ("--playbook", "examples/daily_report", "--webhook")
+    signs = ("--verify", "signature", "--secret-file", str(tmp_path / "secret"))
+
+    made = shell.noetl("trigger", "create", "s", *options, *signs)
+
+    assert made.returncode == 0, made.stderr
+    assert "shown this once" not in made.stdout
+    assert "a secret of" not in made.stdout + made.stderr
+
+
+WRONG = [
+    ("create", "a NAME and --playbook are needed"),
+    ("create x --playbook examples/daily_report", "found none of them"),
+    ("create x --playbook a --zone UTC", "--zone goes with --cron"),
+    ("create x --playbook a --webhook --cron 0", "a trigger has one of"),
+    ("create x --playbook a --no-overlap", "--no-overlap goes with --cron"),
+    ("create x --playbook nowhere --webhook", "register it: noetl catalog register"),
+    ("create X! --playbook a --webhook", "a name has lower-case letters"),
+    ("create x -f nowhere.yaml", "--file says it all"),
+    ("create -f nowhere.yaml", "nowhere.yaml: no such file"),
+    ("fire nobody", "there is no trigger 'nobody'"),
+    ("delete nobody", "see noetl trigger list"),
+]
+
+
+@pytest.mark.usefixtures("server")
+def test_a_mistake_is_one_line(shell: Any) -> None:
+    for arguments, said in WRONG:
+        done = shell.noetl("trigger", *arguments.split())
+        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert said in done.stderr, arguments
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: a\nplaybook: b\nwebhok: {}\n", ":3:1: webhok: 'webhok' is no member"),
+        ("name: a\nwebhook: {}\n", "playbook: 'playbook' is missing"),
+        (
+            "name: a\nplaybook: b\nschedule:\n  cron: 0 2 * * *\n  zone: Mars/X\n",
+            ":5:3: schedule.zone: there is no time zone 'Mars/X'",
+        ),
+        (
+            "name: a\nplaybook: b\nworkload:\n  x:\n    - '{{ slot }}'\nwebhook: {}\n",
+            ":5:7: workload.x[0]: 'slot' is not known to a webhook trigger",
+        ),
+        ("- a\n", ":1:1: a trigger is a mapping"),
+        ("a: 1\na: 2\n", ":2:1: "),
+    ],
+)
+def test_a_wrong_file_is_told_where(
+    shell: Any, tmp_path: Path, text: str, said: str
+) -> None:
+    """Before any server is asked."""
+    file = tmp_path / "trigger.yaml"
+    file.write_text(text)
+
+    done = shell.noetl("trigger", "create", "-f", str(file))
+
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_without_a_server_it_says_so(shell: Any) -> None:
+    done = shell.noetl("trigger", "list")
+
+    assert done.returncode == 3
+    assert "noetl server start" in done.stderr
