@@ -5,7 +5,7 @@ WORKERS ?= 2
 COUNT ?= 200000
 MATRIX := docs/reference/conformance-matrix.md
 # Groups of the conformance checklist in which every MUST needs a test.
-COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,EVT,REP,RES,WKR,SES,VAL,WARN,QNT,DOC,ACC
+COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,EVT,REP,RES,WKR,SES,VAL,WARN,LEG-CASE,LEG-STEP,LEG-NEXT,LEG-RETRY,LEG-POLL,LEG-EVT,QNT,DOC,ACC
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check fmt bench docs conformance golden fuzz lock

@@ -97,6 +97,7 @@ EVENTS: Mapping[str, Page] = {
             "admit": f"{GATE} never.",
             "has_arcs": "Whether there is a router to be judged at its end.",
             "first?": "Label of the first task. Not for loops and routing steps.",
+            "keep?": "Labels of tasks whose outcomes templates read by `_outcomes`.",
             "late?": "Sources of a join whose tokens are discarded when they come.",
             "deadline?": "When the run fails, if it is not over.",
         }
@@ -136,16 +137,19 @@ EVENTS: Mapping[str, Page] = {
     ),
     "task.suspended": Page(
         {
-            "on": "What it waits for: delay, timer, signal or playbook.",
+            "on": "What it waits for: delay, timer, signal, playbook or event.",
             "until": "When it goes on by itself, or null.",
             "signal?": "The signal's name.",
             "child?": "`{execution_id, path, version, args, iter}` of the playbook.",
+            "timers?": "`{id, at}` of each timer of a choice, the next one first.",
         }
     ),
     "task.resumed": Page(
         {
-            "answer": "The signal's `data`, or the child's `status`, `result`, `error`",
+            "answer": "The signal's `data`; the child's `status`, `result`, `error`; "
+            "or the `event` that guards accepted, and which (`matched`).",
             "message?": "`seq` of the signal's `message.received`.",
+            "missed?": "How many events that came meanwhile were offered with it.",
         }
     ),
     "message.received": Page(
@@ -167,6 +171,7 @@ EVENTS: Mapping[str, Page] = {
         {
             "item": "The element.",
             "first?": "Label of the first task. Not if a loop is inside.",
+            "keep?": "As in `step.scheduled`.",
         }
     ),
     "loop.iteration.done": Page(

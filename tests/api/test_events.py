@@ -144,3 +144,85 @@ def test_nobody_watches_for_ever_by_head(api: Api) -> None:
     answer = api.call("HEAD", path, Accept="text/event-stream")
 
     assert (answer.status, answer.body) == (200, b"")
+
+
+LEGACY = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: views, path: tests/views}
+executor: {spec: {extensions: [legacy]}}
+vars: {first: 1}
+workflow:
+  - step: work
+    tool: {kind: noop, result: {id: 3}}
+    vars: {id: "{{ result.id }}"}
+    case:
+      - when: "{{ event.name == 'call.done' }}"
+        then: [{tell: {tool: {kind: noop}}}, {next: {to: [{step: end}]}}]
+  - step: end
+    tool: {kind: noop, result: "{{ vars.id }}"}
+"""
+
+
+@pytest.mark.spec("LEG-EVT-09", "C-05", "C-16")
+def test_the_log_in_other_dialects_and_by_ids(api: Api) -> None:
+    document = api.run(LEGACY)
+    place = f"/api/executions/{document['execution_id']}/events"
+    assert document["result"] == 3
+
+    technical = api.get(f"{place}?dialect=003").body["events"]
+    formal = api.get(f"{place}?dialect=000").body["events"]
+    [tool] = [
+        each
+        for each in technical
+        if each["event_type"] == "tool.processed" and each["payload"]["task"] == "tell"
+    ]
+    assert formal[0]["name"] == "PlaybookExecutionRequested"
+    for name in ("step_run_id", "tool_run_id", "action_id", "entity_id"):
+        found = api.get(f"{place}?dialect=003&{name}={tool[name]}").body["events"]
+        assert tool in found
+        assert len(found) < len(technical)
+        assert {each[name] for each in found} == {tool[name]}
+    plain = api.get(f"{place}?tool_run_id={tool['tool_run_id']}").body["events"]
+    assert [each["name"] for each in plain] == ["task.started", "task.done"]
+
+
+@pytest.mark.spec("LEG-EVT-09")
+def test_a_view_comes_in_pages(api: Api) -> None:
+    place = f"/api/executions/{api.run(LEGACY)['execution_id']}/events?dialect=003"
+    whole = api.get(place).body["events"]
+    found, cursor = [], 0
+    while cursor is not None:
+        page = api.get(f"{place}&limit=3&after={cursor}").body
+        found += page["events"]
+        cursor = page["cursor"]
+    assert found == whole
+
+
+@pytest.mark.spec("LEG-STEP-10")
+def test_the_transient_variables(api: Api) -> None:
+    execution_id = api.run(LEGACY)["execution_id"]
+
+    answer = api.get(f"/api/executions/{execution_id}/vars").body
+
+    assert answer == {"execution_id": execution_id, "vars": {"first": 1, "id": 3}}
+    assert api.get("/api/executions/none/vars").status == 404
+
+
+@pytest.mark.parametrize("query", ["dialect=002", "attempt=x", "colour=red"])
+def test_a_question_that_is_none(api: Api, query: str) -> None:
+    place = f"/api/executions/{api.run(HELLO)['execution_id']}/events"
+
+    answer = api.get(f"{place}?{query}")
+
+    assert answer.status in (400, 422)
+    assert query.partition("=")[0] in str(answer.body)
+
+
+def test_a_stream_is_the_log_itself(api: Api) -> None:
+    place = f"/api/executions/{api.run(HELLO)['execution_id']}/events?dialect=003"
+
+    answer = api.get(place, Accept="text/event-stream")
+
+    assert answer.status in (400, 422)
+    assert "ask for pages" in answer.body["detail"]

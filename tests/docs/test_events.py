@@ -90,6 +90,16 @@ FLOWS = [
     - nap: {kind: wait, for: 1}
     - child: {kind: playbook, path: docs/child}
 """,
+    """
+- step: start
+  loop: {in: [1], iterator: x}
+  tool:
+    - pick: {kind: choose, wait: true, timers: {late: 1m},
+        when: {go: "{{ event.data.type == 'go' }}"}}
+  next: {arcs: [{step: end}]}
+- step: end
+  tool: {kind: choose, when: {never: false}}
+""",
 ]
 
 

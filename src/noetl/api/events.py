@@ -10,13 +10,28 @@ from starlette.responses import Response, StreamingResponse
 from noetl.api.executions import named
 from noetl.api.problems import Problem
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
-from noetl.api.shapes import EventList, EventsQuery
+from noetl.api.shapes import EventList, EventsQuery, VarsDocument
 from noetl.engine.tracing import event_line
 
 routes = Routes()
 
+PLAIN = "001"
 STREAM = "text/event-stream"
 _HEARTBEAT = b": still here\n\n"
+
+
+@routes.route(
+    "GET",
+    "/api/executions/{execution_id}/vars",
+    permission=READ,
+    answers={200: VarsDocument},
+    problems=("execution.unknown",),
+)
+async def list_vars(call: Call[Nothing, Nothing]) -> Reply:
+    """The transient variables that the steps of a `legacy` playbook share."""
+    name = named(call).execution_id
+    found = await call.site.looking.vars(name)
+    return Reply(200, {"execution_id": name, "vars": found})
 
 
 @routes.route(
@@ -34,9 +49,15 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
     With `Accept: text/event-stream` they come as they are committed, until the last;
     the header `Last-Event-ID` goes on after the event that was seen last. A stream of
     which nothing is left answers 204.
+
+    `dialect` is a view of the log: `001` (the log itself), `000` or `003`. Every other
+    parameter is an id that the events must have; both work on pages, not on streams.
     """
     execution = named(call)
     if STREAM in call.request.headers.get("accept", "") and _is_get(call):
+        if call.query.wanted() or call.query.dialect != PLAIN:
+            message = "a stream is the log itself; ask for pages to get a view of it"
+            raise Problem("query.invalid", message, more={"parameter": "dialect"})
         after = _position(call)
         over = execution.finished_at is not None
         if over and not await call.site.looking.events(
@@ -47,6 +68,16 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
             _stream(call, execution.execution_id, after), media_type=STREAM
         )
     query = call.query
+    wanted = query.wanted()
+    if wanted or query.dialect != PLAIN:
+        documents, cursor = await call.site.looking.view(
+            execution.execution_id,
+            query.dialect,
+            wanted,
+            after=query.after,
+            limit=query.limit,
+        )
+        return Reply(200, {"events": documents, "cursor": cursor})
     lines = await call.site.looking.lines(
         execution.execution_id, after=query.after, limit=query.limit
     )

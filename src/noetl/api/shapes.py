@@ -94,8 +94,34 @@ class ExecutionDocument(msgspec.Struct):
 
 
 class EventsQuery(Strict):
+    """``dialect`` is a view of the log; every other parameter asks for an id."""
+
     after: Seq = 0
     limit: Limit = 500
+    dialect: Literal["000", "001", "003"] = "001"
+    name: Name | None = None
+    event_type: Name | None = None
+    event_id: Name | None = None
+    step: Name | None = None
+    step_run_id: Name | None = None
+    iteration_id: Name | None = None
+    task_run_id: Name | None = None
+    tool_run_id: Name | None = None
+    task_label: Name | None = None
+    action_id: Name | None = None
+    attempt: Seq | None = None
+    iteration: Seq | None = None
+    page: Seq | None = None
+    entity_type: Name | None = None
+    entity_id: Name | None = None
+    parent_id: Name | None = None
+    workflow_run_id: Name | None = None
+
+    def wanted(self) -> dict[str, str]:
+        members = msgspec.structs.asdict(self)
+        for key in ("after", "limit", "dialect"):
+            del members[key]
+        return {key: str(value) for key, value in members.items() if value is not None}
 
 
 class EventList(msgspec.Struct):
@@ -103,6 +129,13 @@ class EventList(msgspec.Struct):
 
     events: list[dict[str, JSON]]
     cursor: int | None
+
+
+class VarsDocument(msgspec.Struct):
+    """The transient variables of an execution."""
+
+    execution_id: str
+    vars: dict[str, JSON]
 
 
 class StateQuery(Strict):

@@ -16,6 +16,8 @@ from noetl.commands.exporting import FORMATS, export_events
 from noetl.commands.logs import PAGE, Place, find_execution, read_pages, reading
 from noetl.commands.printing import where_of
 from noetl.commands.targets import server_of, server_option
+from noetl.commands.viewing import PLAIN, print_view, read_where
+from noetl.dialects.views import DIALECTS
 from noetl.engine.events import Event
 from noetl.engine.tracing import traced
 from noetl.home import Home
@@ -27,6 +29,20 @@ INTERVAL = 0.2  # seconds between two looks into a log that others write
 @click.command("events")
 @click.argument("execution", metavar="ID")
 @click.option("--follow", "-f", is_flag=True, help="Go on until it has finished.")
+@click.option(
+    "--dialect",
+    type=click.Choice(DIALECTS),
+    default=PLAIN,
+    show_default=True,
+    help="Show them as this document of the specification does.",
+)
+@click.option(
+    "--where",
+    "asked",
+    metavar="ID=VALUE",
+    multiple=True,
+    help="Those with this id, e.g. action_id=… or name=task.done.",
+)
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
 @click.option(
@@ -38,6 +54,8 @@ INTERVAL = 0.2  # seconds between two looks into a log that others write
 def command(
     execution: str,
     follow: bool,
+    dialect: str,
+    asked: tuple[str, ...],
     server: str | None,
     as_json: bool,
     export: tuple[str, str] | None,
@@ -47,6 +65,10 @@ def command(
     With --follow, those that come later are printed as they are committed, until the
     execution has finished. Exit code: 0, or 130 if it was interrupted before.
 
+    With --dialect they are shown as 000 (formal names, tokens), 001 (the log itself)
+    or 003 (cases, tools, retries, polls) have them. --where keeps those that have an
+    id: step_run_id, task_run_id, tool_run_id, action_id, iteration_id, attempt, …
+
     With --export they become a file, which is there when it is whole; with - as FILE,
     jsonl goes to standard output. The ID all then means every execution.
 
@@ -54,6 +76,7 @@ def command(
     Examples:
       noetl events 019a8f --json
       noetl events 019a8f --follow
+      noetl events 019a8f --dialect 003 --where name=case.evaluated --json
       noetl events all --export parquet events.parquet
     """
     try:
@@ -61,10 +84,20 @@ def command(
             if follow or as_json or server:
                 wrong = "--follow" if follow else "--json" if as_json else "--server"
                 raise click.UsageError(f"{wrong} contradicts --export")
+            if asked or dialect != PLAIN:
+                wrong = "--where" if asked else "--dialect"
+                raise click.UsageError(f"{wrong} contradicts --export")
             asyncio.run(export_events(Home.of(), execution, *export))
             return
         if execution == "all":
             raise click.UsageError("all executions at once can only be exported")
+        wanted = read_where(asked)
+        if wanted or dialect != PLAIN:
+            if follow:
+                wrong = "--where" if wanted else "--dialect"
+                raise click.UsageError(f"{wrong} contradicts --follow")
+            print_view(execution, server, dialect, wanted, as_json=as_json)
+            return
         client = asyncio.run(server_of(server, execution))
         if client is not None:
             _print_remote(client, execution, follow=follow, as_json=as_json)

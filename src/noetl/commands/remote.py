@@ -50,11 +50,11 @@ def show(client: Client, wanted: str) -> dict[str, JSON]:
     return document
 
 
-def events_of(client: Client, execution_id: str) -> Iterator[JSON]:
-    """All that are there, page by page."""
+def events_of(client: Client, execution_id: str, **query: JSON) -> Iterator[JSON]:
+    """All that are there, page by page; ``query`` asks for a view, or by ids."""
     after: int | None = 0
     while after is not None:
-        page = client.get(f"{_path(execution_id)}/events", after=after)
+        page = client.get(f"{_path(execution_id)}/events", after=after, **query)
         yield from page["events"]
         after = page["cursor"]
 

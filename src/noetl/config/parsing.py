@@ -39,7 +39,8 @@ def parse_extensions(value: JSON, _: Path) -> frozenset[str]:
     """A name that is nearly a dialect's is refused: a typing error must not silently
     switch nothing on."""
     found = parse_names(value)
-    for name in sorted(found):
+    for each in sorted(found):
+        name = each.removeprefix("-")  # that one is denied
         match = nearest(name, DIALECTS)
         if not _EXTENSION.match(name) or (match is not None and match != name):
             known = match or ", ".join(DIALECTS)

@@ -40,7 +40,8 @@ EXTENSIONS = Setting(
     name="extensions",
     words=f"names with commas between them ({', '.join(DIALECTS)})",
     doc="Dialects that every playbook may use, besides those that a command's "
-    "`--extensions` adds. In a configuration file a list will do, too.",
+    "`--extensions` adds. `-legacy` denies one, whoever asks for it. In a "
+    "configuration file a list will do, too.",
     parse=parse_extensions,
     default=frozenset[str],
     default_words="none",

@@ -18,6 +18,7 @@ class Input(msgspec.Struct, frozen=True):
     doc: str
     required: bool = False
     literal: bool = False  # taken as written, never rendered (python code)
+    guards: bool = False  # a mapping of conditions, each to be asked by itself
     query: str | None = None  # "sql" or "shell": values belong into parameters
 
 

@@ -11,6 +11,7 @@ from noetl.dsl.kinds import Kinds
 from noetl.dsl.model import Playbook
 from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import declared_extensions, parse_playbook
+from noetl.dsl.place import Place
 from noetl.dsl.rules import check
 from noetl.dsl.secrets import mask
 from noetl.dsl.source import read_source
@@ -59,7 +60,7 @@ def load(
     root = read_source(text, report)
     draft = None
     if root is not None:
-        extensions |= declared_extensions(root)
+        extensions = _effective(root, extensions, report)
         if rewrite is not None and extensions:
             root = rewrite(root, extensions, report)
         draft = parse_playbook(root, kinds, extensions, report)
@@ -70,6 +71,18 @@ def load(
     if draft is None or failed:
         return Loaded(None, found)
     return Loaded(draft.playbook, found)
+
+
+def _effective(root: Node, given: frozenset[str], report: Report) -> frozenset[str]:
+    """What the operator and the playbook switch on; ``-name`` of the operator wins."""
+    denied = {name[1:] for name in given if name.startswith("-")}
+    declared = declared_extensions(root)
+    if refused := sorted(declared & denied):
+        at = Place(root)["executor"]["spec"]["extensions"]
+        message = f"the operator denies the extension '{refused[0]}'"
+        report.error("S-01", "denied-extension", at, message, "see noetl config")
+    switched_on = {name for name in given if not name.startswith("-")}
+    return frozenset((switched_on | declared) - denied)
 
 
 def finished(found: Diagnostic, strict: bool = False) -> Diagnostic:

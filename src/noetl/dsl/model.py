@@ -34,6 +34,7 @@ class Directive(Located, frozen=True):
     to: str | None = None
     set_iter: Value | None = None
     set_ctx: Value | None = None
+    error: Value | None = None
 
 
 class Rule(Located, frozen=True):
@@ -50,7 +51,7 @@ class Task(Located, frozen=True, dict=True):
     ``rules`` is None where the author gave no policy (ok continues, error fails).
     ``body`` is what the author wrote. ``inputs`` are its inputs, compiled, laid over
     the workbook's template where the kind was ``workbook``; ``literals`` are those
-    that are taken as written, such as python code.
+    that are taken as written, such as python code; ``guards`` are conditions by name.
     """
 
     label: str
@@ -61,6 +62,7 @@ class Task(Located, frozen=True, dict=True):
     rules: tuple[Rule, ...] | None
     body: Mapping[str, JSON]
     label_at: Place
+    guards: Mapping[str, Template] = msgspec.field(default_factory=dict)
 
     @cached_property
     def knobs(self) -> Value:
@@ -120,7 +122,8 @@ class Step(Located, frozen=True):
     """A transition: admission, pipeline, router.
 
     ``admit`` is None without a gate. ``best_effort`` keeps a loop going past failed
-    iterations. ``deadline`` bounds one run, in seconds.
+    iterations. ``deadline`` bounds one run, in seconds. ``keep`` are the labels of
+    tasks whose outcomes are read later on in the step.
     """
 
     name: str
@@ -133,6 +136,7 @@ class Step(Located, frozen=True):
     tasks: tuple[Task, ...]
     next: Router | None
     spec: Mapping[str, JSON]
+    keep: tuple[str, ...] = ()
 
 
 class KeychainEntry(Located, frozen=True):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from noetl.dsl.place import Place
 
 ALWAYS = frozenset({"workload", "keychain", "ctx", "args", "execution_id", "execution"})
-LOCALS = frozenset({"_prev", "_task", "_attempt", "_action_id"})
+LOCALS = frozenset({"_prev", "_task", "_attempt", "_action_id", "_outcomes"})
 NAMESPACES = ALWAYS | LOCALS | {"iter", "outcome", "event"}
 
 
@@ -22,12 +22,14 @@ def offered(site: Site, depth: int) -> frozenset[str]:
     if site == "keychain":
         return frozenset({"keychain"})
     names = ALWAYS
-    if site in ("input", "policy"):
+    if site in ("input", "policy", "guard"):
         names |= LOCALS
     if site == "policy":
         names |= {"outcome"}
-    if site in ("arc", "admit"):
+    if site in ("arc", "admit", "guard"):
         names |= {"event"}
+    if site == "arc":
+        names |= {"_outcomes"}
     if depth > 0:
         names |= {"iter"}
     return names

@@ -55,6 +55,8 @@ def admit(
         payload["deadline"] = rfc3339(batch.clock + step.deadline)
     if step.tasks and step.loop is None:
         payload["first"] = step.tasks[0].label
+        if step.keep:
+            payload["keep"] = list(step.keep)
     batch.emit("step.scheduled", run_id, payload, step=step.name, step_run_id=run_id)
     return batch.state.runs[run_id]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from noetl.dsl.model import Playbook
-from noetl.engine.events import NAMES, Event, Source, Status
+from noetl.engine.events import NAMES, TRIGGERS, Event, Source, Status
 from noetl.engine.evolve import evolve
+from noetl.engine.listening import notify
 from noetl.engine.references import PAYLOAD_LIMIT, Values
 from noetl.engine.scope import Scope
 from noetl.engine.secrets import Secrets
@@ -82,7 +83,11 @@ class Recorder:
         self.events.append(event)
         self.bodies.append(body)
         evolve(self.state, event)
+        self._tell(event)
         return event
+
+    def _tell(self, event: Event) -> None:
+        pass
 
     def _spill(self, event: Event, excess: int) -> Event:
         """The event with references for its largest values (S-48)."""
@@ -110,6 +115,11 @@ class Batch(Recorder):
         self.secrets = secrets or Secrets()
         self.playbook = playbook
         self.net = net
+
+    def _tell(self, event: Event) -> None:
+        """Who waits for events is asked about this one."""
+        if self.state.listeners and event.name in TRIGGERS:
+            notify(self, event)
 
     def scope(
         self, args: dict[str, JSON], event: dict[str, JSON] | None = None

@@ -104,6 +104,18 @@ NAMES: dict[str, Kind] = {
 }
 
 
+TRIGGERS = frozenset(
+    {
+        *("step.started", "step.done", "step.failed", "step.skipped"),
+        *("task.started", "task.done"),
+        *("loop.started", "loop.iteration.started", "loop.iteration.done"),
+        *("loop.iteration.failed", "loop.done"),
+    }
+)
+"""What a pipeline that waits for events is asked about, beside signals and timers:
+what happens in other runs. Scheduling, routing and waiting are not news."""
+
+
 def view(event: Event) -> dict[str, JSON]:
     """A boundary event as templates see it, with the names of all dialects (C-05)."""
     return {

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterable
 
 from noetl.engine.callers import unattributed
 from noetl.engine.context import apply_patch
-from noetl.engine.events import Event, view
+from noetl.engine.events import TRIGGERS, Event, view
+from noetl.engine.evolve_loops import (
+    iteration_done,
+    iteration_failed,
+    iteration_started,
+    loop_done,
+    loop_started,
+    run_in,
+    wake,
+)
 from noetl.engine.progress import (
     begin,
     note_done,
@@ -17,13 +26,10 @@ from noetl.engine.progress import (
     note_started,
     note_suspended,
 )
-from noetl.engine.references import holds_reference, is_reference
-from noetl.engine.runs import find_loop, find_progress, path_of, pipelines
-from noetl.engine.scope import iteration_scope
-from noetl.engine.state import Iteration, LoopState, Run, State, Token
+from noetl.engine.references import holds_reference
+from noetl.engine.runs import find_progress, path_of, pipelines, run_of
+from noetl.engine.state import Run, State, Token
 from noetl.types import JSON
-
-RESULTS_LIMIT = 48 * 1024  # what loop.done can carry of its results, encoded
 
 
 def evolve(state: State, event: Event) -> State:
@@ -34,7 +40,18 @@ def evolve(state: State, event: Event) -> State:
     fold = _FOLDS.get(event.name)
     if fold is not None:
         fold(state, event)
+    if state.listeners and event.name in TRIGGERS:
+        _note(state, event)
     return state
+
+
+def _note(state: State, event: Event) -> None:
+    """Who reacts to events and is busy finds this one when it waits again."""
+    for command_id, missed in state.listeners.items():
+        if command_id not in state.suspended and event.step_run_id != run_of(
+            command_id
+        ):
+            missed.append(view(event))
 
 
 def replay(events: Iterable[Event], state: State | None = None) -> State:
@@ -43,10 +60,6 @@ def replay(events: Iterable[Event], state: State | None = None) -> State:
     for event in events:
         evolve(state, event)
     return state
-
-
-def _run(state: State, event: Event) -> Run:
-    return state.runs[event.step_run_id or ""]
 
 
 # -- the request, the tokens -----------------------------------------------------
@@ -150,25 +163,28 @@ def _scheduled(state: State, event: Event) -> None:
         deadline=payload.get("deadline"),
     )
     if "first" in payload:
-        run.progress = begin(payload["first"], None)
+        run.progress = begin(payload["first"], None, payload.get("keep", ()))
     state.run_count += 1
     state.runs[run_id] = run
 
 
 def _task_started(state: State, event: Event) -> None:
-    _wake(state, event)
-    note_started(find_progress(_run(state, event), path_of(event.iteration_id)))
+    wake(state, event)
+    note_started(find_progress(run_in(state, event), path_of(event.iteration_id)))
 
 
 def _task_suspended(state: State, event: Event) -> None:
-    state.suspended[event.iteration_id or event.step_run_id or ""] = event.payload["on"]
-    progress = find_progress(_run(state, event), path_of(event.iteration_id))
+    command_id = event.iteration_id or event.step_run_id or ""
+    state.suspended[command_id] = event.payload["on"]
+    if event.payload["on"] == "event":
+        state.listeners.setdefault(command_id, [])
+    progress = find_progress(run_in(state, event), path_of(event.iteration_id))
     note_suspended(progress, event.payload)
 
 
 def _task_resumed(state: State, event: Event) -> None:
-    _wake(state, event)
-    progress = find_progress(_run(state, event), path_of(event.iteration_id))
+    wake(state, event)
+    progress = find_progress(run_in(state, event), path_of(event.iteration_id))
     if progress.waiting is not None:
         progress.waiting.answer = event.payload["answer"]
     if not state.spilled and holds_reference(event.payload["answer"]):
@@ -176,11 +192,9 @@ def _task_resumed(state: State, event: Event) -> None:
     if "message" in event.payload:
         number = event.payload["message"]
         state.messages = [each for each in state.messages if each["seq"] != number]
-
-
-def _wake(state: State, event: Event) -> None:
-    if state.suspended:
-        state.suspended.pop(event.iteration_id or event.step_run_id or "", None)
+    if "missed" in event.payload:
+        command_id = event.iteration_id or event.step_run_id or ""
+        del state.listeners[command_id][: event.payload["missed"]]
 
 
 def _received(state: State, event: Event) -> None:
@@ -188,8 +202,8 @@ def _received(state: State, event: Event) -> None:
 
 
 def _task_done(state: State, event: Event) -> None:
-    _wake(state, event)
-    run, payload = _run(state, event), event.payload
+    wake(state, event)
+    run, payload = run_in(state, event), event.payload
     patch = payload.get("set_ctx")
     if patch and "refused" not in payload:
         state.ctx = apply_patch(state.ctx, patch)
@@ -200,7 +214,7 @@ def _task_done(state: State, event: Event) -> None:
 
 
 def _step_done(state: State, event: Event) -> None:
-    run = _run(state, event)
+    run = run_in(state, event)
     if not run.routed:
         state.result_before, state.result_of = state.result, run.id
         state.result = event.payload["result"]
@@ -208,7 +222,7 @@ def _step_done(state: State, event: Event) -> None:
 
 
 def _step_failed(state: State, event: Event) -> None:
-    run = _run(state, event)
+    run = run_in(state, event)
     state.failures[run.id] = {**event.payload["error"], "step": run.step}
     _end(state, run, event)
 
@@ -216,7 +230,10 @@ def _step_failed(state: State, event: Event) -> None:
 def _end(state: State, run: Run, event: Event) -> None:
     """The run is over once its arcs were judged; without arcs, or if a loop's end
     has fired them already, or nothing is started any more, that is now."""
-    _wake(state, event)
+    wake(state, event)
+    state.listeners.pop(run.id, None)
+    if run.progress is not None:
+        run.outcomes = run.progress.outcomes
     run.progress = run.loop = None
     run.boundary, run.ended = view(event), True
     if run.routed or not run.has_arcs or state.cancelling is not None:
@@ -224,7 +241,7 @@ def _end(state: State, run: Run, event: Event) -> None:
 
 
 def _evaluated(state: State, event: Event) -> None:
-    run, payload = _run(state, event), event.payload
+    run, payload = run_in(state, event), event.payload
     for fired in payload["fired"]:
         _enqueue(state, fired, run.step, run.boundary)
     if payload["fired"]:
@@ -238,77 +255,6 @@ def _evaluated(state: State, event: Event) -> None:
     run.boundary = None
     if run.ended:
         del state.runs[run.id]
-
-
-# -- loops -----------------------------------------------------------------------
-
-
-def _loop_started(state: State, event: Event) -> None:
-    run, payload = _run(state, event), event.payload
-    path = path_of(event.iteration_id)
-    loop = LoopState(
-        payload["iterator"], payload["total"], payload["items"], first_seq=event.seq
-    )
-    if path:
-        find_loop(run, path[:-1]).open[path[-1]].loop = loop
-    else:
-        run.loop = loop
-
-
-def _iteration_started(state: State, event: Event) -> None:
-    run, path = _run(state, event), path_of(event.iteration_id)
-    loop = find_loop(run, path[:-1])
-    index, first = path[-1], event.payload.get("first")
-    parent = state.outer
-    if path[1:]:
-        parent = find_loop(run, path[:-2]).open[path[-2]].scope
-    scope = iteration_scope(loop.iterator, event.payload["item"], index, parent)
-    progress = begin(first, scope) if first is not None else None
-    loop.open[index] = Iteration(scope, progress)
-    loop.next = index + 1
-
-
-def _iteration_done(state: State, event: Event) -> None:
-    _wake(state, event)
-    path = path_of(event.iteration_id)
-    loop = find_loop(_run(state, event), path[:-1])
-    del loop.open[path[-1]]
-    loop.done += 1
-    _keep(loop, path[-1], event.payload["result"], event.payload["size"])
-
-
-def _keep(loop: LoopState, index: int, result: JSON, size: int) -> None:
-    """Results wait for the loop's end, until they are too large to travel with it."""
-    loop.results_size += size + 1  # and a comma
-    if loop.results is None:
-        return
-    if loop.results_size > RESULTS_LIMIT:
-        loop.results = None
-    else:
-        loop.results[index] = result
-
-
-def _iteration_failed(state: State, event: Event) -> None:
-    _wake(state, event)
-    path = path_of(event.iteration_id)
-    loop = find_loop(_run(state, event), path[:-1])
-    del loop.open[path[-1]]
-    loop.failed += 1
-    _keep(loop, path[-1], None, len("null"))
-    if loop.error is None:
-        # The outermost index, and the id of the innermost one (S-11).
-        about = {"iteration_id": event.iteration_id, **event.payload["error"]}
-        loop.error = {**about, "iteration": path[-1]}
-
-
-def _loop_done(state: State, event: Event) -> None:
-    if is_reference(event.payload["results"]):
-        state.spilled = True
-    run, path = _run(state, event), path_of(event.iteration_id)
-    if path:
-        find_loop(run, path[:-1]).open[path[-1]].loop = None
-    else:
-        run.boundary = view(event)
 
 
 # -- the execution ---------------------------------------------------------------
@@ -342,6 +288,7 @@ def _forked(state: State, event: Event) -> None:
     state.ctx = apply_patch(state.ctx, payload.get("set_ctx", {}))
     state.deadline = payload["deadline"]
     state.suspended.clear()
+    state.listeners.clear()
     for token in payload.get("again", ()):
         state.failures.pop(token["failed"], None)
         _enqueue(state, token, None, token["event"])
@@ -364,6 +311,7 @@ def _finished(state: State, event: Event) -> None:
     state.runs.clear()
     state.suspended.clear()
     state.messages.clear()
+    state.listeners.clear()
 
 
 def _processed(state: State, event: Event) -> None:
@@ -385,11 +333,11 @@ _FOLDS: dict[str, Callable[[State, Event], None]] = {
     "step.done": _step_done,
     "step.failed": _step_failed,
     "next.evaluated": _evaluated,
-    "loop.started": _loop_started,
-    "loop.iteration.started": _iteration_started,
-    "loop.iteration.done": _iteration_done,
-    "loop.iteration.failed": _iteration_failed,
-    "loop.done": _loop_done,
+    "loop.started": loop_started,
+    "loop.iteration.started": iteration_started,
+    "loop.iteration.done": iteration_done,
+    "loop.iteration.failed": iteration_failed,
+    "loop.done": loop_done,
     "workflow.cancelled": _cancelled,
     "workflow.paused": _paused,
     "workflow.resumed": _resumed,

@@ -118,6 +118,8 @@ def _start(
     payload: dict[str, JSON] = {"item": item}
     if level.inner is None:
         payload["first"] = step.tasks[0].label
+        if step.keep:
+            payload["keep"] = list(step.keep)
     _emit(batch, run, "loop.iteration.started", path, payload, "server")
 
 

@@ -16,11 +16,13 @@ import msgspec
 
 from noetl.dsl.model import Task
 from noetl.engine import ids
+from noetl.engine.choices import choose, hear, listen
 from noetl.engine.context import apply_patch
 from noetl.engine.limits import CEILING
 from noetl.engine.outcome import Failure, Meta, Outcome, Stored, envelope
+from noetl.engine.payloads import exhausted, failure_of, payload_of, too_many_names
 from noetl.engine.policy import Verdict, judge, skip_before
-from noetl.engine.progress import Progress, note_done, note_started
+from noetl.engine.progress import Progress, Waiting, note_done, note_started
 from noetl.engine.references import (
     WORKER_LIMIT,
     Values,
@@ -29,7 +31,7 @@ from noetl.engine.references import (
 )
 from noetl.engine.scope import Scope
 from noetl.engine.secrets import Secrets
-from noetl.engine.spilling import names_too_large, placed
+from noetl.engine.spilling import placed
 from noetl.engine.suspensions import SUSPENDING, answer_of, child_of, wait_of
 from noetl.errors import TemplateError
 from noetl.types import JSON
@@ -127,6 +129,8 @@ class Pipeline:
         scope = self._scope(label)
         waiting = progress.waiting
         if waiting is not None and waiting.on != "delay":
+            if waiting.on == "event":
+                return self._heard(task, scope, waiting)
             return self._answered(task, scope, answer_of(waiting))
         inputs: dict[str, JSON] = {}
         spec: dict[str, JSON] = {}
@@ -139,6 +143,8 @@ class Pipeline:
             elif self._skip is None:
                 inputs = _render(task, scope, self._secrets)
                 spec = task.knobs.render(scope)
+                if task.kind == "choose":
+                    outcome = choose(task, inputs, scope)
         except TemplateError as error:
             outcome = Outcome.failed(error.kind, error.message)
         note_started(progress)
@@ -163,6 +169,9 @@ class Pipeline:
             return None
         if call.task.kind == "wait":
             return wait_of(call.inputs)
+        if call.task.kind == "choose":
+            before = self.progress.outcomes.get(call.task.label)
+            return listen(call.inputs, self.progress.waiting, before)
         iteration = self.progress.iter
         parent_id = self._frame.execution_id
         return child_of(
@@ -183,6 +192,19 @@ class Pipeline:
             outcome,
             begun=True,
         )
+
+    def _heard(self, task: Task, scope: Scope, waiting: Waiting) -> Call:
+        """What a guard accepted, or a timer; which may be of no interest."""
+        inputs: dict[str, JSON] = {}
+        try:
+            inputs = _render(task, scope, self._secrets)
+            outcome = hear(task, inputs, scope, waiting)
+        except TemplateError as error:
+            outcome = Outcome.failed(error.kind, scope.told(error))
+        if outcome is not None:
+            return self._answered(task, scope, outcome)
+        call = self._answered(task, scope, Outcome.ok())
+        return msgspec.structs.replace(call, inputs=inputs, outcome=None)
 
     def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
         """Judge the outcome; the payload of ``task.done``, already applied.
@@ -219,7 +241,7 @@ class Pipeline:
 
     def _judged(self, task: Task, outcome: dict[str, JSON]) -> dict[str, JSON]:
         if self._refused is not None:
-            return _failed(outcome, task.label, outcome["error"])
+            return failure_of(outcome, task.label, outcome["error"])
         attempt = self.progress.attempt
         scope = self._scope(task.label)
         scope["outcome"] = outcome
@@ -227,15 +249,16 @@ class Pipeline:
             verdict = self._skip or judge(task.rules, scope, attempt)
         except TemplateError as error:  # S-32: fail closed, and say why
             failure = Failure(error.kind, scope.told(error))
-            return _failed(outcome, task.label, msgspec.to_builtins(failure))
+            return failure_of(outcome, task.label, msgspec.to_builtins(failure))
         if verdict.do == "retry" and attempt >= (verdict.attempts or 1):
-            return _exhausted(outcome, task.label, verdict, attempt)
+            return exhausted(outcome, task.label, verdict, attempt)
         if verdict.do == "fail":
-            return _failed(outcome, task.label, outcome["error"], verdict)
-        problem = _too_many_names(verdict)
+            why = verdict.error or outcome["error"]
+            return failure_of(outcome, task.label, why, verdict)
+        problem = too_many_names(verdict)
         if problem is not None:
-            return _failed(outcome, task.label, msgspec.to_builtins(problem))
-        return _payload(outcome, verdict)
+            return failure_of(outcome, task.label, msgspec.to_builtins(problem))
+        return payload_of(outcome, verdict)
 
     def _find_refusal(self, task: Task, scope: Scope) -> Failure | None:
         """Whether the pipeline must end here, whatever its rules say (S-32, S-36)."""
@@ -267,6 +290,7 @@ class Pipeline:
             _task=label,
             _attempt=progress.attempt,
             _action_id=action,
+            _outcomes=progress.outcomes,
         )
         if progress.iter is not None:
             scope["iter"] = progress.iter
@@ -329,62 +353,9 @@ def _checked(outcome: Outcome) -> Outcome:
     return Outcome.failed("ref.not_owner", message)
 
 
-def _too_many_names(verdict: Verdict) -> Failure | None:
-    """Of a patch every name is in the event; only values can be stored elsewhere."""
-    for name, patch in (("ctx", verdict.set_ctx), ("iter", verdict.set_iter)):
-        size = names_too_large(patch) if patch else None
-        if patch and size is not None:
-            message = (
-                f"set_{name} writes {len(patch):,} keys, which take {size:,} "
-                "bytes, more than an event holds: write one key with a mapping of them"
-            )
-            return Failure("limit.exceeded", message)
-    return None
-
-
 def _referring(result: JSON, stored: Mapping[str, Stored]) -> JSON:
     references = {
         path: make_reference(each.key, each.size, each.hint)
         for path, each in stored.items()
     }
     return placed(result, references)
-
-
-def _payload(outcome: JSON, verdict: Verdict) -> dict[str, JSON]:
-    directive: dict[str, JSON] = {"do": verdict.do, "rule": verdict.rule}
-    if verdict.to is not None:
-        directive["to"] = verdict.to
-    if verdict.do == "retry":
-        directive |= {"attempts": verdict.attempts, "delay": verdict.delay}
-    payload: dict[str, JSON] = {"outcome": outcome, "directive": directive}
-    if verdict.set_iter:
-        payload["set_iter"] = verdict.set_iter
-    if verdict.set_ctx:
-        payload["set_ctx"] = verdict.set_ctx
-    return payload
-
-
-def _failed(
-    outcome: JSON, label: str, error: JSON, verdict: Verdict | None = None
-) -> dict[str, JSON]:
-    """The pipeline ends in failure; ``do: fail`` on success is ``policy.fail``."""
-    payload = _payload(outcome, verdict or Verdict("fail"))
-    if error is None:
-        number = verdict.rule if verdict is not None else None
-        which = "the policy" if number is None else f"rule {number + 1}"
-        failure = Failure("policy.fail", f"{which} of task '{label}' says fail")
-        error = msgspec.to_builtins(failure)
-    payload["error"] = {**error, "task": label}
-    return payload
-
-
-def _exhausted(
-    outcome: JSON, label: str, verdict: Verdict, attempt: int
-) -> dict[str, JSON]:
-    """All attempts used up: ``fail``, with the last error's kind (DIR-07, S-11)."""
-    error = outcome["error"] or msgspec.to_builtins(
-        Failure("policy.fail", f"task '{label}' was retried {attempt} times")
-    )
-    error = {**error, "details": {**error["details"], "attempts": attempt}}
-    ended = msgspec.structs.replace(verdict, do="fail")
-    return _failed(outcome, label, error, ended)

@@ -8,6 +8,7 @@ import msgspec
 
 from noetl.dsl.durations import parse_duration
 from noetl.dsl.model import Action, Directive, Rule
+from noetl.engine.outcome import Failure
 from noetl.engine.scope import Scope
 from noetl.errors import TemplateError
 from noetl.templates import Value
@@ -28,6 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
     delay: float = 0.0
     set_iter: dict[str, JSON] | None = None
     set_ctx: dict[str, JSON] | None = None
+    error: dict[str, JSON] | None = None
 
 
 def skip_before(rules: Sequence[Rule] | None, scope: Scope) -> Verdict | None:
@@ -90,12 +92,27 @@ def _render(then: Directive, number: int, scope: Scope, attempt: int) -> Verdict
         delay=delay,
         set_iter=_patch(then.set_iter, scope),
         set_ctx=_patch(then.set_ctx, scope),
+        error=_error(then.error, scope),
     )
 
 
 def _patch(value: Value | None, scope: Scope) -> dict[str, JSON] | None:
     rendered: JSON = None if value is None else value.render(scope.recorded())
     return dict(rendered) if isinstance(rendered, Mapping) else None
+
+
+def _error(value: Value | None, scope: Scope) -> dict[str, JSON] | None:
+    """What a ``fail`` says: an error as any other, with a kind and a message."""
+    if value is None:
+        return None
+    given: JSON = value.render(scope.recorded())
+    try:
+        failure = msgspec.convert(given, Failure)
+    except msgspec.ValidationError:
+        message = "a 'fail' needs an 'error' with texts for 'kind' and 'message'"
+        raise TemplateError("template.error", message) from None
+    error: dict[str, JSON] = msgspec.to_builtins(failure)
+    return error
 
 
 def _delay(then: Directive, scope: Scope, attempt: int) -> float:

@@ -6,7 +6,7 @@ new owner of the run starts from it. There is no other record of a pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,21 +19,24 @@ class Waiting(msgspec.Struct):
     """Why a pipeline is suspended, and what ends it.
 
     ``until`` is when it goes on by itself. ``answer`` is what came: the signal's data
-    under ``data``, or the child's end.
+    under ``data``, the child's end, or the event that a guard accepted. ``timers`` are
+    those that are still to come, the next one first.
     """
 
-    on: Literal["delay", "timer", "signal", "playbook"]
+    on: Literal["delay", "timer", "signal", "playbook", "event"]
     until: str | None = None
     signal: str | None = None
     child: dict[str, JSON] | None = None
     answer: dict[str, JSON] | None = None
+    timers: list[dict[str, JSON]] = msgspec.field(default_factory=list)
 
 
 class Progress(msgspec.Struct):
     """``label`` is the task to run next, None once the pipeline has ended.
 
     ``delay`` is what a retry has still to wait; ``in_doubt`` counts owners that were
-    lost after ``task.started`` of this attempt.
+    lost after ``task.started`` of this attempt. ``outcomes`` are those that templates
+    name by their labels, null until there is one.
     """
 
     label: str | None
@@ -49,15 +52,19 @@ class Progress(msgspec.Struct):
     end: Literal["done", "failed"] | None = None
     error: dict[str, JSON] | None = None
     waiting: Waiting | None = None
+    outcomes: dict[str, JSON] = msgspec.field(default_factory=dict)
 
     def copy(self) -> Progress:
         """One that moves by itself; values are never changed in place, so shared."""
         return msgspec.structs.replace(self, visits=dict(self.visits))
 
 
-def begin(first: str, iteration: dict[str, JSON] | None) -> Progress:
+def begin(
+    first: str, iteration: dict[str, JSON] | None, keep: Sequence[str] = ()
+) -> Progress:
     """A pipeline before its first task."""
-    return Progress(first, visits={first: 1}, iter=iteration)
+    outcomes = dict.fromkeys(keep)
+    return Progress(first, visits={first: 1}, iter=iteration, outcomes=outcomes)
 
 
 def note_started(progress: Progress) -> None:
@@ -78,6 +85,10 @@ def note_done(progress: Progress, payload: Mapping[str, JSON]) -> None:
         progress.prev = result
     if do != "skip":
         progress.result = result
+    if progress.label in progress.outcomes:
+        label = progress.label or ""
+        kept = {**payload["outcome"], "visits": progress.visits[label]}
+        progress.outcomes = {**progress.outcomes, label: kept}
     progress.tasks += 1
     progress.started, progress.in_doubt = False, 0
     progress.waiting = None
@@ -111,5 +122,9 @@ def note_forked(progress: Progress, first: str | None) -> None:
 def note_suspended(progress: Progress, payload: Mapping[str, JSON]) -> None:
     progress.delay = 0.0
     progress.waiting = Waiting(
-        payload["on"], payload["until"], payload.get("signal"), payload.get("child")
+        payload["on"],
+        payload["until"],
+        payload.get("signal"),
+        payload.get("child"),
+        timers=payload.get("timers", []),
     )

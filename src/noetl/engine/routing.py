@@ -26,6 +26,7 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
     if router is None:
         return False
     scope = batch.scope(run.args, run.boundary)
+    scope["_outcomes"] = run.outcomes
     carried = batch.values.fetch(run.args)
     answers: list[dict[str, JSON]] = []
     fired: list[dict[str, JSON]] = []

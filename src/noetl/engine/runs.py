@@ -16,6 +16,11 @@ def path_of(iteration_id: str | None) -> list[int]:
     return [int(part) for part in parts] if parts else []
 
 
+def run_of(command_id: str) -> str:
+    """The id of the step run that a command belongs to."""
+    return command_id.partition("/")[0]
+
+
 def find_loop(run: Run, path: Sequence[int]) -> LoopState:
     """The loop instance that an iteration path leads into."""
     loop = run.loop

@@ -86,7 +86,7 @@ class Simulation:
         clock: float = 0.0,
         parent: dict[str, JSON] | None = None,
         net: Net | None = None,
-        unasked: frozenset[str] = frozenset({"wait"}),
+        unasked: frozenset[str] = frozenset({"wait", "choose"}),
         secrets: Secrets | None = None,
     ) -> None:
         self.playbook = playbook

@@ -54,7 +54,8 @@ class Iteration(msgspec.Struct):
 
 
 class Run(msgspec.Struct):
-    """One firing of a step. ``boundary`` is its end, until its arcs are judged."""
+    """One firing of a step. ``boundary`` is its end, until its arcs are judged, and
+    ``outcomes`` those that they may name."""
 
     id: str
     step: str
@@ -68,6 +69,7 @@ class Run(msgspec.Struct):
     ended: bool = False
     ctx_writers: dict[str, str] = msgspec.field(default_factory=dict)
     deadline: str | None = None
+    outcomes: dict[str, JSON] = msgspec.field(default_factory=dict)
 
 
 class State(msgspec.Struct):
@@ -75,8 +77,9 @@ class State(msgspec.Struct):
 
     ``parent`` is who called this execution, ``outer`` the iteration it was called
     from. ``suspended`` are the pipelines that wait; ``messages`` the signals that
-    nobody has waited for yet. ``spilled`` says that some value is stored elsewhere.
-    ``fork`` is whose events the log begins with, and how many of them.
+    nobody has waited for yet; ``listeners`` the pipelines that react to events, each
+    with those that came while it was busy. ``spilled`` says that some value is stored
+    elsewhere. ``fork`` is whose events the log begins with, and how many of them.
     """
 
     execution_id: str = ""
@@ -106,6 +109,7 @@ class State(msgspec.Struct):
     paused_at: str | None = None
     suspended: dict[str, str] = msgspec.field(default_factory=dict)
     messages: list[dict[str, JSON]] = msgspec.field(default_factory=list)
+    listeners: dict[str, list[dict[str, JSON]]] = msgspec.field(default_factory=dict)
     spilled: bool = False
     fork: dict[str, JSON] | None = None
 

@@ -12,7 +12,7 @@ from noetl.engine.progress import Waiting
 from noetl.engine.times import rfc3339, seconds_of
 from noetl.types import JSON
 
-SUSPENDING = frozenset({"wait", "playbook"})
+SUSPENDING = frozenset({"wait", "playbook", "choose"})
 """Kinds that no tool runs: the pipeline waits for the server."""
 
 MAX_DEPTH = 16

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.engine import ids
 from noetl.engine.batch import Batch
 from noetl.engine.callers import Caller, attributed
+from noetl.engine.listening import listening, offer, offer_missed, told
+from noetl.engine.resuming import emit_resumed
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run, State
 from noetl.engine.times import NEVER, rfc3339, seconds_of
@@ -19,6 +20,12 @@ from noetl.types import JSON
 def fix_time(batch: Batch, payload: dict[str, JSON]) -> dict[str, JSON]:
     """The moment that ends the wait, by the server's clock (I-28)."""
     fixed = {key: value for key, value in payload.items() if key != "seconds"}
+    if payload["on"] == "event":
+        fixed["timers"] = sorted(
+            (_armed(batch, timer) for timer in payload["timers"]),
+            key=lambda timer: timer["at"],
+        )
+        fixed["until"] = next((timer["at"] for timer in fixed["timers"]), None)
     seconds = payload.get("seconds")
     fixed.setdefault("until", None)
     if seconds is not None:
@@ -26,9 +33,19 @@ def fix_time(batch: Batch, payload: dict[str, JSON]) -> dict[str, JSON]:
     return fixed
 
 
+def _armed(batch: Batch, timer: JSON) -> dict[str, JSON]:
+    if "at" in timer:
+        return {"id": timer["id"], "at": timer["at"]}
+    moment = min(batch.clock + timer["seconds"], NEVER - 1)
+    return {"id": timer["id"], "at": rfc3339(moment)}
+
+
 def deliver(batch: Batch, run: Run, path: list[int]) -> None:
-    """Give a pipeline that has just begun to wait a signal that came before."""
+    """Give a pipeline that has just begun to wait what came before."""
     waiting = find_progress(run, path).waiting
+    if waiting is not None and waiting.on == "event":
+        offer_missed(batch, run, path)
+        return
     if waiting is None or waiting.on != "signal":
         return
     for message in batch.state.messages:
@@ -54,6 +71,10 @@ def receive(batch: Batch, name: str, data: JSON, caller: Caller = None) -> None:
         if on == "signal" and waiting is not None and waiting.signal == name:
             deliver(batch, run, path)
             return
+    message = state.messages[-1]
+    for run, path in list(listening(batch.state)):
+        if offer(batch, run, path, told(message), message=message["seq"]):
+            return
 
 
 def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> None:
@@ -65,27 +86,6 @@ def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> Non
     if waiting is not None and (waiting.child or {}).get("execution_id") == child:
         answer = {**answer, "result": batch.secrets.redact(answer["result"])}
         emit_resumed(batch, run, path, {"answer": answer})
-
-
-def emit_resumed(
-    batch: Batch, run: Run, path: list[int], payload: dict[str, JSON]
-) -> None:
-    progress = find_progress(run, path)
-    label = progress.label or ""
-    command_id = ids.iteration_id(run.id, path)
-    task_run = ids.task_run_id(command_id, label, progress.visits[label])
-    batch.emit(
-        "task.resumed",
-        task_run,
-        payload,
-        parent_id=run.id,
-        step=run.step,
-        step_run_id=run.id,
-        iteration_id=command_id if path else None,
-        task_run_id=task_run,
-        task_label=label,
-        attempt=progress.attempt,
-    )
 
 
 def children_of(state: State) -> Iterator[tuple[str, dict[str, JSON]]]:

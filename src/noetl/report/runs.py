@@ -46,6 +46,8 @@ class Call:
         match payload.get("on"):
             case "signal":
                 return f"signal {payload.get('signal')}"
+            case "event":
+                return "an event"
             case "playbook":
                 return f"playbook {payload['child'].get('path')}"
             case _:

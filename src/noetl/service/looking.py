@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import msgspec
 
+from noetl.dialects.views import make_view
+from noetl.dialects.views.correlation import fits
 from noetl.engine.document import Document, state_document
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
@@ -126,6 +128,45 @@ class Looking:
         trace = await self.trace(execution_id)
         events = await self.events(execution_id, after=after, limit=limit)
         return [(event, event_line(event, trace)) for event in events]
+
+    async def view(
+        self,
+        execution_id: str,
+        dialect: str,
+        wanted: Mapping[str, str],
+        *,
+        after: int,
+        limit: int,
+    ) -> tuple[list[dict[str, JSON]], int | None]:
+        """Events as a dialect shows them, those that have the ids that are asked for.
+
+        Also where the next page begins, None if this is the last one. A view needs
+        the events before ``after``, too: they are read, and not given.
+        """
+        view = make_view(dialect)
+        found: list[dict[str, JSON]] = []
+        async for page in self._pages(execution_id):
+            for event in page:
+                documents = list(view.take(event))
+                if event.seq <= after:
+                    continue
+                found += [each for each in documents if fits(event, each, wanted)]
+                if len(found) >= limit:
+                    return found, event.seq
+        return found, None
+
+    async def vars(self, execution_id: str) -> dict[str, JSON]:
+        """The transient variables: those it began with, and what steps have set."""
+        state = State()
+        async for page in self._pages(execution_id):
+            replay(page, state)
+        given = (state.workload.get("vars"), state.ctx.get("vars"))
+        return {
+            name: value
+            for each in given
+            if isinstance(each, dict)
+            for name, value in each.items()
+        }
 
     async def _pages(self, execution_id: str) -> AsyncIterator[Sequence[Event]]:
         after = 0

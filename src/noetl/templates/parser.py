@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
-from jinja2.lexer import Token, TokenStream
+from jinja2.lexer import Lexer, Token, TokenStream
 from jinja2.parser import Parser
 
 from noetl.errors import TemplateError
@@ -37,6 +37,11 @@ class _Parser(Parser):
 @cache
 def _grammar() -> _Grammar:
     return _Grammar(keep_trailing_newline=True)
+
+
+def lexer() -> Lexer:
+    """Jinja2's own, for who works on the text of templates."""
+    return _grammar().lexer
 
 
 def parse(source: str) -> tuple[nodes.Template, bool]:

@@ -13,7 +13,7 @@ from noetl.engine.events import NAMES
 from noetl.testing.grammar import CODE
 from noetl.testing.model import Answers, Case, Reply, Suite
 
-REAL = frozenset({"noop", "wait", "playbook"})
+REAL = frozenset({"noop", "wait", "choose", "playbook"})
 """Kinds that need no tool: they run in a test as they do in a run."""
 
 FindPlaybook = Callable[[str], Playbook | None]

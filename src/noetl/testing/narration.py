@@ -166,6 +166,8 @@ def _waits_for(payload: dict[str, JSON]) -> str:
     match payload["on"]:
         case "signal":
             return f"signal {payload['signal']}"
+        case "event":
+            return "an event"
         case "playbook":
             return f"playbook {payload['child']['path']}"
         case _:

@@ -187,7 +187,9 @@ class Script:
     def _be_real(self, asked: Asked) -> Answer | None:
         self._note(asked)
         if asked.call.task.kind == "noop":
-            return Answer(Outcome.ok(asked.call.inputs.get("result")))
+            inputs = asked.call.inputs
+            note = {key: inputs[key] for key in ("note",) if key in inputs}
+            return Answer(Outcome.ok(inputs.get("result"), **note))
         return None
 
     def _note(self, asked: Asked) -> None:

@@ -224,7 +224,7 @@ def test_strict_turns_warnings_into_errors(noetl: Run, good: str) -> None:
 
 @pytest.mark.spec("S-01")
 def test_extensions_by_flag_and_by_environment(noetl: Run, good: str) -> None:
-    text = good + "    sink: {}\n"
+    text = good + "    sink: {kind: noop}\n"
     assert noetl("validate", "-", stdin=text).returncode == 1
     by_flag = noetl("validate", "--extensions", "legacy", "-", stdin=text)
     by_setting = noetl("validate", "-", stdin=text, NOETL_EXTENSIONS="legacy,classic")

@@ -22,21 +22,23 @@ CONSTRUCTS = [
     pytest.param(STEP, "vars: {a: 1}\n", "vars", "VAL-05", id="root vars"),
     pytest.param(STEP + "  case: []\n", "", "case", "VAL-17", id="case"),
     pytest.param(STEP + "  retry: {}\n", "", "retry", "VAL-17", id="retry"),
-    pytest.param(STEP + "  poll: {}\n", "", "poll", "VAL-17", id="poll"),
-    pytest.param(STEP + "  sink: {}\n", "", "sink", "VAL-17", id="sink"),
+    pytest.param(
+        STEP + "  poll: {until: '{{ true }}'}\n", "", "poll", "VAL-17", id="poll"
+    ),
+    pytest.param(STEP + "  sink: {kind: noop}\n", "", "sink", "VAL-17", id="sink"),
     pytest.param(STEP + "  vars: {}\n", "", "vars", "VAL-19", id="step vars"),
     pytest.param(STEP + "  set_vars: {}\n", "", "set_vars", "VAL-19", id="set_vars"),
     *[
         pytest.param(
-            STEP + f"  spec: {{{key}: x}}\n", "", f"{key}: x", code, id=f"spec.{key}"
+            STEP + f"  spec: {{{key}: {value}}}\n", "", key, code, id=f"spec.{key}"
         )
-        for key, code in (
-            ("case_mode", "VAL-17"),
-            ("eval_mode", "VAL-17"),
-            ("branch_order", "VAL-17"),
-            ("next_policy", "VAL-17"),
-            ("next_mode", "VAL-18"),
-            ("on_error", "S-52"),
+        for key, value, code in (
+            ("case_mode", "inclusive", "VAL-17"),
+            ("eval_mode", "on_entry", "VAL-17"),
+            ("branch_order", "priority", "VAL-17"),
+            ("next_policy", "defer", "VAL-17"),
+            ("next_mode", "inclusive", "VAL-18"),
+            ("on_error", "ignore", "S-52"),
         )
     ],
     pytest.param(
@@ -89,18 +91,17 @@ CONSTRUCTS = [
     ),
     *[
         pytest.param(
-            TASK.replace("KEY", f"{key}: {{}}"),
+            TASK.replace("KEY", f"{key}: {value}"),
             "",
             f"{key}: {{",
             code,
             id=f"task {key}",
         )
-        for key, code in (
-            ("retry", "VAL-17"),
-            ("poll", "VAL-17"),
-            ("case", "VAL-17"),
-            ("sink", "VAL-17"),
-            ("vars", "VAL-19"),
+        for key, value, code in (
+            ("retry", "{}", "VAL-17"),
+            ("poll", "{until: true}", "VAL-17"),
+            ("sink", "{kind: noop}", "VAL-17"),
+            ("vars", "{}", "VAL-19"),
         )
     ],
     pytest.param(
@@ -177,10 +178,12 @@ def test_a_case_counts_as_a_body(document: Document, say: Say) -> None:
 
 
 @pytest.mark.spec("C-34")
-def test_flat_names_are_not_warned_about(document: Document, say: Say) -> None:
+def test_flat_names_that_nothing_defines(document: Document, say: Say) -> None:
     text = document("- step: start\n  tool: {kind: noop, result: '{{ order_id }}'}\n")
     assert [found[:2] for found in say(text)] == [("C-34", "warning")]
-    assert say(text, extensions=LEGACY) == []
+    assert [found[:2] for found in say(text, extensions=LEGACY)] == [
+        ("C-34", "warning")
+    ]
 
 
 @pytest.mark.spec("C-01", "VAL-09", "VAL-14", "VAL-15", "VAL-16", "VAL-24")
@@ -209,11 +212,28 @@ def test_what_no_extension_accepts(
 
 @pytest.mark.spec("S-01")
 def test_a_playbook_enables_it_itself(document: Document, say: Say) -> None:
-    text = document(STEP + "  sink: {}\n", "executor: {spec: {extensions: [legacy]}}\n")
+    text = document(
+        STEP + "  sink: {kind: noop}\n", "executor: {spec: {extensions: [legacy]}}\n"
+    )
     assert [found[:2] for found in say(text)] == [("S-01", "warning")]
     playbook = load(text).playbook
     assert playbook is not None
     assert playbook.extensions == LEGACY
+
+
+@pytest.mark.spec("S-01")
+def test_the_operator_denies_one(document: Document, say: Say) -> None:
+    root = "executor: {spec: {extensions: [legacy]}}\n"
+    text = document(STEP + "  sink: {kind: noop}\n", root)
+    denied = frozenset({"-legacy", "legacy"})
+    found = load(text, extensions=denied).diagnostics
+    assert [(each.code, each.rule) for each in found] == [
+        ("S-01", "denied-extension"),
+        ("VAL-17", "retired-key"),
+    ]
+    plain = load(document(STEP), extensions=denied).playbook
+    assert plain is not None
+    assert plain.extensions == frozenset()
 
 
 @pytest.mark.spec("S-01")

@@ -17,8 +17,6 @@ ROWS = set(re.findall(r"^(?:- \*\*|\| )([A-Z]+(?:-[A-Z]+)*-\d+)", CHECKLIST, re.
 
 # Rules whose bad playbook would be too large for a file; see tests/hostile.
 LARGE = {"too-many-steps", "too-many-tasks"}
-# A key of the legacy dialect: it cannot be provoked without its extension.
-DIALECT = {"retry-scope"}
 
 every_rule = pytest.mark.parametrize(
     "rule", [pytest.param(rule, id=f"{rule.code} {rule.name}") for rule in RULES]
@@ -67,7 +65,7 @@ def provoked() -> set[tuple[str, str]]:
     [
         pytest.param(rule, id=f"{rule.code} {rule.name}")
         for rule in RULES
-        if rule.name not in LARGE | DIALECT
+        if rule.name not in LARGE
     ],
 )
 def test_a_bad_playbook_provokes_the_rule(

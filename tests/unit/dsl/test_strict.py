@@ -41,7 +41,7 @@ def test_strict_changes_only_the_severity_of_warnings(path: Path) -> None:
 
 @pytest.mark.spec("S-01", "C-17")
 def test_a_dialect_is_an_error_when_strict(document: Callable[..., str]) -> None:
-    text = document("- step: start\n  tool: {kind: noop}\n  sink: {}\n")
+    text = document("- step: start\n  tool: {kind: noop}\n  sink: {kind: noop}\n")
     loaded = load(text, extensions=frozenset({"legacy"}), strict=True)
     assert [(d.code, d.severity) for d in loaded.diagnostics] == [("S-01", "error")]
 

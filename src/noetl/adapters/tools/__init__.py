@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl.adapters.tools.choose import CHOOSE
 from noetl.adapters.tools.duckdb import DUCKDB
 from noetl.adapters.tools.http import HTTP
 from noetl.adapters.tools.noop import NOOP
@@ -17,6 +18,7 @@ from noetl.dsl.kinds import Kinds
 
 BUILTIN = Kinds(
     (
+        CHOOSE,
         DUCKDB,
         HTTP,
         NOOP,

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 NOOP = Kind(
     name="noop",
     doc="Succeeds, doing nothing.",
-    inputs={"result": Input(ANY, "What it returns (null).")},
+    inputs={
+        "result": Input(ANY, "What it returns (null)."),
+        "note": Input(ANY, "Recorded with its outcome, as `outcome.noop.note`."),
+    },
     row="PIPE-19",
     result="The input `result`, else null.",
     any_input=True,
@@ -30,7 +33,8 @@ class NoopTool:
         return False
 
     async def run(self, call: ToolCall) -> Outcome:
-        return Outcome.ok(call.inputs.get("result"))
+        note = {key: call.inputs[key] for key in ("note",) if key in call.inputs}
+        return Outcome.ok(call.inputs.get("result"), **note)
 
     async def close(self) -> None:
         pass

@@ -17,6 +17,7 @@ _WAITS: dict[str, On] = {
     "delay": "retry",
     "timer": "timer",
     "signal": "signal",
+    "event": "event",
     "playbook": "playbook",
 }
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-On = Literal["work", "retry", "timer", "signal", "playbook"]
+On = Literal["work", "retry", "timer", "signal", "event", "playbook"]
 State = Literal["running", "waiting", "done", "failed", "skipped"]
 
 _SPACING = 0.5  # seconds between two samples

@@ -62,6 +62,10 @@ def activity_words(activity: Activity, now: float, zone: tzinfo | None = None) -
             until = _until(activity, now, zone)
             limit = f", {until}" if until else ""
             return f"{label} waits for signal '{one_line(activity.about)}'{limit}"
+        case "event":
+            until = _until(activity, now, zone)
+            limit = f", {until}" if until else ""
+            return f"{label} waits for an event{limit}"
         case "playbook":
             return f"{label} runs playbook {one_line(activity.about)}".rstrip()
 

@@ -52,10 +52,12 @@ DIRECTIVES: Mapping[str, DirectiveForm] = {
     ),
     "fail": DirectiveForm(
         "Ends the pipeline in failure: the iteration of a loop failed, otherwise the "
-        "step. After a call that succeeded the error is `policy.fail`.",
+        "step. Its error is the one it is given by `error`, or the call's; after a "
+        "call that succeeded it is `policy.fail`.",
         "the end",
         "no task follows",
         "no task follows",
+        ("error",),
     ),
     "skip": DirectiveForm(
         "Leaves the task out. Before the call the rules are walked in order, passing "

@@ -15,11 +15,9 @@ from noetl.templates import is_template
 
 
 class Reader(msgspec.Struct):
-    """Reads records into a report. ``extensions`` are the dialects switched on."""
+    """Reads records into a report."""
 
     report: Report
-    extensions: frozenset[str] = frozenset()
-    dialect_uses: list[Place] = msgspec.field(default_factory=list)
 
     def read(
         self, at: Place, record: Record, extra: Collection[str] = ()
@@ -108,14 +106,13 @@ class Reader(msgspec.Struct):
         return sound
 
     def refuse(self, at: Place, key: str, retired: Retired) -> None:
-        if retired.dialect is not None and retired.dialect in self.extensions:
-            self.dialect_uses.append(at)
-            message = f"'{key}' is accepted by the '{retired.dialect}' extension"
-            self.report.warn("S-01", "dialect", at, message, retired.replacement)
-            return
+        """A key of an earlier draft: what replaces it, and who still accepts it."""
         message = f"'{key}' {retired.message}"
         say = self.report.warn if retired.code == "S-52" else self.report.error
-        say(retired.code, "retired-key", at, message, retired.replacement)
+        hint = retired.replacement
+        if retired.dialect is not None:
+            hint = f"{hint}, or enable the extension '{retired.dialect}'"
+        say(retired.code, "retired-key", at, message, hint)
 
     def _unknown(
         self, at: Place, key: str, record: Record, extra: Collection[str]

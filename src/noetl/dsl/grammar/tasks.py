@@ -99,6 +99,11 @@ THEN = Record(
         ),
         "delay": Field(DURATION, "POL-08", "Wait before the next call."),
         "to": Field(TEXT, "VAL-11", "The label to jump to."),
+        "error": Field(
+            Shape(("mapping", "text"), words="a mapping with 'kind' and 'message'"),
+            "DIR-12",
+            "What `fail` says: `kind`, `message`, also `details`.",
+        ),
         "set_iter": Field(MAPPING, "POL-10", "Patch of the iteration's state."),
         "set_ctx": Field(MAPPING, "POL-11", "Patch of the execution's state."),
     },

@@ -117,6 +117,8 @@ def _directive(context: Context, at: Place, spot: Spot) -> Directive | None:
     for key in ("set_iter", "set_ctx"):
         if key in parts:
             settings[key] = context.value(parts[key], recorded)
+    if "error" in parts:
+        settings["error"] = context.value(parts["error"], recorded)
     if "delay" in parts:
         settings["delay"] = context.duration(parts["delay"], "POL-08", spot, _WEEK)
     return Directive(**settings, at=at) if "do" in settings else None

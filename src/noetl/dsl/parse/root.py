@@ -36,7 +36,6 @@ class Draft(msgspec.Struct, frozen=True):
     playbook: Playbook
     uses: tuple[TemplateUse, ...]
     kinds: Kinds
-    dialect_used: bool
 
 
 def parse_playbook(
@@ -49,7 +48,7 @@ def parse_playbook(
         hint = "start with: apiVersion: noetl.io/v2"
         report.error("ROOT-01", "root-type", at, message, hint)
         return None
-    context = Context(Reader(report, extensions), kinds)
+    context = Context(Reader(report), kinds)
     fields = context.reader.read(at, ROOT, extra=extensions)
     knobs = {name for kind in kinds.values() for name in kind.knobs}
     knobs |= {*kinds, *TASK_SPEC.fields} - {"policy"}
@@ -77,8 +76,7 @@ def parse_playbook(
         extensions=extensions,
         at=at,
     )
-    used = bool(context.reader.dialect_uses)
-    return Draft(playbook, tuple(context.uses), kinds, used)
+    return Draft(playbook, tuple(context.uses), kinds)
 
 
 def _plain(at: Place | None) -> dict[str, JSON]:

@@ -12,15 +12,13 @@ from noetl.dsl.place import Place
 def parse_router(context: Context, at: Place, step: str) -> Router | None:
     """The router at ``step.next``; None (and reported) if it is none."""
     if not at.node.is_mapping:
-        return _other_shape(context, at, step)
+        return _other_shape(context, at)
     fields = context.reader.read(at, ROUTER)
     mode = "exclusive"
     if "spec" in fields:
         spec = context.reader.read(fields["spec"], NEXT_SPEC)
         mode = spec["mode"].node.value if "mode" in spec else mode
     targets = fields.get("arcs")
-    if targets is None and "to" in at and "legacy" in context.reader.extensions:
-        targets, mode = at["to"], "inclusive"
     if targets is None or not targets.node.is_sequence:
         return None
     if not targets.node.items:
@@ -32,14 +30,8 @@ def parse_router(context: Context, at: Place, step: str) -> Router | None:
     return Router(mode, arcs, body, at=at)  # type: ignore[arg-type]
 
 
-def _other_shape(context: Context, at: Place, step: str) -> Router | None:
-    """Lists and bare names are older forms; only the list had a meaning."""
-    if at.node.is_sequence and "legacy" in context.reader.extensions:
-        message = "'next' as a list is accepted by the 'legacy' extension"
-        hint = "write next: {arcs: [{step: …}]}"
-        context.report.warn("S-01", "dialect", at, message, hint)
-        context.reader.dialect_uses.append(at)
-        return Router("inclusive", _arcs(context, at, step), {}, at=at)
+def _other_shape(context: Context, at: Place) -> Router | None:
+    """Lists and bare names are older forms."""
     name = at.node.value if isinstance(at.node.value, str) else "name"
     message = f"'next' must be a router with 'arcs', found {describe(at.node)}"
     hint = f"write next: {{arcs: [{{step: {name}}}]}}"

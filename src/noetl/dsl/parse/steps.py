@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, get_args
 
 from noetl.dsl.grammar.steps import JOIN, STEP, STEP_POLICY, STEP_SPEC
 from noetl.dsl.model import AdmitRule, Join, Loop, Step, Task
 from noetl.dsl.node import describe
-from noetl.dsl.parse.context import Context, Spot
+from noetl.dsl.parse.context import Context, Spot, TemplateUse
 from noetl.dsl.parse.knobs import check_knobs
 from noetl.dsl.parse.loops import parse_loop
 from noetl.dsl.parse.policies import parse_admission
@@ -38,6 +38,7 @@ def parse_steps(
 
 
 def _step(context: Context, at: Place, knobs: Collection[str]) -> Step | None:
+    before = len(context.uses)
     fields = context.reader.read(at, STEP)
     name = fields["step"].node.value if "step" in fields else ""
     spec: dict[str, Place] = {}
@@ -69,8 +70,20 @@ def _step(context: Context, at: Place, knobs: Collection[str]) -> Step | None:
         tasks=tasks,
         next=router,
         spec=spec_plain,
+        keep=_kept(tasks, context.uses[before:]),
         at=at,
     )
+
+
+def _kept(tasks: Sequence[Task], uses: Sequence[TemplateUse]) -> tuple[str, ...]:
+    """The tasks whose outcomes are read by `_outcomes`; a choice reads its own."""
+    named: set[str] = {task.label for task in tasks if task.kind == "choose"}
+    for use in uses:
+        for reference in use.template.references:
+            if reference.path[0] == "_outcomes":
+                labels = (task.label for task in tasks)
+                named.update(reference.path[1:2] or labels)
+    return tuple(task.label for task in tasks if task.label in named)
 
 
 def _depth(loop: Place | None) -> int:

@@ -18,6 +18,7 @@ from noetl.dsl.parse.inputs import check_inputs
 from noetl.dsl.parse.knobs import check_knobs
 from noetl.dsl.parse.policies import parse_rules
 from noetl.dsl.place import Place
+from noetl.templates import Template
 from noetl.types import JSON
 
 RETIRED: Mapping[str, Retired] = {
@@ -69,6 +70,8 @@ def _task(
         return None
     spot = Spot(step, "input", depth, recorded=kind.recorded)
     found = _inputs(context, layers, entry, kind)
+    asked = {key for key in found if key in kind.inputs and kind.inputs[key].guards}
+    guards = _guards(context, [found[key] for key in asked], Spot(step, "guard", depth))
     literal = {key for key in found if _is_literal(kind, key)}
     rules = _rules(context, layers, Spot(step, "policy", depth), kind)
     own: dict[str, JSON] = {}
@@ -84,14 +87,27 @@ def _task(
     return Task(
         entry.label,
         kind.name,
-        {k: context.value(at, spot) for k, at in found.items() if k not in literal},
+        {
+            key: context.value(at, spot)
+            for key, at in found.items()
+            if key not in literal | asked
+        },
         {key: found[key].node.plain() for key in literal},
         spec_now,
         rules,
         plain,
         label_at=entry.label_at,
+        guards=guards,
         at=body,
     )
+
+
+def _guards(
+    context: Context, places: Iterable[Place], spot: Spot
+) -> dict[str, Template]:
+    return {
+        name: context.guard(at[name], spot) for at in places for name in at.child_keys()
+    }
 
 
 def _kind(context: Context, entry: Entry) -> Kind | None:

@@ -124,21 +124,6 @@ def _written_rules(task: Task) -> Place | None:
     return at if at is not None and at.node.is_sequence else None
 
 
-@rule("retry-scope", "WARN-04", "warning")
-def steps_are_not_retried_whole(draft: Draft) -> Iterator[Found]:
-    """`retry.scope: step` (legacy) does not go with `eval_mode: on_event` or with
-    tools inside `case`."""
-    for step in draft.playbook.workflow:
-        retry, spec = step.at.get("retry"), step.at.get("spec")
-        scope = retry.get("scope") if retry is not None else None
-        if scope is None or scope.node.value != "step":
-            continue
-        mode = spec.get("eval_mode") if spec is not None else None
-        if "case" in step.at or (mode is not None and mode.node.value == "on_event"):
-            message = "'retry.scope: step' where the step reacts to events"
-            yield scope, message, "retry the tool calls: scope: tool, or chain"
-
-
 @rule("scope-directive", "VAL-20")
 def only_tasks_direct(draft: Draft) -> Iterator[Found]:
     """Control directives (`do:`) live in `task.spec.policy.rules` alone."""

@@ -9,7 +9,8 @@ from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.rules.registry import Found, rule
-from noetl.templates import is_template
+
+_HARMLESS = frozenset({"noop", "wait", "choose"})
 
 
 @rule("arc-target", "VAL-02")
@@ -18,9 +19,7 @@ def arcs_lead_to_steps(draft: Draft) -> Iterator[Found]:
     known = draft.playbook.steps
     for step in draft.playbook.workflow:
         for arc in step.next.arcs if step.next else ():
-            if arc.step in known or (
-                "legacy" in draft.playbook.extensions and is_template(arc.step)
-            ):
+            if arc.step in known:
                 continue
             message = f"arc to unknown step '{shorten(arc.step)}'"
             yield arc.at["step"], message, partial(did_you_mean, arc.step, known)
@@ -33,7 +32,7 @@ def failures_are_asked_about(draft: Draft) -> Iterator[Found]:
     for step in draft.playbook.workflow:
         arcs = step.next.arcs if step.next else ()
         if step.tasks and arcs and all(arc.when is None for arc in arcs):
-            if all(task.kind == "noop" for task in step.tasks):
+            if all(task.kind in _HARMLESS for task in step.tasks):
                 continue
             message = f"if '{step.name}' fails, its arcs fire and the execution fails"
             hint = "guard them: when: \"{{ event.name == 'step.done' }}\""

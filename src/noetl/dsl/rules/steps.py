@@ -65,7 +65,7 @@ def step_names_are_distinct(draft: Draft) -> Iterator[Found]:
 def steps_do_something(draft: Draft) -> Iterator[Found]:
     """A step has a `tool` or a `next`; one with neither just ends its token."""
     for step in draft.playbook.workflow:
-        if not {"tool", "next", "case"} & step.at.node.entries.keys():
+        if not {"tool", "next"} & step.at.node.entries.keys():
             message = f"step '{step.name}' has neither 'tool' nor 'next'"
             yield step.at, message, "it ends its token; add kind: noop to say so"
 
@@ -75,7 +75,7 @@ def steps_are_reachable(draft: Draft) -> Iterator[Found]:
     """Every step can be reached from the entry step along the arcs."""
     playbook = draft.playbook
     broken = any(step.next is None and "next" in step.at for step in playbook.workflow)
-    if playbook.entry is None or draft.dialect_used or broken:
+    if playbook.entry is None or broken:
         return  # where arcs are unknown, so is what they reach
     reached, stack = {playbook.entry.name}, [playbook.entry]
     while stack:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import islice
 
-from noetl.dsl.diagnostics import nearest
+from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.parse.context import TemplateUse
@@ -40,6 +40,7 @@ def names_exist_in_their_scope(draft: Draft) -> Iterator[Found]:
 def _where(use: TemplateUse) -> str:
     places = {
         "input": "in a task's inputs",
+        "guard": "in the guard of a task",
         "policy": "in a task policy",
         "arc": "in an arc",
         "admit": "in admission",
@@ -61,11 +62,32 @@ def _instead(name: str, use: TemplateUse) -> str | None:
     return None
 
 
+@rule("outcome-label", "TPL-05")
+def outcomes_are_of_tasks_of_the_step(draft: Draft) -> Iterator[Found]:
+    """`_outcomes.<label>` reads a task of the same step; a loop's arcs have none."""
+    for use in draft.uses:
+        for reference in use.template.references:
+            if reference.path[0] != "_outcomes":
+                continue
+            step = draft.playbook.steps.get(use.step)
+            if step is None:
+                continue
+            if use.site == "arc" and step.loop is not None:
+                message = "'_outcomes' in an arc of a loop: each iteration has its own"
+                yield use.at, message, "read event.payload.results"
+                continue
+            labels = {task.label for task in step.tasks}
+            for label in reference.path[1:2]:
+                if label not in labels:
+                    message = f"step '{step.name}' has no task '{shorten(label)}'"
+                    yield use.at, message, partial(did_you_mean, label, labels)
+
+
 @rule("unknown-name", "C-34", "warning")
 def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
     """A bare name is a key of args, ctx, iter or workload that something in the
     playbook defines."""
-    if draft.playbook.extensions & {"legacy", "classic"}:
+    if "classic" in draft.playbook.extensions:
         return
     names = Names(draft)
     for use in draft.uses:

@@ -19,7 +19,7 @@ from noetl.engine.outcome import Outcome
         pytest.param(
             {"result": {"a": [1]}}, {"a": [1]}, id="it gives its result input"
         ),
-        pytest.param({"note": "x"}, None, id="other inputs are ignored"),
+        pytest.param({"remark": "x"}, None, id="other inputs are ignored"),
     ],
 )
 def test_noop_succeeds(
@@ -29,3 +29,11 @@ def test_noop_succeeds(
     once: Callable[..., Outcome],
 ) -> None:
     assert once(NoopTool(), call("noop", inputs)) == Outcome.ok(result)
+
+
+@pytest.mark.spec("PIPE-19")
+def test_a_note_is_kept_with_the_outcome(
+    call: Callable[..., Any], once: Callable[..., Outcome]
+) -> None:
+    given = {"result": 1, "note": {"why": "x"}}
+    assert once(NoopTool(), call("noop", given)) == Outcome.ok(1, note={"why": "x"})
