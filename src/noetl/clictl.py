@@ -30,6 +30,7 @@ COMMANDS = {
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "keychain": "Store secrets for playbooks, sealed.",
     "list": "List executions, the newest first.",
+    "migrate": "Rewrite a playbook of an older dialect into the language.",
     "pause": "Pause an execution: nothing new starts.",
     "replay": "Rebuild the state of an execution from its log.",
     "result": "List and fetch the results of an execution.",

@@ -28,12 +28,17 @@ def load(
     strict: bool = False,
 ) -> Loaded:
     """Read a playbook of any dialect that is switched on; never raises for any text."""
-    return load_canonical(text, kinds, extensions, strict=strict, rewrite=_rewrite)
+    return load_canonical(text, kinds, extensions, strict=strict, rewrite=rewrite)
 
 
-def _rewrite(root: Node, extensions: frozenset[str], report: Report) -> Node:
+def rewrite(
+    root: Node, kinds: Kinds, extensions: frozenset[str], report: Report
+) -> tuple[Node, Kinds]:
     """A dialect's module is imported when a playbook speaks it, not before."""
     for name in _MODULES:
         if name in extensions:
-            root = import_module(f"noetl.dialects.{name}").rewrite(root, report)
-    return root
+            module = import_module(f"noetl.dialects.{name}")
+            root = module.rewrite(root, report)
+            if hasattr(module, "extend"):
+                kinds = module.extend(kinds)
+    return root, kinds

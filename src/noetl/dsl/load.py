@@ -17,8 +17,9 @@ from noetl.dsl.secrets import mask
 from noetl.dsl.source import read_source
 from noetl.types import JSON
 
-Rewrite = Callable[[Node, frozenset[str], Report], Node]
-"""A document into canonical nodes, for the extensions that are switched on."""
+Rewrite = Callable[[Node, Kinds, frozenset[str], Report], tuple[Node, Kinds]]
+"""A document into canonical nodes, for the extensions that are switched on; and the
+kinds that they bring along."""
 
 _LONGEST = 1_000  # characters of a message; what it quotes may be a megabyte
 
@@ -62,7 +63,7 @@ def load(
     if root is not None:
         extensions = _effective(root, extensions, report)
         if rewrite is not None and extensions:
-            root = rewrite(root, extensions, report)
+            root, kinds = rewrite(root, kinds, extensions, report)
         draft = parse_playbook(root, kinds, extensions, report)
     if draft is not None:
         check(draft, report)

@@ -40,6 +40,7 @@ class Names:
 
     def __init__(self, draft: Draft) -> None:
         playbook = draft.playbook
+        self.steps = playbook.steps.keys()
         self._workload = frozenset(playbook.workload)
         self._ctx: set[str] = set()
         self._args: set[str] = set()

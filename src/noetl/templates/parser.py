@@ -62,6 +62,11 @@ def parse(source: str) -> tuple[nodes.Template, bool]:
     return tree, any(token[1] == "block_begin" for token in tokens)
 
 
+def words(source: str) -> list[tuple[int, str, str]]:
+    """The lexer's own tokens, white space and comments included: line, type, text."""
+    return list(_grammar().lexer.tokeniter(source, None))
+
+
 def _check_source(source: str) -> None:
     size = len(source)
     if not source.isascii():

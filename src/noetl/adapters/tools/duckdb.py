@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from noetl.adapters.tools.duck.effects import is_read_only
 from noetl.adapters.tools.duck.notes import NOTES
-from noetl.dsl.grammar.shape import LIST, MAPPING, TEXT, Field, Shape, integer
+from noetl.dsl.grammar.shape import BOOLEAN, LIST, MAPPING, TEXT, Field, Shape, integer
 from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
 
@@ -35,11 +35,15 @@ DUCKDB = Kind(
     },
     row="PIPE-14",
     result="`{rows, columns, rowcount}`, rows as mappings; of several statements the "
-    "last one's. With `export` to a path, `{path, format, rows, size}`.",
+    "last one's, and with `spec.statements` those of the others in `before`. "
+    "With `export` to a path, `{path, format, rows, size}`.",
     knobs={
         "memory": Field(_SIZE, "PIPE-10", "DuckDB's memory limit (1GiB)."),
         "threads": Field(
             integer(1, 256), "PIPE-10", "DuckDB's threads (the processors, up to 4)."
+        ),
+        "statements": Field(
+            BOOLEAN, "PIPE-10", "Also results of the statements before the last."
         ),
         "max_rows": Field(integer(1, 2**53), "PIPE-10", "Most rows of a result."),
         "max_bytes": Field(

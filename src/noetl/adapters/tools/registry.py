@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from noetl.adapters.tools.classic.nats import NatsTool
+from noetl.adapters.tools.classic.shaped import SHAPED, Shaped
+from noetl.adapters.tools.classic.transfer import TransferTool
 from noetl.adapters.tools.duckdb import DuckdbTool
 from noetl.adapters.tools.http import HttpTool
 from noetl.adapters.tools.noop import NoopTool
@@ -48,6 +51,14 @@ BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
 KEYED_TOOLS: Mapping[str, Callable[[Keys], Tool]] = {"secrets": SecretsTool}
 
 
+def _older_shapes(tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Tools that know the shapes of the dialect ``classic``, and its own kinds."""
+    found: dict[str, Tool] = {
+        kind: Shaped(tools[kind], tools["http"]) for kind in SHAPED
+    }
+    return {**found, "nats": NatsTool(), "transfer": TransferTool(tools)}
+
+
 def make_tools(
     slots: int,
     keys: Keys | None = None,
@@ -63,6 +74,7 @@ def make_tools(
     """
     place = Place(slots, home, blobs, plugins)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
+    tools |= _older_shapes(tools)
     if keys is not None:
         tools |= {kind: make(keys) for kind, make in KEYED_TOOLS.items()}
     if plugins is not None and plugins.tools:

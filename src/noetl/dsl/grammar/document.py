@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from noetl.dsl.grammar.knobs import POOL, TIMEOUT
 from noetl.dsl.grammar.retired import (
     CONDITIONS,
@@ -23,6 +25,10 @@ from noetl.dsl.grammar.shape import (
 )
 
 API_VERSION = "noetl.io/v2"
+_WORKBOOK = (
+    "canonical form: workbook: {name: {kind: …}} (the extension 'classic' accepts a "
+    "list of {name, tool})"
+)
 
 METADATA = Record(
     "metadata",
@@ -140,7 +146,11 @@ ROOT = Record(
         "workflow": Field(
             list_of(mapping_of("step")), "VAL-07", "The steps.", missing="VAL-07"
         ),
-        "workbook": Field(MAPPING, "ROOT-07", "Reusable task templates, by name."),
+        "workbook": Field(
+            replace(MAPPING, hint=_WORKBOOK),
+            "ROOT-07",
+            "Reusable task templates, by name.",
+        ),
     },
     retired={
         "vars": Retired(

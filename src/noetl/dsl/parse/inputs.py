@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from noetl.dsl.diagnostics import nearest
+from noetl.dsl.grammar.older import older_input
 from noetl.dsl.grammar.shape import Field
 from noetl.dsl.grammar.tasks import TASK_SPEC
 from noetl.dsl.kinds import Kind
@@ -23,15 +26,21 @@ def check_inputs(
             if not kind.any_input:
                 _unknown(context, key, at, task, kind)
         elif not (isinstance(at.node.value, str) and is_template(at.node.value)):
-            expected = Field(declared.shape, kind.row, declared.doc)
-            context.reader.fits(at, expected, key)
+            older = older_input(kind.name, key, at.node)
+            shape = declared.shape
+            if older is not None and not shape.accepts(at.node):
+                shape = replace(shape, hint=older)
+            context.reader.fits(at, Field(shape, kind.row, declared.doc), key)
     _check_missing(context, found, task, kind)
     _check_groups(context, found, task, kind)
 
 
 def _unknown(context: Context, key: str, at: Place, task: Place, kind: Kind) -> None:
-    if key in kind.knobs or key in TASK_SPEC.fields:
-        hint: str | None = f"it is a knob: move it under spec: {{{key}: …}}"
+    hint: str | None = older_input(kind.name, key, at.node)
+    if hint is not None:
+        pass
+    elif key in kind.knobs or key in TASK_SPEC.fields:
+        hint = f"it is a knob: move it under spec: {{{key}: …}}"
     elif key == "when":
         hint = "a task is skipped by a policy rule: then: {do: skip}"
     else:

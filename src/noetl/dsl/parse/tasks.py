@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.grammar.older import KINDS, accepted
 from noetl.dsl.grammar.retired import CONDITIONS, NEVER
 from noetl.dsl.grammar.shape import Retired
 from noetl.dsl.grammar.tasks import TASK_SPEC
@@ -117,7 +118,7 @@ def _kind(context: Context, entry: Entry) -> Kind | None:
         known = ", ".join(sorted(context.kinds))
         hint: str | None = f"add kind: with one of {known}"
         if "tool" in entry.body:
-            hint = "move the fields of 'tool' one level up"
+            hint = accepted("the fields of 'tool' one level up")
         context.report.error("VAL-04", "tool-kind", entry.body, message, hint)
         return None
     name = at.node.value
@@ -128,6 +129,8 @@ def _kind(context: Context, entry: Entry) -> Kind | None:
     kind = context.kinds.get(name)
     if kind is None:
         hint = _NO_KIND.get(name) or context.kinds.elsewhere("tools", name)
+        if hint is None and name in KINDS:
+            hint = accepted(KINDS[name])
         hint = hint or did_you_mean(name, context.kinds)
         message = f"unknown tool kind '{name}'"
         context.report.error("VAL-04", "tool-kind", at, message, hint)
@@ -142,6 +145,8 @@ def _template(
     if at is None or not isinstance(at.node.value, str):
         message = "a workbook task needs 'name', the template's name"
         hint = did_you_mean("", context.workbook)
+        if "task" in body:
+            hint = accepted("name: …")
         context.report.error("S-53", "workbook-name", at or body, message, hint)
         return None, [body]
     template = context.workbook.get(at.node.value)

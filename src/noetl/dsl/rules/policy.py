@@ -16,6 +16,10 @@ from noetl.dsl.rules.loops import RESERVED
 from noetl.dsl.rules.registry import Found, rule
 
 _LISTED = 12  # labels that a message names
+_ON_TASKS = (
+    "move the rule to spec.policy.rules of a task (the extension 'classic' accepts it "
+    "as a hint, without effect)"
+)
 _OWNERS = {key: do for do, form in DIRECTIVES.items() for key in form.keys}
 
 
@@ -134,7 +138,7 @@ def only_tasks_direct(draft: Draft) -> Iterator[Found]:
             policy = spec.get("policy")
             for at in _keys_named_do(policy):
                 message = "'do' outside a task policy has no meaning"
-                yield at, message, "move the rule to spec.policy.rules of a task"
+                yield at, message, _ON_TASKS
 
 
 def _scopes(draft: Draft) -> Iterator[Place]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
+from noetl.dsl.grammar.older import KEYCHAIN, KEYCHAIN_FIELDS, accepted
 from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import Draft
@@ -65,6 +66,8 @@ def keychain_kinds_are_known(draft: Draft) -> Iterator[Found]:
 
 
 def _provider(draft: Draft, kind: str) -> str | None:
+    if kind in KEYCHAIN:
+        return accepted(KEYCHAIN[kind])
     elsewhere = draft.kinds.elsewhere("secrets", kind)
     return elsewhere or did_you_mean(kind, draft.kinds.keychain)
 
@@ -79,7 +82,10 @@ def keychain_fields_are_known(draft: Draft) -> Iterator[Found]:
         for key in entry.at.child_keys():
             if key not in ("name", "kind", *kind.fields):
                 message = f"keychain kind {entry.kind} does not read '{shorten(key)}'"
-                yield entry.at.key(key), message, did_you_mean(key, kind.fields)
+                hint = did_you_mean(key, kind.fields)
+                if key in KEYCHAIN_FIELDS:
+                    hint = accepted(KEYCHAIN_FIELDS[key])
+                yield entry.at.key(key), message, hint
 
 
 @rule("executor-profile", "EXE-02", "warning")

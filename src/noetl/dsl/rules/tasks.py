@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import partial
 
-from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.diagnostics import nearest
+from noetl.dsl.grammar.older import INPUTS, accepted
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
@@ -61,7 +62,24 @@ def credentials_are_declared(draft: Draft) -> Iterator[Found]:
 
 
 def _nearest_entry(name: str, names: Collection[str]) -> str:
-    return did_you_mean(name, names) or f"add - name: {shorten(name)} there"
+    declared = accepted(f"keychain: [{{name: {shorten(name)}, kind: …}}]")
+    match = nearest(name, names)
+    return f"did you mean '{match}'?" if match else declared
+
+
+@rule("credential-field", "S-67", "warning")
+def credentials_have_known_fields(draft: Draft) -> Iterator[Found]:
+    """A credential of `postgres` has `host`, `port`, `user`, `password`, `database`."""
+    if "classic" in draft.playbook.extensions:
+        return
+    for at in _inputs_named(draft, "auth"):
+        for key in at.child_keys():
+            if key in INPUTS["postgres"] and key.startswith("db_"):
+                message = f"nothing reads '{key}' of a credential"
+                yield at.key(key), message, accepted(INPUTS["postgres"][key])
+        if "credential" in at:
+            message = "nothing reads 'credential' of a credential"
+            yield at.key("credential"), message, accepted("auth: name")
 
 
 def _inputs_named(draft: Draft, name: str) -> Iterator[Place]:

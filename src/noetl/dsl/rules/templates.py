@@ -7,7 +7,10 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import islice
 
+from noetl.dsl.code import needs_name, returns_at_top
 from noetl.dsl.diagnostics import did_you_mean, nearest
+from noetl.dsl.grammar.older import EVENTS, accepted
+from noetl.dsl.grammar.older import NAMES as OLDER
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.parse.context import TemplateUse
@@ -102,9 +105,30 @@ def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
 def _nearest_name(name: str, names: Names, use: TemplateUse) -> str:
     if name in _CLOCKS:
         return "time and chance are not available; use execution.started_at"
+    if name in OLDER:
+        return accepted(OLDER[name])
+    if name == use.step and use.site == "arc":
+        return accepted("event.payload.result")
+    if name in names.steps:
+        on_arcs = f"args: {{{name}: '{{{{ event.payload.result }}}}'}}"
+        return accepted(f"{on_arcs} on the arcs of that step, or set_ctx in it")
     known = names.flat(use.step) | offered(use.site, use.depth)
     match = nearest(name, known) or nearest(name, NAMESPACES)
     return f"did you mean '{match}'?" if match else "read it as workload.x, ctx.x, …"
+
+
+@rule("event-name", "C-34", "warning")
+def events_exist(draft: Draft) -> Iterator[Found]:
+    """A guard compares `event.name` with the name of an event that there is."""
+    for use in draft.uses:
+        if use.site == "guard":  # the task says itself what its event is called
+            continue
+        if not any(r.path[0] == "event" for r in use.template.references):
+            continue
+        for older, name in EVENTS.items():
+            if re.search(rf"(['\"]){re.escape(older)}\1", use.template.source):
+                message = f"there is no event '{older}'"
+                yield use.at, message, accepted(f"'{name}'")
 
 
 @rule("unknown-key", "C-34", "hint")
@@ -177,6 +201,28 @@ def guards_yield_truth(draft: Draft) -> Iterator[Found]:
                 truth = str(use.template.holds({})).lower()
                 message = f"this guard is the constant text '{shorten(value)}': {truth}"
                 yield use.at, message, "compare something: {{ a == b }}"
+
+
+@rule("code-return", "PIPE-15")
+def code_returns_from_functions(draft: Draft) -> Iterator[Found]:
+    """Python `code` gives its value by `main(…)` or `result`, not by a bare
+    `return`; arguments are names of their own, not members of `input_data`."""
+    if "classic" in draft.playbook.extensions:
+        return
+    for step in draft.playbook.workflow:
+        for task in step.tasks:
+            at = task.at.get("code") if task.kind == "python" else None
+            code = at.node.value if at is not None else None
+            if not isinstance(code, str):
+                continue
+            if returns_at_top(code):
+                hint = accepted("def main(…): … return …, or result = …")
+                yield at, "'return' outside of a function", hint  # type: ignore[misc]
+            args = task.at.get("args")
+            known = args is None or (args.node.is_mapping and "input_data" not in args)
+            if known and needs_name(code, "input_data"):
+                hint = accepted("args by their names, or main(a, b, …)")
+                yield at, "nothing gives 'input_data'", hint  # type: ignore[misc]
 
 
 @rule("code-template", "S-34", "hint")

@@ -1,4 +1,4 @@
-"""Kinds that several tools share, and those of http, secrets and quantum jobs."""
+"""Kinds that several tools share, and those of http, secrets, nats and quantum jobs."""
 
 from __future__ import annotations
 
@@ -137,6 +137,17 @@ SECRETS = {
     ),
 }
 QUANTUM = {
+    "nats.missing": ErrorKind(
+        "NATS has no such bucket or object.", "Write it first, or check its name."
+    ),
+    "nats.refused": ErrorKind(
+        "NATS refused the operation; the message has its words.",
+        "Check names and permissions.",
+    ),
+    "nats.driver": ErrorKind(
+        "The package nats-py is not installed.",
+        "In a checkout: `pip install '.[nats]'`.",
+    ),
     "quantum.circuit": ErrorKind(
         "The circuit cannot be read: `details` has line and column; or it measures "
         "nothing; or its file cannot be read.",

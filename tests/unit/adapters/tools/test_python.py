@@ -37,6 +37,41 @@ def error_of(outcome: Outcome) -> tuple[str, str]:
     return outcome.error.kind, outcome.error.message
 
 
+@pytest.mark.spec("S-01")
+@pytest.mark.parametrize(
+    ("code", "args", "result"),
+    [
+        pytest.param("return a", {"a": 1}, 1, id="at the top"),
+        pytest.param("if a:\n  return 1\nreturn 2", {"a": 0}, 2, id="in a branch"),
+        pytest.param("a = a + 1\nreturn a", {"a": 1}, 2, id="an argument that is set"),
+        pytest.param("b: int = a\nc: int\nreturn b", {"a": 1}, 1, id="annotations"),
+        pytest.param(
+            "import os.path as p, json\nx = '''\n  y\n'''\n"
+            "def f(): return json.dumps(x)\nreturn [f(), p.sep]",
+            {},
+            ['"\\n  y\\n"', "/"],
+            id="functions see what the code sets, and texts are as written",
+        ),
+        pytest.param(
+            "try:\n  1 / 0\nexcept ZeroDivisionError as e:\n  return str(e)",
+            {},
+            "division by zero",
+            id="in a handler",
+        ),
+    ],
+)
+def test_code_may_return(run: Run, code: str, args: Any, result: Any) -> None:
+    assert run(code, args) == Outcome.ok(result)
+
+
+@pytest.mark.spec("S-01")
+def test_lines_of_code_that_returns_are_those_of_the_code(run: Run) -> None:
+    outcome = run("x = 1\n\nif x:\n    raise ValueError('no')\nreturn x")
+
+    assert outcome.error is not None
+    assert outcome.error.details["line"] == 4
+
+
 @pytest.mark.spec("PIPE-15")
 @pytest.mark.parametrize(
     ("code", "args", "result"),

@@ -10,6 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from .faults import CODE, Misfit
+from .returns import BODY, wrapped
 
 MODULE = "__noetl__"  # a real module: dataclasses and pickle look for it
 KEPT = 256
@@ -28,6 +29,8 @@ def perform(call: dict[str, Any]) -> Any:
     names["__builtins__"] = builtins
     names.update(args)
     exec(compiled(call["code"]), names)
+    if BODY in names:
+        return finish(names[BODY]())
     main = names.get("main")
     if callable(main):
         return finish(invoke(main, args))
@@ -40,7 +43,13 @@ def compiled(source: str) -> CodeType:
         if len(_compiled) >= KEPT:
             _compiled.clear()
         # Not ours to pass on: our own `from __future__` must not change user code.
-        code = compile(source, CODE, "exec", dont_inherit=True)
+        try:
+            code = compile(source, CODE, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            if error.msg != "'return' outside function":
+                raise
+            tree = wrapped(source, CODE)
+            code = compile(tree, CODE, "exec", dont_inherit=True)
         _compiled[source] = code
     return code
 

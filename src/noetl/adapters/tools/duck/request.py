@@ -31,8 +31,11 @@ _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 
 
 class Attached(msgspec.Struct, frozen=True):
+    """``lake`` is the folder of its data, if the file is the catalog of a lake."""
+
     path: str
     read_only: bool
+    lake: str | None = None
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -72,6 +75,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     max_rows: int | None
     max_bytes: int
+    each: bool
     rows_file: str | None = None
     scratch: str = ""
     tables: list[Table] = []
@@ -115,6 +119,7 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
         threads=read_number(spec, "threads") or min(os.cpu_count() or 1, THREADS),
         max_rows=read_number(spec, "max_rows"),
         max_bytes=min(read_size(spec, "max_bytes") or most, most),
+        each=spec.get("statements") is True,
         rows_file=drafts.file() if drafts is not None else None,
     )
 
@@ -143,10 +148,13 @@ def read_attached(
         if isinstance(item, str):
             item = {"path": item}
         if not isinstance(item, dict) or not isinstance(item.get("path"), str):
-            message = f"{where} must be a path, or {{path, read_only}}"
+            message = f"{where} must be a path, or {{path, read_only, lake}}"
             raise ToolError("tool.contract", message)
         path = roots.resolve_database(item["path"], where)
-        yield alias, Attached(path, bool(item.get("read_only", reads)))
+        lake = item.get("lake")
+        if lake is not None:
+            lake = roots.resolve(str(lake), f"{where}.lake")
+        yield alias, Attached(path, bool(item.get("read_only", reads)), lake)
 
 
 def alias_of(item: JSON) -> str:

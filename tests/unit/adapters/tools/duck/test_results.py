@@ -199,3 +199,27 @@ def test_too_large_a_result_is_refused_with_advice(
 
 def test_just_as_many_rows_as_allowed(duck: Duck) -> None:
     assert duck.run("FROM range(10)", {"max_rows": 10}).result["rowcount"] == 10
+
+
+def test_results_of_the_statements_before_the_last(duck: Duck) -> None:
+    command = (
+        "CREATE TABLE t (n INT); INSERT INTO t VALUES (1), (2);"
+        "SELECT n FROM t ORDER BY n; SELECT sum(n) AS s FROM t"
+    )
+    whole = duck.run(command, {"statements": True}).result
+    plain = duck.run(command).result
+
+    assert whole.pop("before") == [
+        {"rows": [], "columns": [], "rowcount": 0},
+        {"rows": [], "columns": [], "rowcount": 2},
+        {"rows": [{"n": 1}, {"n": 2}], "columns": ["n"], "rowcount": 2},
+    ]
+    assert whole == plain == {"rows": [{"s": 3}], "columns": ["s"], "rowcount": 1}
+
+
+def test_one_before_the_last_may_not_be_large(duck: Duck) -> None:
+    command = "SELECT repeat('x', 100) FROM range(20000); SELECT 1"
+    outcome = duck.run(command, {"statements": True})
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "duckdb.too_large"

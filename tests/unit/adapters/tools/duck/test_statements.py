@@ -323,7 +323,7 @@ def test_modules_of_the_playbook_do_not_take_the_place_of_others(duck: Duck) -> 
         ({"timeout": "soon"}, {}, "spec.timeout: 'soon' is not a duration"),
         ({}, {"database": 5}, "database must be the path of a file"),
         ({}, {"attach": 5}, "attach must be a mapping or a list of files"),
-        ({}, {"attach": {"a": 5}}, "attach.a must be a path, or {path, read_only}"),
+        ({}, {"attach": {"a": 5}}, "attach.a must be a path, or {path, read_only"),
         ({}, {"extensions": ["../x"]}, "extensions must be a list of names"),
         ({}, {"export": 5}, "export must be a path, {path, format} or {format}"),
         ({}, {"export": "a.xls"}, "export.format must be one of csv, json, ndjson"),

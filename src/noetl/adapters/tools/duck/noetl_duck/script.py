@@ -14,7 +14,7 @@ from .faults import Place
 from .params import Params
 from .quoting import name
 from .refusals import Refusal
-from .rows import Limits, Rows, count_only
+from .rows import HANDED_OVER, Limits, Rows, count_only
 from .shapes import Shape, shape_of
 
 Connection = duckdb.DuckDBPyConnection
@@ -56,6 +56,7 @@ class Script:
         self._limits = Limits(
             request["max_rows"], request["max_bytes"], request["rows_file"]
         )
+        self._each: bool = request["each"]
         self._export = Export.of(request["export"])
         self._place = place
 
@@ -70,11 +71,14 @@ class Script:
         if begins:
             self._connection.execute("BEGIN")
         result = b""
+        before: list[bytes] = []
         for number, statement in enumerate(statements, 1):
             self._place.enter(number, len(statements), kinds[number - 1].name)
             if kinds[number - 1] is StatementType.ATTACH:
                 check_attachment(statement.query, self._roots)
-            if number < len(statements):
+            if number < len(statements) and self._each:
+                before.append(self._between(statement, bound[number - 1]))
+            elif number < len(statements):
                 self._connection.execute(statement, bound[number - 1])
             else:
                 result = self._finish(statement, bound[number - 1])
@@ -82,7 +86,20 @@ class Script:
             self._connection.execute("COMMIT")
         elif is_framed:
             self._refuse_open_transaction()
-        return result if self._export is None else self._export.publish()
+        if self._export is not None:
+            return self._export.publish()
+        if not self._each:
+            return result
+        return b'%b,"before":[%b]}' % (result[:-1], b",".join(before))
+
+    def _between(self, statement: Statement, params: Any) -> bytes:
+        """The result of one before the last: handed over, so not a large one."""
+        whole, export = self._limits, self._export
+        self._limits, self._export = Limits(whole.max_rows, HANDED_OVER), None
+        try:
+            return self._finish(statement, params)
+        finally:
+            self._limits, self._export = whole, export
 
     def _split(self) -> list[Statement]:
         try:

@@ -29,9 +29,7 @@ def open_session(request: dict[str, Any], place: Place) -> Connection:
             load_extension(connection, extension)
         for alias, file in request["attach"].items():
             place.label = f"attach.{alias}"
-            options = " (READ_ONLY)" if file["read_only"] else ""
-            target = f"{literal(file['path'])} AS {name(alias)}{options}"
-            connection.execute(f"ATTACH {target}")
+            connection.execute(f"ATTACH {target_of(alias, file)}")
         for number, table in enumerate(request["tables"]):
             place.label = f"tables.{table['name']}"
             table["copy"] = os.path.join(request["scratch"], f"table-{number}.parquet")
@@ -48,6 +46,17 @@ def open_session(request: dict[str, Any], place: Place) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def target_of(alias: str, file: dict[str, Any]) -> str:
+    """A database file, or a lake by the file of its catalog."""
+    options = ["READ_ONLY"] if file["read_only"] else []
+    path = file["path"]
+    if file["lake"] is not None:
+        path = f"ducklake:{path}"
+        options.append(f"DATA_PATH {literal(file['lake'])}")
+    listed = f" ({', '.join(options)})" if options else ""
+    return f"{literal(path)} AS {name(alias)}{listed}"
 
 
 def connect(request: dict[str, Any]) -> Connection:

@@ -1,0 +1,82 @@
+"""``noetl migrate``: an older playbook in the language of today."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+import msgspec
+
+from noetl.commands.printing import count_of, format_diagnostic
+from noetl.commands.reading import SourceFile, read_file
+from noetl.commands.writing import writing
+from noetl.config import read_extensions, read_plugins
+from noetl.dialects.migration import Migrated, migrate
+from noetl.dsl.grammar.retired import DIALECTS
+
+
+@click.command("migrate")
+@click.argument("file", metavar="FILE")
+@click.option("--write", is_flag=True, help="Change the file itself.")
+@click.option("--check", is_flag=True, help="Only say whether something is to be done.")
+@click.option("--extensions", metavar="NAMES", help="Dialects (legacy,classic).")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    file: str, write: bool, check: bool, extensions: str | None, as_json: bool
+) -> None:
+    """Rewrite a playbook of an older dialect into the language.
+
+    FILE is a playbook, or - for standard input. Comments and layout stay where nothing
+    is changed. The new text is printed, or written to the file; it means the same as
+    the old one. What has no exact equivalent stays as it is, and is listed with what
+    to write instead. When nothing is left, the extension is not named any more.
+
+    Exit code: 0 done, 1 with --check if there is something to do, 2 no valid playbook.
+
+    \b
+    Examples:
+      noetl migrate old.yaml > new.yaml
+      noetl migrate old.yaml --write
+      noetl migrate old.yaml --check
+    """
+    if write and (check or file == "-"):
+        raise click.UsageError("--write needs a file, and contradicts --check")
+    source = read_file(file)
+    enabled = read_extensions(extensions or ",".join(DIALECTS))
+    text = source.content.decode("utf-8-sig", "replace")
+    found = migrate(text, read_plugins().kinds, enabled)
+    if found.text is None:
+        _refuse(source, found)
+    changed = found.text != text
+    if as_json:
+        left = [msgspec.to_builtins(each) for each in found.left]
+        document = {"file": source.name, "changed": changed, "left": left}
+        document["text"] = found.text
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    elif not check and not write:
+        sys.stdout.write(found.text)
+    if write and changed:
+        with writing(file) as stream:
+            stream.write(found.text.encode())
+    if not as_json:
+        done = "to be rewritten" if check else "rewritten"
+        _tell(source.name, found, done if changed else "nothing to rewrite")
+    if check and (changed or found.left):
+        sys.exit(1)
+
+
+def _tell(name: str, found: Migrated, done: str) -> None:
+    """For people, beside the text."""
+    lines = (found.text or "").splitlines()
+    for each in found.left:
+        click.echo(format_diagnostic(each, name, lines) + "\n", err=True)
+    left = f"; {count_of(len(found.left), 'form')} left to do by hand"
+    click.echo(f"{name}: {done}{left if found.left else ''}", err=True)
+
+
+def _refuse(source: SourceFile, found: Migrated) -> NoReturn:
+    for each in found.left:
+        click.echo(format_diagnostic(each, source.name, source.lines) + "\n", err=True)
+    click.echo(f"{source.name}: not a valid playbook in any dialect", err=True)
+    sys.exit(2)
