@@ -51,7 +51,7 @@ def test_every_change_says_where_it_is_put_down() -> None:
     never = {e.name for e in endpoints() if e.method != "GET" and e.recorded == "never"}
     assert never == WORKERS_AND_JUDGES
     in_logs = {name for name, where in recorded.items() if where == "log"}
-    assert in_logs == {"start_execution", "signal_execution"}
+    assert in_logs == {"start_execution", "signal_execution", "receive_delivery"}
 
 
 def test_changes_of_accounts_and_tokens_are_put_down(admin: Api) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -17,6 +17,7 @@ from noetl.engine.references import PAYLOAD_LIMIT, is_same
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.spilling import check_payload, fit
 from noetl.engine.state import Run
+from noetl.engine.suspensions import child_id
 from noetl.engine.waits import fix_time
 from noetl.errors import NoetlError, PayloadTooLarge
 from noetl.types import JSON
@@ -100,6 +101,7 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bo
             ids.iteration_id(run.id, path), label, progress.visits[label]
         )
         if fact.name == "task.suspended":
+            _check_child(batch, run, path, progress, payload)
             payload = fix_time(batch, payload)
         _emit(batch, run, path, fact.name, task, payload, progress)
     return False
@@ -124,6 +126,24 @@ def _check(progress: Progress, fact: Fact) -> None:
         raise OutOfOrder(f"expected {expected}, got {(fact.label, fact.attempt)}")
     if fact.name == "task.done" and not progress.started:
         raise OutOfOrder(f"task.done of '{fact.label}' before its task.started")
+
+
+def _check_child(
+    batch: Batch,
+    run: Run,
+    path: list[int],
+    progress: Progress,
+    payload: Mapping[str, JSON],
+) -> None:
+    """A child's id follows from who calls it: a worker that could choose would get the
+    result of somebody else's execution (I-37)."""
+    child = payload.get("child")
+    if child is None:
+        return
+    execution_id, label = batch.state.execution_id, progress.label or ""
+    action = ids.action_id(execution_id, run.id, label, path, progress.visits[label])
+    if child.get("execution_id") != child_id(execution_id, action, progress.attempt):
+        raise OutOfOrder(f"'{label}' calls an execution that is not its own")
 
 
 def _emit(

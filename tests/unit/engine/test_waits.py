@@ -10,6 +10,7 @@ import pytest
 
 from noetl.engine.decide import expire
 from noetl.engine.progress import Waiting
+from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.suspensions import answer_of, child_id, wait_of
 from noetl.engine.waits import receive
 
@@ -295,3 +296,18 @@ def test_time_stands_still_in_a_pause(prepare: Run) -> None:
         pass
     assert execution.clock == 1006.0
     assert execution.event("step.failed").payload["error"]["kind"] == "timeout"
+
+
+@pytest.mark.spec("S-37")
+def test_a_worker_does_not_choose_which_execution_its_child_is(prepare: Run) -> None:
+    """I-37: it would get the result of an execution that is not its own."""
+    execution = prepare("- {step: start, tool: {c: {kind: playbook, path: x/y}}}")
+    execution.start()
+    command = f"{execution.state.execution_id}-1"
+    child = {"execution_id": str(uuid.uuid4()), "path": "x/y", "version": None}
+    asked = {"on": "playbook", "child": {**child, "args": {}, "iter": None}}
+    facts = [Fact("step.started"), Fact("task.started", "c", 1)]
+    facts.append(Fact("task.suspended", "c", 1, {**asked, "seconds": None}))
+
+    with pytest.raises(OutOfOrder, match="not its own"):
+        execution.tell(command, facts)
