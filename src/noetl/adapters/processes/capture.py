@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 
 KEPT = 1024 * 1024
 _CHUNK = 65536
@@ -14,7 +15,8 @@ class Capture:
     """Reads a pipe to its end and keeps the head and the tail of what came.
 
     It never stops reading, so that a process that prints without end is not blocked
-    for ever, and keeps at most ``limit`` bytes.
+    for ever, and keeps at most ``limit`` bytes. ``before`` is called each time that the
+    loop has something to read.
     """
 
     def __init__(self, limit: int = KEPT) -> None:
@@ -22,11 +24,12 @@ class Capture:
         os.set_blocking(self._reader, False)
         self._limit = limit
         self.ended = False
+        self.before: Callable[[], None] | None = None
         self._head = bytearray()
         self._tail = bytearray()
         self._cut = 0
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._reader, self._read)
+        self._loop.add_reader(self._reader, self._ready)
 
     def give(self) -> int:
         """The end to write to: whoever takes it closes it, or the end never shows."""
@@ -65,6 +68,11 @@ class Capture:
             self._loop.remove_reader(self._reader)
             os.close(self._reader)
             self._reader = -1
+
+    def _ready(self) -> None:
+        if self.before is not None:
+            self.before()
+        self._read()
 
     def _read(self) -> bool:
         if self.ended or self._reader < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
+from collections import deque
 from collections.abc import Callable
 
 MAGIC = b"noe1"
@@ -36,7 +37,7 @@ class Channel:
         self._on_frame = on_frame
         self._on_end = on_end
         self._incoming = bytearray()
-        self._outgoing = memoryview(b"")
+        self._outgoing: deque[memoryview] = deque()
         self._listening = True
         self._writing = False
         self._loop = asyncio.get_running_loop()
@@ -48,8 +49,9 @@ class Channel:
         return theirs
 
     def send(self, body: bytes) -> None:
-        self._outgoing = memoryview(HEADER.pack(MAGIC, len(body)) + body)
-        self._write()
+        self._outgoing.append(memoryview(HEADER.pack(MAGIC, len(body)) + body))
+        if not self._writing:
+            self._write()
 
     def read(self) -> None:
         """Take what has come; also called when the process has ended."""
@@ -61,8 +63,11 @@ class Channel:
             if not data:
                 self._end("closed the channel to its worker", _GRACE)
                 return
-            self._incoming += data
-            self._split()
+            if self._incoming:
+                self._incoming += data
+                del self._incoming[: self._split(self._incoming)]
+            else:
+                self._incoming += data[self._split(data) :]
             if len(data) < _CHUNK:
                 return
 
@@ -73,27 +78,34 @@ class Channel:
                 os.close(file)
         self._in = self._out = -1
 
-    def _split(self) -> None:
-        while self._listening and len(self._incoming) >= HEADER.size:
-            magic, size = HEADER.unpack_from(self._incoming)
+    def _split(self, data: bytes | bytearray) -> int:
+        """Report the frames that are complete; where they end."""
+        begin = 0
+        while self._listening and len(data) - begin >= HEADER.size:
+            magic, size = HEADER.unpack_from(data, begin)
             if magic != MAGIC or size > LARGEST + _SLACK:
                 self._end("wrote into the channel to its worker", 0)
-                return
-            end = HEADER.size + size
-            if len(self._incoming) < end:
-                return
-            body = bytes(memoryview(self._incoming)[HEADER.size : end])
-            del self._incoming[:end]
-            self._on_frame(body)
+                break
+            end = begin + HEADER.size + size
+            if len(data) < end:
+                break
+            self._on_frame(bytes(data[begin + HEADER.size : end]))
+            begin = end
+        return begin
 
     def _write(self) -> None:
-        try:
-            sent = os.write(self._out, self._outgoing)
-        except BlockingIOError:
-            sent = 0
-        except BrokenPipeError:  # the process is ending: its exit will say how
-            sent = len(self._outgoing)
-        self._outgoing = self._outgoing[sent:]
+        while self._outgoing:
+            frame = self._outgoing[0]
+            try:
+                sent = os.write(self._out, frame)
+            except BlockingIOError:
+                sent = 0
+            except BrokenPipeError:  # the process is ending: its exit will say how
+                sent = len(frame)
+            if sent < len(frame):
+                self._outgoing[0] = frame[sent:]
+                break
+            self._outgoing.popleft()
         if bool(self._outgoing) != self._writing:
             self._writing = not self._writing
             if self._writing:

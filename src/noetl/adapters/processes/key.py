@@ -13,4 +13,5 @@ class Key(NamedTuple):
     memory: int | None
     disk: int | None = None
     sandbox: bool = False
+    shared: bool = False  # by all executions, for code that leaves nothing behind
     alone: int = 0  # a number of its own: the process serves this call and no other

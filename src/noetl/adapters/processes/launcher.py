@@ -25,13 +25,15 @@ _KILLED = -9
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. Without a ``program`` it is a server of python calls."""
+    """What to start: a ``program``, or a server of python calls, which executions may
+    have ``shared``."""
 
     environment: Mapping[str, str]
     program: Sequence[str] | None = None
     folder: str | None = None
     memory: int | None = None
     disk: int | None = None
+    shared: bool = False
 
 
 class _Answer(msgspec.Struct):
@@ -50,6 +52,7 @@ class Process:
         loop = asyncio.get_running_loop()
         self.number = number
         self.pid = 0
+        self.failure = ""  # why it never came to be
         self.stdout, self.stderr = Capture(limit), Capture(limit)
         self.started: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[int] = loop.create_future()
@@ -79,27 +82,10 @@ class Launcher:
         self._number = 0
 
     async def start(
-        self,
-        order: Order,
-        *,
-        stdin: int | None = None,
-        channel: Sequence[int] = (),
-        limit: int = KEPT,
+        self, order: Order, *, stdin: int | None = None, limit: int = KEPT
     ) -> Process:
-        """Fork it; takes over the open files. Being cancelled ends it again first."""
-        control = self._connect()
-        self._number += 1
-        process = Process(self, self._number, limit)
-        self._processes[process.number] = process
-        files = [
-            written(msgspec.json.encode(order)),
-            os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin,
-            process.stdout.give(),
-            process.stderr.give(),
-            *channel,
-        ]
-        self._queue.append((msgspec.json.encode({"start": process.number}), files))
-        self._flush(control)
+        """Wait until it runs. Being cancelled ends it again first."""
+        process = self.launch(order, stdin=stdin, limit=limit)
         try:
             await process.started
         except BaseException:
@@ -109,6 +95,37 @@ class Launcher:
             finally:
                 process.close()
             raise
+        return process
+
+    def launch(
+        self,
+        order: Order,
+        *,
+        stdin: int | None = None,
+        channel: Sequence[int] = (),
+        limit: int = KEPT,
+    ) -> Process:
+        """Have it forked; takes over the open files. That it fails shows in its end."""
+        files = [
+            written(msgspec.json.encode(order)),
+            os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin,
+        ]
+        return self._fork("program", files, channel, limit)
+
+    def launch_server(self, channel: Sequence[int]) -> Process:
+        """One that waits in the channel for its order, and then for calls."""
+        return self._fork("server", [], channel, KEPT)
+
+    def _fork(
+        self, role: str, files: Sequence[int], channel: Sequence[int], limit: int
+    ) -> Process:
+        control = self._connect()
+        self._number += 1
+        process = Process(self, self._number, limit)
+        self._processes[process.number] = process
+        given = [*files, process.stdout.give(), process.stderr.give(), *channel]
+        self._queue.append((msgspec.json.encode({role: process.number}), given))
+        self._flush(control)
         return process
 
     def kill(self, process: Process) -> None:
@@ -210,6 +227,7 @@ class Launcher:
 
 def _end(process: Process, status: int, why: str = "") -> None:
     if not process.started.done():
+        process.failure = why
         process.started.set_exception(
             ToolError("tool.exit", f"no process was started: {why}", retryable=True)
         )

@@ -7,16 +7,23 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
-from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.launcher import Launcher
-from noetl.adapters.processes.runner import Runner
+import msgspec
 
-# How often we look whether calls wait in vain. More processes are started when more
-# calls wait than were served lately: for small calls one busy process beats two.
+from noetl.adapters.processes.key import Key
+from noetl.adapters.processes.launcher import Launcher, Order
+from noetl.adapters.processes.request import Reply, Request
+from noetl.adapters.processes.runner import Runner, TakenBack
+from noetl.adapters.processes.sandbox import sandboxed
+from noetl.errors import ToolError
+
+# How often we look whether calls wait in vain. More processes are started when those
+# that are there need longer than this for what waits: two are no help for small calls.
 _PATIENCE = 0.01
-_LATELY = 0.1
+_NEAR = 0.0002  # seconds of work in a process that is better than to wake another
 _FAIRNESS = 0.1  # a call waits no longer than this for other executions' processes
 _KEPT = 60.0  # seconds without a call
+_SPARES = 2
+_BREATH = 0.001  # seconds: the call that took a spare goes first
 
 
 class _Waiter(NamedTuple):
@@ -26,32 +33,59 @@ class _Waiter(NamedTuple):
 
 
 class Pool:
-    """At most ``slots`` processes, each for one ``Key`` and one call at a time."""
+    """At most ``slots`` processes, each for one ``Key`` and one call at a time. A first
+    one that executions share is not counted: it must not drive out those of their own.
 
-    def __init__(self, slots: int, environment: dict[str, str]) -> None:
+    Up to ``ahead`` calls are handed to a process at once while they are short.
+    """
+
+    def __init__(self, slots: int, environment: dict[str, str], ahead: int = 1) -> None:
         self._slots = slots
         self._environment = environment
+        self._ahead = ahead
         self._launcher = Launcher()
-        self._count: Counter[Key] = Counter()  # processes that live or are starting
-        self._starting: Counter[Key] = Counter()
-        self._newest: dict[Key, float] = {}
-        self._served: dict[Key, tuple[float, float]] = {}  # how many lately, as of when
-        self._runners: set[Runner] = set()
-        self._idle: list[tuple[float, Runner]] = []  # oldest first
+        self._runners: dict[Key, list[Runner]] = {}
+        self._ending: set[Runner] = set()
+        self._spares: list[Runner] = []
+        self._spared = 0.0  # when one was last taken
+        self._has_started = False
         self._waiting: deque[_Waiter] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._closed = False
 
-    async def acquire(self, key: Key) -> Runner:
+    async def call(self, key: Key, request: Request, seconds: float | None) -> Reply:
+        """Run it once, in whichever process. Raises ``ToolError``."""
+        again = False
+        while True:
+            runner = await self.acquire(key, again=again)
+            try:
+                reply = await runner.call(request, seconds)
+                if reply.spent:
+                    await runner.stop()  # the code left something running
+            except TakenBack:
+                again = True
+            else:
+                return reply
+            finally:
+                self.release(runner)
+
+    async def acquire(self, key: Key, *, again: bool = False) -> Runner:
         """A process for one call; to be given back by ``release``."""
-        runner = self._take_idle(key)
-        if runner is not None:
-            return runner
-        if not self._count[key] and self._make_room(key):
-            return await self._start(key)
+        if self._closed:
+            message = "no process was started: the worker is stopping"
+            raise ToolError("tool.exit", message, retryable=True)
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(key, loop.time(), loop.create_future())
-        self._waiting.append(waiter)
+        now = loop.time()
+        runner = self._find(key, now)
+        if runner is not None:
+            runner.places += 1
+            return runner
+        waiter = _Waiter(key, now, loop.create_future())
+        if again:
+            self._waiting.appendleft(waiter)
+        else:
+            self._waiting.append(waiter)
         self._arm("grow", _PATIENCE, self._grow)
         try:
             return await waiter.runner
@@ -64,11 +98,12 @@ class Pool:
 
     def release(self, runner: Runner) -> None:
         """Keep it for the next call; end it if it is spent or its place is needed."""
-        now = asyncio.get_running_loop().time()
-        self._served[runner.key] = (self._lately(runner.key, now) + 1, now)
-        self._pass_on(runner, now)
+        runner.places -= 1
+        if not self._closed:
+            self._pass_on(runner, asyncio.get_running_loop().time())
 
     async def close(self) -> None:
+        self._closed = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -78,20 +113,49 @@ class Pool:
         for waiter in self._waiting:
             waiter.runner.cancel()
         await self._launcher.close()
-        for runner in self._runners:
+        for runner in [*self._all(), *self._ending, *self._spares]:
             runner.close()
+        self._spares.clear()
         self._runners.clear()
-        self._idle.clear()
-        self._count.clear()
+        self._ending.clear()
+
+    def _all(self) -> list[Runner]:
+        return [runner for runners in self._runners.values() for runner in runners]
+
+    def _find(self, key: Key, now: float) -> Runner | None:
+        """One that has room, or a new one if there is none of this key."""
+        for runner in [*self._runners.get(key, ())]:
+            if runner.spent and not runner.places:
+                self._retire(runner)  # it died while it had nothing to do
+        runners = self._runners.get(key)
+        if runners is None:
+            return self._start(key) if key.shared or self._make_room() else None
+        if self._waiting and now - self._waiting[0].since > _FAIRNESS:
+            return None
+        best, least = None, 0.0
+        for runner in runners:
+            if runner.has_room(now):
+                work = runner.work
+                if work < _NEAR:
+                    return runner
+                if best is None or work < least:
+                    best, least = runner, work
+        return best
 
     def _pass_on(self, runner: Runner, now: float) -> None:
-        waiter = None if runner.spent else self._next(runner.key, now)
-        if waiter is not None:
+        while self._waiting and runner.has_room(now):
+            waiter = self._next(runner.key, now)
+            if waiter is None:
+                break
+            runner.places += 1
             waiter.runner.set_result(runner)
-        elif runner.spent or runner.key.alone or self._is_wanted():
+        if runner.places:
+            return
+        is_wanted = self._has_place(runner) and self._is_wanted()
+        if runner.spent or runner.key.alone or is_wanted:
             self._retire(runner)
         else:
-            self._idle.append((now, runner))
+            runner.idle_since = now
             self._arm("expire", _KEPT, self._expire)
 
     def _next(self, key: Key, now: float) -> _Waiter | None:
@@ -109,98 +173,126 @@ class Pool:
     def _is_wanted(self) -> bool:
         return any(not waiter.runner.done() for waiter in self._waiting)
 
-    def _take_idle(self, key: Key) -> Runner | None:
-        for index in range(len(self._idle) - 1, -1, -1):
-            runner = self._idle[index][1]
-            if runner.key == key:
-                del self._idle[index]
-                if not runner.spent:
-                    return runner
-                self._retire(runner)
-        return None
-
-    def _make_room(self, key: Key) -> bool:
-        """Reserve a place for one more process; an idle one of others makes way."""
-        if self._count.total() >= self._slots:
-            if not self._idle:
-                return False
-            self._retire(self._idle.pop(0)[1])
-        self._count[key] += 1
-        self._starting[key] += 1
+    def _make_room(self) -> bool:
+        """Whether there may be one more; an idle one of others makes way."""
+        counted = [runner for runner in self._all() if self._has_place(runner)]
+        if len(counted) < self._slots:
+            return True
+        idle = [runner for runner in counted if not runner.places]
+        if not idle:
+            return False
+        self._retire(min(idle, key=lambda runner: runner.idle_since))
         return True
 
-    async def _start(self, key: Key) -> Runner:
-        """Start a process in the place that was reserved for it."""
-        runner = Runner(key)
-        try:
-            await runner.start(self._launcher, self._environment)
-        except BaseException:
-            self._starting[key] -= 1
-            self._forget(key)
-            raise
-        self._starting[key] -= 1
-        self._runners.add(runner)
-        self._newest[key] = asyncio.get_running_loop().time()
+    def _has_place(self, runner: Runner) -> bool:
+        """Whether it is one of those that are counted."""
+        return not runner.key.shared or runner is not self._runners[runner.key][0]
+
+    def _start(self, key: Key) -> Runner:
+        order = Order(
+            environment=self._environment,
+            folder=key.folder,
+            memory=key.memory,
+            disk=key.disk,
+            shared=key.shared,
+        )
+        if key.sandbox:
+            program = sandboxed(key.folder, self._environment)
+            sandbox = msgspec.structs.replace(order, program=program)
+            runner = self._fork(sandbox)
+            runner.assign(key, None, self._ahead)
+        else:
+            runner = self._take_spare() or self._fork(None)
+            runner.assign(key, order, self._ahead)
+        self._runners.setdefault(key, []).append(runner)
         return runner
+
+    def _fork(self, sandbox: Order | None) -> Runner:
+        runner = Runner()
+        try:
+            runner.start(self._launcher, sandbox)
+        except BaseException:
+            runner.close()
+            raise
+        return runner
+
+    def _take_spare(self) -> Runner | None:
+        """Whoever needs a second process is likely to need more: some are kept ready,
+        forked and not yet anybody's."""
+        if self._has_started:
+            self._arm("spare", _BREATH, self._fork_spares)
+            self._arm("expire", _KEPT, self._expire)
+        self._has_started = True
+        self._spared = asyncio.get_running_loop().time()
+        while self._spares:
+            runner = self._spares.pop()
+            if not runner.spent:
+                return runner
+            runner.close()
+        return None
+
+    def _fork_spares(self) -> None:
+        while len(self._spares) < _SPARES:
+            self._spares.append(self._fork(None))
 
     def _grow(self) -> None:
         """Double the processes of each key whose calls wait, if there is room."""
         now = asyncio.get_running_loop().time()
         waiting = Counter(waiter.key for waiter in self._waiting)
         for key, calls in waiting.items():
-            is_new = now - self._newest.get(key, 0) < _PATIENCE or self._starting[key]
-            if self._count[key] and (is_new or calls <= self._lately(key, now)):
+            runners = [each for each in self._runners.get(key, ()) if not each.spent]
+            if any(now - each.started < _PATIENCE for each in runners):
                 continue
-            for _ in range(min(calls, max(self._count[key], 1))):
-                if not self._make_room(key):
-                    return  # whoever releases next makes room
-                self._spawn(self._add(key))
+            paces = [runner.pace(now) for runner in runners]
+            if paces and calls * sum(paces) / len(paces) ** 2 < _PATIENCE:
+                continue
+            for _ in range(min(calls, max(len(runners), 1))):
+                if not self._make_room():
+                    break  # whoever releases next makes room
+                self._add(key, now)
         if self._waiting:
             self._arm("grow", _PATIENCE, self._grow)
 
-    def _lately(self, key: Key, now: float) -> float:
-        """How many calls were served, the older ones counting less and less."""
-        served, then = self._served.get(key, (0.0, now))
-        return float(served * 0.5 ** ((now - then) / _LATELY))
-
-    async def _add(self, key: Key) -> None:
+    def _add(self, key: Key, now: float) -> None:
         try:
-            runner = await self._start(key)
+            runner = self._start(key)
         except Exception as error:
             # Nobody else may be there to serve them: the first one hears of it.
-            for waiter in self._waiting:
-                if waiter.key == key and not waiter.runner.done():
-                    self._waiting.remove(waiter)
-                    waiter.runner.set_exception(error)
-                    return
+            waiter = self._next(key, 0)
+            if waiter is not None:
+                waiter.runner.set_exception(error)
         else:
-            self._pass_on(runner, asyncio.get_running_loop().time())
+            self._pass_on(runner, now)
 
     def _retire(self, runner: Runner) -> None:
-        self._forget(runner.key)
+        runners = self._runners[runner.key]
+        runners.remove(runner)
+        if not runners:
+            del self._runners[runner.key]
+        self._finish(runner)
+        if self._waiting:
+            self._arm("grow", 0, self._grow)
+
+    def _finish(self, runner: Runner) -> None:
+        self._ending.add(runner)
         self._spawn(self._end(runner))
 
     async def _end(self, runner: Runner) -> None:
         await runner.stop()
         runner.close()
-        self._runners.discard(runner)
-
-    def _forget(self, key: Key) -> None:
-        self._count[key] -= 1
-        if not self._count[key]:
-            del self._count[key]
-            self._newest.pop(key, None)
-            self._served.pop(key, None)
-            del self._starting[key]
-        if self._waiting:
-            self._arm("grow", 0, self._grow)
+        self._ending.discard(runner)
 
     def _expire(self) -> None:
         now = asyncio.get_running_loop().time()
-        while self._idle and now - self._idle[0][0] >= _KEPT:
-            self._retire(self._idle.pop(0)[1])
-        if self._idle:
-            self._arm("expire", self._idle[0][0] + _KEPT - now, self._expire)
+        idle = [runner for runner in self._all() if not runner.places]
+        for runner in idle:
+            if now - runner.idle_since >= _KEPT:
+                self._retire(runner)
+        if now - self._spared >= _KEPT:
+            while self._spares:
+                self._finish(self._spares.pop())
+        if idle or self._spares:
+            self._arm("expire", _KEPT, self._expire)
 
     def _arm(self, name: str, delay: float, act: Callable[[], None]) -> None:
         """Have ``act`` called, once, no later than after ``delay``."""

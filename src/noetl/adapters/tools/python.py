@@ -6,6 +6,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
@@ -16,10 +18,23 @@ from noetl.types import JSON
 
 if TYPE_CHECKING:
     from noetl.adapters.processes.pool import Pool
-    from noetl.adapters.processes.runner import Fault, Runner
+    from noetl.adapters.processes.request import Fault, Reply, Request
     from noetl.ports import ToolCall
 
 _SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
+
+_NOTES = """
+A process runs one call at a time. `warm` ones are kept and run calls of one execution;
+more are started while calls wait. `fresh` is a process for each call, `required` a
+sandbox around it.
+
+Code that only computes needs no process of its own: if it can leave nothing behind, its
+process runs calls of other executions next. Such code has functions and plain values,
+and imports nothing but parts of `base64`, `collections`, `datetime`, `functools`,
+`itertools`, `json`, `math`, `re`, `string` and `time`. With a class, a generator
+function, an attribute that is set, a name with two underscores, `str.format`, any other
+import, `memory` or another `isolation`, it gets a process of its execution.
+"""
 
 PYTHON = Kind(
     name="python",
@@ -45,13 +60,20 @@ PYTHON = Kind(
     },
     defaults={"timeout": 3600, "isolation": "warm", "disk": "64GiB"},
     one_of=(("code", "module"),),
+    notes=_NOTES,
 )
 
+_AHEAD = 64  # calls that a process may be handed at once
+_SEEN = 1024  # codes of which we know whether they are contained
+_SHARED = Key("", None, None, shared=True)
 _PRINTED = 8192  # of each stream, kept in an error
 
 
 class PythonTool:
     """Runs each call in a process of its execution, at most ``slots`` at a time.
+
+    Code that can leave nothing behind needs no process of its own: a process that runs
+    nothing else says so of code that it has not seen yet, and serves all executions.
 
     ``environment`` are the variables that code sees, by default a clean set of ours.
     ``on_output`` hears what a call printed, however it ended: (call, stdout, stderr).
@@ -71,26 +93,26 @@ class PythonTool:
         self._on_output = on_output
         self._pool: Pool | None = None
         self._alone = count(1)
+        self._contained: dict[str, bool] = {}  # of code that was seen
 
     def has_effect(self, call: ToolCall) -> bool:
-        return True
+        """What is contained has none: nothing of it is left but its result."""
+        code = call.inputs.get("code")
+        known = isinstance(code, str) and self._contained.get(code, False)
+        return not (known and may_share(call))
 
     async def run(self, call: ToolCall) -> Outcome:
         request = read_request(call)
-        pool = self._processes()
-        key, timeout = self._key(call), read_timeout(call.spec)
-        runner = await pool.acquire(key)
-        printed: dict[str, JSON] = {}
+        key, seconds = self._key(call), read_timeout(call.spec)
         try:
-            reply = await runner.call(request, timeout)
-            printed = self._collect(call, runner)
-            if runner.spent:
-                await runner.stop()  # the code left something running
+            reply = await self._call_shared(call, request, seconds)
+            if reply is None:
+                named = msgspec.structs.replace(request, environment=names_of(call))
+                reply = await self._processes().call(key, named, seconds)
         except ToolError as error:
-            error.details.update(self._collect(call, runner))
+            error.details.update(self._collect(call, error))
             raise
-        finally:
-            pool.release(runner)
+        printed = self._collect(call, reply)
         if reply.fault is not None:
             raise fault_error(reply.fault, printed)
         return Outcome.ok(reply.result)
@@ -108,8 +130,21 @@ class PythonTool:
             environment = self._environment
             if environment is None:
                 environment = clean_environment()
-            self._pool = Pool(self._slots, environment)
+            self._pool = Pool(self._slots, environment, _AHEAD)
         return self._pool
+
+    async def _call_shared(
+        self, call: ToolCall, request: Request, seconds: float | None
+    ) -> Reply | None:
+        """The reply, or None if the code needs a process of its execution."""
+        code = request.code
+        if code is None or not may_share(call) or not self._contained.get(code, True):
+            return None
+        reply = await self._processes().call(_SHARED, request, seconds)
+        if len(self._contained) >= _SEEN:
+            self._contained.clear()
+        self._contained[code] = not reply.foreign
+        return None if reply.foreign else reply
 
     def _key(self, call: ToolCall) -> Key:
         isolation = call.spec.get("isolation", "warm")
@@ -127,8 +162,9 @@ class PythonTool:
             alone=0 if isolation == "warm" else next(self._alone),
         )
 
-    def _collect(self, call: ToolCall, runner: Runner) -> dict[str, JSON]:
-        stdout, stderr = runner.output()
+    def _collect(self, call: ToolCall, ended: Reply | ToolError) -> dict[str, JSON]:
+        stdout: str = getattr(ended, "stdout", "")
+        stderr: str = getattr(ended, "stderr", "")
         if not stdout and not stderr:
             return {}
         if self._on_output is not None:
@@ -137,8 +173,10 @@ class PythonTool:
         return {name: text[-_PRINTED:] for name, text in printed.items() if text}
 
 
-def read_request(call: ToolCall) -> dict[str, JSON]:
+def read_request(call: ToolCall) -> Request:
     """What the process is asked to do. Raises ``ToolError`` for inputs of no use."""
+    from noetl.adapters.processes.request import Request
+
     inputs = call.inputs
     args = inputs.get("args")
     if args is not None and not isinstance(args, dict):
@@ -146,19 +184,28 @@ def read_request(call: ToolCall) -> dict[str, JSON]:
         raise ToolError("tool.contract", message)
     if ("code" in inputs) == ("module" in inputs):
         raise ToolError("tool.contract", "give either 'code' or 'module'")
-    request: dict[str, JSON] = {
-        "args": args or {},
-        "environment": {
-            "NOETL_ACTION_ID": call.action_id,
-            "NOETL_ATTEMPT": str(call.attempt),
-        },
-    }
     for name in ("code", "module", "function"):
-        if name in inputs:
-            if not isinstance(inputs[name], str):
-                raise ToolError("tool.contract", f"{name} must be text")
-            request[name] = inputs[name]
-    return request
+        if name in inputs and not isinstance(inputs[name], str):
+            raise ToolError("tool.contract", f"{name} must be text")
+    target = None
+    if "module" in inputs:
+        target = (inputs["module"], inputs.get("function") or "main")
+    return Request(
+        args=args or {},
+        code=inputs.get("code"),
+        target=target,
+    )
+
+
+def may_share(call: ToolCall) -> bool:
+    """Whether nothing but its code could ask for a process of its own."""
+    spec = call.spec
+    return spec.get("isolation", "warm") == "warm" and spec.get("memory") is None
+
+
+def names_of(call: ToolCall) -> dict[str, str]:
+    """Variables that tell the code which call it is."""
+    return {"NOETL_ACTION_ID": call.action_id, "NOETL_ATTEMPT": str(call.attempt)}
 
 
 def fault_error(fault: Fault, printed: dict[str, JSON]) -> ToolError:

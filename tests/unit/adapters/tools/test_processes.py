@@ -332,6 +332,31 @@ def test_large_arguments_and_results_pass(call: Call, using: Any) -> None:
     assert using(PythonTool(1), work) == ["x" * 1000] * 5000
 
 
+def test_processes_are_kept_ready_once_more_than_one_was_needed(
+    call: Call, using: Any
+) -> None:
+    """A spare is forked and nobody's: it serves whom it is given to, like any other."""
+    look = "import os\nresult = [os.getpid(), os.getcwd(), os.environ['A']]"
+
+    async def work(run: Any) -> tuple[list[Any], set[int]]:
+        parent = (await run(python(call, PARENT, execution_id="e0"))).result
+        await run(python(call, look, execution_id="e1"))
+        while len(ready := children_of(parent)) < 5:  # one is shared, two are spares
+            await asyncio.to_thread(os.stat, "/")
+        found = await run(python(call, look, execution_id="e2", folder="/usr"))
+        return found.result, ready
+
+    (pid, folder, value), ready = using(PythonTool(8, environment={"A": "b"}), work)
+
+    assert pid in ready
+    assert (folder, value) == ("/usr", "b")
+
+
+def children_of(pid: int) -> set[int]:
+    file = Path(f"/proc/{pid}/task/{pid}/children")
+    return {int(child) for child in file.read_text().split()}
+
+
 WORKER = """
 import asyncio, sys
 from noetl.adapters.tools.python import PythonTool

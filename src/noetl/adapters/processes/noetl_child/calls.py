@@ -9,26 +9,43 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from .contained import compile_contained
 from .faults import CODE, Misfit
 from .returns import BODY, wrapped
 
 MODULE = "__noetl__"  # a real module: dataclasses and pickle look for it
-KEPT = 256
-_POSITIONAL, _ANY_NAME = 0x04, 0x08  # co_flags of *args and **kwargs
-_compiled: dict[str, CodeType] = {}
+_ANY_NAME = 0x08  # co_flags of **kwargs
 
 
-def perform(call: dict[str, Any]) -> Any:
-    args = call.get("args") or {}
-    if "module" in call:
-        function = find(call["module"], call.get("function") or "main")
-        return finish(invoke(function, args))
+class Source:
+    """A text of code, compiled when it is first run."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._code: CodeType | None = None
+        self._contained: bool | None = None
+
+    def is_contained(self) -> bool:
+        """Whether it can leave nothing behind."""
+        if self._contained is None:
+            self._code = compile_contained(self.text)
+            self._contained = self._code is not None
+        return self._contained
+
+    def run(self, names: dict[str, Any]) -> None:
+        if self._code is None:
+            self._code = _compile(self.text)
+        exec(self._code, names)
+
+
+def perform(source: Source, args: dict[str, Any]) -> Any:
+    """Run the code, and its ``main`` if it has one."""
     module = ModuleType(MODULE)
     sys.modules[MODULE] = module
     names = module.__dict__
     names["__builtins__"] = builtins
     names.update(args)
-    exec(compiled(call["code"]), names)
+    source.run(names)
     if BODY in names:
         return finish(names[BODY]())
     main = names.get("main")
@@ -37,21 +54,18 @@ def perform(call: dict[str, Any]) -> Any:
     return names.get("result")
 
 
-def compiled(source: str) -> CodeType:
-    code = _compiled.get(source)
-    if code is None:
-        if len(_compiled) >= KEPT:
-            _compiled.clear()
-        # Not ours to pass on: our own `from __future__` must not change user code.
-        try:
-            code = compile(source, CODE, "exec", dont_inherit=True)
-        except SyntaxError as error:
-            if error.msg != "'return' outside function":
-                raise
-            tree = wrapped(source, CODE)
-            code = compile(tree, CODE, "exec", dont_inherit=True)
-        _compiled[source] = code
-    return code
+def _compile(text: str) -> CodeType:
+    # Not ours to pass on: our own `from __future__` must not change user code.
+    try:
+        return compile(text, CODE, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        if error.msg != "'return' outside function":
+            raise
+        return compile(wrapped(text, CODE), CODE, "exec", dont_inherit=True)
+
+
+def call_function(target: tuple[str, str], args: dict[str, Any]) -> Any:
+    return finish(invoke(find(*target), args))
 
 
 def find(name: str, function: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
 _PROCESSES = 8192  # of the user: a fork bomb leaves room for others
-_FIRST = "1000"
+_FIRST = b"1000"
 
 _libc = ctypes.CDLL(None)
 
@@ -43,10 +43,15 @@ def limit(memory: int | None, disk: int | None) -> None:
     if disk is not None:
         lower(resource.RLIMIT_FSIZE, disk)
     try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(_FIRST)
+        file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     except OSError:  # no such file, or not ours to write: the kernel chooses
         return
+    try:
+        os.write(file, _FIRST)
+    except OSError:
+        return
+    finally:
+        os.close(file)
 
 
 def lower(what: int, most: int) -> None:

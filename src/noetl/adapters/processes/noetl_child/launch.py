@@ -3,28 +3,32 @@
 A Python takes 20 ms to start, a fork of a started one takes two. The launcher has a
 single thread, so that forking is safe. It alone signals and reaps its children: no
 process id is used after it was given to somebody else. Orders come as packets,
-``{"start": id}`` with open files or ``{"kill": id}``; answers are ``started``,
-``failed`` and ``exited``.
+``{"program": id}`` and ``{"server": id}`` with open files, or ``{"kill": id}``; answers
+are ``started``, ``failed`` and ``exited``. What a program is, says its first file; what
+a server is to serve, it hears later.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
 import signal
 import socket
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .confine import adopt_orphans, die_with, limit
-from .serve import serve
+from .serve import NO_MEMORY, Server, prepare
 
 PACKET = 4096
-FILES = 6  # the order itself, stdin, stdout, stderr and perhaps a channel
+FILES = 7  # an order, standard streams, a channel: never all of them
 OPEN = 4096  # more than the launcher ever has open
 ROUNDS = 10_000
 NOT_FOUND, NOT_RUNNABLE, BROKEN = 127, 126, 70
+Become = Callable[[list[int], int], NoReturn]
 
 
 class Launcher:
@@ -56,16 +60,18 @@ class Launcher:
             if order["kill"] in self._pids:
                 self._kill(self._pids[order["kill"]])
             return True
+        [(role, number)] = order.items()
+        become = become_program if role == "program" else become_server
         try:
-            self._start(order["start"], files)
+            self._start(number, files, become)
         except OSError as error:
-            self._say({"failed": order["start"], "why": error.strerror})
+            self._say({"failed": number, "why": error.strerror})
         finally:
             for file in files:
                 os.close(file)
         return True
 
-    def _start(self, number: int, files: list[int]) -> None:
+    def _start(self, number: int, files: list[int], become: Become) -> None:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -118,28 +124,49 @@ def children(pid: int) -> set[int]:
         return set()
 
 
-def become(files: list[int], parent: int) -> NoReturn:
+def become_program(files: list[int], parent: int) -> NoReturn:
     """In the forked child: put on what the order says, and never return."""
     try:
-        os.setsid()
-        die_with(parent)
-        adopt_orphans()
+        leave_home(parent)
         with open(files[0], "rb", closefd=False) as file:
             order = json.load(file)
-        for target, source in enumerate(files[1:]):
-            os.dup2(source, target)
-            os.set_inheritable(target, True)
-        os.closerange(len(files) - 1, OPEN)
+        put_on(files[1:])
         if order["folder"] is not None:
             os.chdir(order["folder"])
         limit(order["memory"], order["disk"])
-        if order["program"] is not None:
-            execute(order["program"], order["environment"])
-        os.environ.clear()
-        os.environ.update(order["environment"])
-        serve()
+        execute(order["program"], order["environment"])
     except BaseException as error:
-        os.write(2, f"noetl: cannot start: {error}\n".encode())
+        complain(error)
+
+
+def become_server(files: list[int], parent: int) -> NoReturn:
+    """As far as that goes before it is known for whom; standard input stays empty."""
+    try:
+        leave_home(parent)
+        put_on([0, *files])
+        Server().run()
+    except MemoryError:
+        os._exit(NO_MEMORY)
+    except BaseException as error:
+        complain(error)
+
+
+def leave_home(parent: int) -> None:
+    os.setsid()
+    die_with(parent)
+    adopt_orphans()
+
+
+def put_on(files: list[int]) -> None:
+    """These files are its own from 0 on, and no others."""
+    for target, source in enumerate(files):
+        os.dup2(source, target)
+        os.set_inheritable(target, True)
+    os.closerange(len(files), OPEN)
+
+
+def complain(error: BaseException) -> NoReturn:
+    os.write(2, f"noetl: cannot start: {error}\n".encode())
     os._exit(BROKEN)
 
 
@@ -161,4 +188,10 @@ def main(parent: int) -> None:
     adopt_orphans()
     control = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _, writer = os.pipe()  # as the servers' will be, so that streams fit
+    for file in (1, 2):
+        os.dup2(writer, file)
+    prepare()
+    gc.collect()
+    gc.freeze()  # what is here is for ever: no child need look at it, and copy it
     Launcher(socket.socket(fileno=control)).run()

@@ -1,69 +1,141 @@
-"""The process of user code: calls come in frames, one at a time, and so do replies."""
+"""The process of user code: one call after another, and a reply to each."""
 
 from __future__ import annotations
 
 import json
 import os
-import struct
 import sys
+from fcntl import ioctl
+from termios import FIONREAD
+from time import perf_counter
 from typing import Any, NoReturn
 
-from .calls import perform
-from .confine import die_with
-from .faults import Misfit, explain, fault
+from .calls import MODULE, Source, call_function, perform
+from .confine import die_with, limit
+from .faults import OURS, Misfit, explain, fault
+from .inbox import CLOSED, HEADER, Call, Inbox
 from .values import NotJson, encode
 
 STREAMS = ("stdin", "stdout", "stderr")
-IN, OUT = 3, 4  # the channel
+OUT = 4
 MAGIC = b"noe1"
-HEADER = struct.Struct("!4sI")
 LARGEST = 64 * 1024 * 1024
-CLOSED, NO_MEMORY = 71, 87
+NO_MEMORY = 87
+NOTHING = bytes(4)  # a number of bytes
+WARM = 20
+
+
+def prepare() -> None:
+    """What is the same for all servers, once, before they are forked.
+
+    A page of memory that a child writes to is copied first, which takes longer than
+    what it does there: so streams are made here, and what changes with use is used.
+    """
+    sys.argv[:] = [""]
+    # Half a surrogate pair in a print is no reason to fail.
+    streams = (
+        open(0, encoding="utf-8", errors="replace"),  # noqa: SIM115
+        open(1, "w", encoding="utf-8", errors="backslashreplace"),  # noqa: SIM115
+        open(2, "w", 1, encoding="utf-8", errors="backslashreplace"),  # noqa: SIM115
+    )
+    for name, stream in zip(STREAMS, streams, strict=True):
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    for _ in range(WARM):
+        rehearse()
+
+
+def rehearse() -> None:
+    """All that a call does, so that the first one finds it done."""
+    source = Source("def main(x): return [x]")
+    if source.is_contained():
+        encode(perform(source, json.loads('{"x":1}')), LARGEST)
+    environment = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    is_littered()
+    is_printed()
 
 
 class Server:
+    """One that is ``shared`` runs for any execution, and only what is contained: such
+    code can neither put anything in disorder nor see in which folder it is.
+    """
+
     def __init__(self) -> None:
-        for file in (IN, OUT):
-            os.set_inheritable(file, False)
+        os.set_inheritable(OUT, False)
+        self._inbox = Inbox()
         self._identity = identity()
         self._pid = os.getpid()
+        self._shared = self._exhausted = False
+        self._streams = sys.stdin, sys.stdout, sys.stderr
+        rehearse()  # a spare has the time
+
+    def _obey(self, order: dict[str, Any] | None) -> None:
+        """For whom it is: where, with which variables and limits. None: as it is."""
+        if order is not None:
+            self._shared = order["shared"]
+            if order["folder"] is not None:
+                os.chdir(order["folder"])
+            limit(order["memory"], order["disk"])
+            os.environ.clear()
+            os.environ.update(order["environment"])
         self._folder = os.getcwd()
-        sys.argv[:] = [""]
-        sys.path.insert(0, self._folder)
+        if not self._shared:
+            sys.path.insert(0, self._folder)
         self._path = list(sys.path)
         self._environment = dict(os.environ)
         self._variables = dict(variables())
-        # Anew: those of the launcher were made for other files. And half a surrogate
-        # pair in a print is no reason to fail.
-        self._streams = (
-            open(0, encoding="utf-8", errors="replace"),  # noqa: SIM115
-            open(1, "w", encoding="utf-8", errors="backslashreplace"),  # noqa: SIM115
-            open(2, "w", 1, encoding="utf-8", errors="backslashreplace"),  # noqa: SIM115
-        )
-        for name, stream in zip(STREAMS, self._streams, strict=True):
-            setattr(sys, f"__{name}__", stream)
 
     def run(self) -> NoReturn:
+        self._obey(self._inbox.order())
         while True:
-            call = json.loads(self._read())
-            self._tidy(call.pop("environment"))
-            head = f'{{"number":{call["number"]},'.encode()
-            reply = self._answer(call)
-            self._flush()
-            if os.getpid() != self._pid:
-                os._exit(0)  # the code forked and both came back: only one may answer
-            tail = b',"spent":true}' if is_littered() else b"}"
-            self._write(head + reply + tail)
+            call = self._inbox.next()
+            began = perf_counter()
+            if self._shared:
+                reply = self._answer_shared(call)
+            else:
+                self._tidy(call.environment or {})
+                reply = self._answer(call)
+                self._flush()
+                if os.getpid() != self._pid:
+                    os._exit(0)  # the code forked, both came back: only one may answer
+                if is_littered():
+                    self._inbox.hold()
+                    reply += b',"spent":true'
+            if is_printed():
+                self._inbox.hold()
+                reply += b',"printed":true'
+            took = (perf_counter() - began) * 1e6
+            self._write(b'{"number":%d,"took":%d,%b}' % (call.number, took, reply))
 
-    def _answer(self, call: dict[str, Any]) -> bytes:
+    def _answer_shared(self, call: Call) -> bytes:
+        if call.source is None or not call.source.is_contained():
+            return b'"foreign":true'
+        reply = self._answer(call)
+        self._flush()
+        sys.modules.pop(MODULE, None)
+        if self._exhausted:
+            self._inbox.hold()
+            reply += b',"spent":true'
+        return reply
+
+    def _answer(self, call: Call) -> bytes:
+        source = call.source
         try:
-            return b'"result":' + encode(perform(call), LARGEST)
+            if source is not None:
+                value = perform(source, call.args)
+            else:
+                value = call_function(call.target, call.args)
+            return b'"result":' + encode(value, LARGEST)
         except NotJson as error:
             problem = fault("tool.contract", str(error))
         except Misfit as error:
             problem = fault("tool.contract", str(error))
         except BaseException as error:
-            problem = explain(error, self._folder, call.get("code"))
+            folder = OURS if self._shared else self._folder
+            self._exhausted = isinstance(error, MemoryError)
+            problem = explain(error, folder, source.text if source else None)
             error.__traceback__ = None  # its frames hold what the code had built
         return b'"fault":' + json.dumps(problem).encode()
 
@@ -89,19 +161,6 @@ class Server:
                 stream.flush()
             except Exception:  # closed or replaced by the code: its output, its loss
                 continue
-
-    def _read(self) -> bytes:
-        # One call at a time is under way, so nothing of a next one is read along.
-        data = bytearray()
-        wanted = HEADER.size
-        while len(data) < wanted:
-            more = os.read(IN, 65536)
-            if not more:
-                os._exit(0)  # the worker is gone
-            data += more
-            if len(data) >= HEADER.size:
-                wanted = HEADER.size + HEADER.unpack_from(data)[1]
-        return bytes(data[HEADER.size :])
 
     def _write(self, body: bytes) -> None:
         # The code may have closed the channel, and opened a file that got its number.
@@ -130,6 +189,14 @@ def identity() -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def is_printed() -> bool:
+    """Whether there is output that the worker has not read, whoever wrote it."""
+    try:
+        return any(ioctl(file, FIONREAD, NOTHING) != NOTHING for file in (1, 2))
+    except OSError:  # closed by the code
+        return True
+
+
 def is_littered() -> bool:
     """Whether the code left threads or processes that would disturb the next call."""
     threading = sys.modules.get("threading")
@@ -142,14 +209,11 @@ def is_littered() -> bool:
     return True
 
 
-def serve() -> NoReturn:
+def main(parent: int) -> None:
+    """Started by a sandbox instead of forked by the launcher."""
+    die_with(parent)
+    prepare()
     try:
         Server().run()
     except MemoryError:
         os._exit(NO_MEMORY)
-
-
-def main(parent: int) -> None:
-    """Started by a sandbox instead of forked by the launcher."""
-    die_with(parent)
-    serve()

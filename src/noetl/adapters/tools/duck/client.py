@@ -15,7 +15,8 @@ from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.limits import read_timeout
 from noetl.adapters.processes.pool import Pool
-from noetl.adapters.processes.runner import Fault as Ending
+from noetl.adapters.processes.request import Fault as Ending
+from noetl.adapters.processes.request import Request as Asked
 from noetl.adapters.tools.duck.faults import Fault, explain
 from noetl.adapters.tools.duck.gates import Gates
 from noetl.adapters.tools.duck.request import Request, read_request
@@ -117,24 +118,14 @@ class Client:
 
     async def _run(self, call: ToolCall, request: Request) -> Outcome:
         memory = request.memory * 5 // 4 + request.threads * _THREAD + _BESIDES
-        asked: dict[str, JSON] = {
-            "code": _PROGRAM,
-            "args": {
-                "request": msgspec.to_builtins(request),
-                "folders": self._folders,
-            },
-            "environment": {},
-        }
-        runner = await self._pool.acquire(
-            Key(call.execution_id, request.roots[0], memory)
-        )
+        args = {"request": msgspec.to_builtins(request), "folders": self._folders}
+        asked = Asked(args=args, code=_PROGRAM, environment={})
+        key = Key(call.execution_id, request.roots[0], memory)
         try:
-            reply = await runner.call(asked, None)
-            runner.output()  # DuckDB prints nothing; what others print is not kept
+            # DuckDB prints nothing; what others print is not kept.
+            reply = await self._pool.call(key, asked, None)
         except ToolError as error:
             raise crash(error, request) from None
-        finally:
-            self._pool.release(runner)
         if reply.fault is not None:
             raise defect(reply.fault, request)
         result = result_of(msgspec.convert(reply.result, Answer), request)

@@ -10,6 +10,7 @@ import msgspec
 from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.pool import Pool
+from noetl.adapters.processes.request import Request
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -51,20 +52,14 @@ class Simulator:
         self, request: dict[str, JSON], seconds: float | None
     ) -> dict[str, JSON]:
         """Raises ``ToolError``; being cancelled kills the process."""
-        asked: dict[str, JSON] = {
-            "code": _PROGRAM,
-            "args": {"request": request, "folders": self._folders},
-            "environment": {},
-        }
+        args = {"request": request, "folders": self._folders}
+        asked = Request(args=args, code=_PROGRAM, environment={})
         memory = request["memory"] * 5 // 4 + _BESIDES
-        runner = await self._pool.acquire(Key(_KEY, None, memory))
         try:
-            reply = await runner.call(asked, seconds)
-            runner.output()  # the libraries' warnings are nobody's business
+            # What the libraries print are warnings, and nobody's business.
+            reply = await self._pool.call(Key(_KEY, None, memory), asked, seconds)
         except ToolError as error:
             raise _crash(error) from None
-        finally:
-            self._pool.release(runner)
         if reply.fault is not None:
             if reply.fault.kind == "tool.memory":
                 raise _out_of_memory()
