@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import OidcClient, Provider
@@ -22,11 +22,14 @@ from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.triggers.triggers import SqlTriggers
-from noetl.embedded import make_blobs, make_keyring
+from noetl.embedded import make_keyring
 from noetl.errors import ConfigError
 from noetl.home import Home
-from noetl.ports import Blobs, Clock, Shelf, Store, Triggers
+from noetl.ports import Clock, Shelf, Store, Triggers
+from noetl.results import make_results
 from noetl.runtime.keychain import Keyring
+from noetl.runtime.origins import Log
+from noetl.runtime.results import Results
 
 if TYPE_CHECKING:
     from noetl.adapters.nats.doorbell import NatsDoorbell
@@ -37,13 +40,17 @@ TOKENS_FRESH = 1.0
 """Seconds in which a token that another server has revoked may still be taken here."""
 
 
+class ServerStore(Store, Log, Protocol):
+    """A log that can be checked, too: whoever forks it wants to know."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """``closing`` gives everything back."""
 
-    store: Store
+    store: ServerStore
     shelf: Shelf
-    blobs: Blobs
+    results: Results
     keys: Keyring
     keychain: StoredKeychain
     accounts: Accounts
@@ -56,21 +63,29 @@ class Backend:
 
 
 async def open_backend(
-    home: Home, database: str | None, plugins: Plugins, link: NatsLink | None = None
+    home: Home,
+    database: str | None,
+    plugins: Plugins,
+    link: NatsLink | None = None,
+    nats: str | None = None,
 ) -> Backend:
-    """Sessions are where ``link`` leads, or else in the home (SES-01). Raises
-    ``StoreError`` or ``ConfigError``."""
+    """Sessions are where ``link`` leads, or else in the home (SES-01); ``nats`` may
+    keep results. Raises ``StoreError`` or ``ConfigError``."""
     async with AsyncExitStack() as undo:
         if database is None:
-            backend = _open_files(home, plugins, undo, link)
+            backend = _open_files(home, plugins, undo, link, nats)
         else:
-            backend = await _open_database(home, database, plugins, undo, link)
+            backend = await _open_database(home, database, plugins, undo, link, nats)
         undo.pop_all()
         return backend
 
 
 def _open_files(
-    home: Home, plugins: Plugins, undo: AsyncExitStack, link: NatsLink | None
+    home: Home,
+    plugins: Plugins,
+    undo: AsyncExitStack,
+    link: NatsLink | None,
+    nats: str | None,
 ) -> Backend:
     closing = AsyncExitStack()
     undo.push_async_callback(closing.aclose)
@@ -78,7 +93,7 @@ def _open_files(
     closing.push_async_callback(store.close)
     shelf = SqliteShelf(home.catalog)
     closing.push_async_callback(shelf.close)
-    blobs, keys = make_blobs(home, plugins), make_keyring(home, plugins)
+    results, keys = make_results(home, plugins, nats=nats), make_keyring(home, plugins)
     stored = StoredKeychain(home.keychain, Cipher(home.key))
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
@@ -87,7 +102,8 @@ def _open_files(
     standing = SqliteFile.open(home.triggers, TRIGGERS)
     closing.push_async_callback(standing.close)
     known = (accounts, audit, roster, sessions, SqlTriggers(standing))
-    return Backend(store, shelf, blobs, keys, stored, *known, Cipher(home.key), closing)
+    cipher = Cipher(home.key)
+    return Backend(store, shelf, results, keys, stored, *known, cipher, closing)
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -102,9 +118,11 @@ async def _open_database(
     plugins: Plugins,
     undo: AsyncExitStack,
     link: NatsLink | None,
+    nats: str | None,
 ) -> Backend:
     try:
         from noetl.adapters.accounts.postgres import PostgresDatabase
+        from noetl.adapters.blobs.rows import PostgresBlobs
         from noetl.adapters.catalogs.postgres import PostgresShelf
         from noetl.adapters.postgres import Postgres
         from noetl.adapters.secrets.shared import SealedRows
@@ -132,10 +150,12 @@ async def _open_database(
         sessions: Sessions = SqliteSessions(_open_file(home, closing))
     else:
         sessions = _shared_sessions(link)
-    blobs = make_blobs(home, plugins)
+    rows = PostgresBlobs(postgres, str(home.drafts))
+    await rows.open()
+    results = make_results(home, plugins, rows=rows, nats=nats)
     triggers = SqlTriggers(PostgresDatabase(postgres, "triggers"))
     known = (accounts, audit, roster, sessions, triggers)
-    return Backend(store, shelf, blobs, keys, stored, *known, cipher, closing)
+    return Backend(store, shelf, results, keys, stored, *known, cipher, closing)
 
 
 def _shared_sessions(link: NatsLink) -> Sessions:

@@ -13,6 +13,7 @@ from noetl.errors import NoetlError, Unreachable
 from noetl.trust import Trust, trusted
 from noetl.types import JSON
 
+_PART = 1 << 20
 PATIENCE = 60.0
 """Seconds without a byte after which a server is taken for lost."""
 
@@ -64,6 +65,22 @@ class Client:
         finally:
             connection.close()
         return self._judge(response.status, raw)
+
+    def download(self, path: str, file: IO[bytes], **query: JSON) -> int:
+        """Write the answer to a file, in parts; how many bytes it has."""
+        connection, response = self._send("GET", path, None, query, {"Accept": "*/*"})
+        count = 0
+        try:
+            if response.status >= 400:
+                self._judge(response.status, response.read())
+            while part := response.read(_PART):
+                file.write(part)
+                count += len(part)
+            return count
+        except http.client.HTTPException as error:
+            raise self._lost(error) from None
+        finally:
+            connection.close()
 
     def follow(self, path: str, after: int = 0) -> Iterator[JSON]:
         """Events of a stream until its end; one that breaks off is taken up again."""

@@ -14,14 +14,13 @@ from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.plugins.stores import open_blobs
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.secrets.sealed import SealedFiles
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
-from noetl.config import RESULTS_URL, SLOTS, read_settings
+from noetl.config import SLOTS
 from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
@@ -33,7 +32,8 @@ from noetl.engine.forking import Fork
 from noetl.engine.runs import status_of
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
-from noetl.ports import Blobs, Catalog
+from noetl.ports import Catalog
+from noetl.results import make_results
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
 from noetl.runtime.forks import begin_fork
@@ -80,7 +80,8 @@ class Embedded:
         self.execution_id = execution_id or new_execution_id()
         self._folder = folder
         self._store = store
-        self._blobs = make_blobs(home, plugins)
+        results = make_results(home, plugins)
+        self._blobs = results.own
         folders = playbooks or ([folder] if folder is not None else [])
         paths = [Path(folder) for folder in folders]
         files = FileCatalog(paths, self._blobs, extensions, plugins.kinds)
@@ -96,11 +97,10 @@ class Embedded:
             slots,
             keys,
             home=str(home.folder),
-            blobs=self._blobs,
             plugins=plugins,
         )
         self.orchestrator = Orchestrator(
-            store, self._blobs, catalog, clock, keys, pool=self.execution_id
+            store, results, catalog, clock, keys, pool=self.execution_id
         )
         self.orchestrator.kept.add(self.execution_id)
         owner = f"embedded-{os.getpid()}"
@@ -289,14 +289,6 @@ class Embedded:
         for tool in self._tools.values():
             await tool.close()
         await self._store.close()
-
-
-def make_blobs(home: Home, plugins: Plugins) -> Blobs:
-    """Where this home keeps what is too large for its log."""
-    address = read_settings()[RESULTS_URL]
-    identity = home.identity() if address is not None else ""
-    folders = str(home.blobs), str(home.drafts)
-    return open_blobs(address, *folders, identity, plugins.results)
 
 
 def make_keyring(home: Home, plugins: Plugins) -> Keyring:

@@ -73,6 +73,12 @@ class BlobFormat(StoreError):
     kind = "ref.format"
 
 
+class BlobNotOwned(StoreError):
+    """A reference to what another execution has stored, or a forged one."""
+
+    kind = "ref.not_owner"
+
+
 class PayloadTooLarge(StoreError):
     """A worker reports more than an event may hold: refused, and nothing changes."""
 

@@ -55,8 +55,10 @@ from noetl.runtime.people import People
 from noetl.runtime.planning import TTL
 from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
+from noetl.service.forking import Forking
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
+from noetl.service.results import Results
 from noetl.service.standing import Standing
 from noetl.service.starting import Starting
 from noetl.service.steering import Steering
@@ -121,7 +123,9 @@ class Server:
         home.make()
         plugins = plugins or Plugins()
         link = make_link(options.nats)
-        backend = await open_backend(home, options.database, plugins, link)
+        backend = await open_backend(
+            home, options.database, plugins, link, options.nats
+        )
         async with AsyncExitStack() as undo:
             undo.push_async_callback(backend.closing.aclose)
             server = cls(home, options, backend, plugins, link, tls)
@@ -150,16 +154,16 @@ class Server:
         self._http: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._clock = SystemClock()
-        store, blobs, keys = backend.store, backend.blobs, backend.keys
+        store, results, keys = backend.store, backend.results, backend.keys
         catalog = RegisteredCatalog(
-            backend.shelf, blobs, options.extensions, kinds=plugins.kinds
+            backend.shelf, results.own, options.extensions, kinds=plugins.kinds
         )
         self._doorbell = None
         if options.nats is not None and options.database is not None:
             self._doorbell = make_doorbell(options.nats)
         self.orchestrator = Orchestrator(
             store,
-            blobs,
+            results,
             catalog,
             self._clock,
             keys,
@@ -171,7 +175,6 @@ class Server:
             max(options.slots, 1),
             keys,
             home=str(home.folder),
-            blobs=blobs,
             plugins=plugins,
         )
         self._executor = Executor(
@@ -217,7 +220,7 @@ class Server:
 
     def _make_site(self, catalog: RegisteredCatalog) -> Site:
         extensions, metrics = self._options.extensions, Metrics()
-        blobs, kinds = self._backend.blobs, self._plugins.kinds
+        blobs, kinds = self._backend.results.own, self._plugins.kinds
         self.orchestrator.watch(self._streams.note)
         self.orchestrator.watch(metrics.note)
         metrics.gauge(
@@ -239,7 +242,7 @@ class Server:
             extensions=extensions,
             kinds=kinds,
         )
-        looking = Looking(self._backend.store)
+        looking = Looking(self._backend.store, blobs)
         self._standing = standing = self._make_standing(starting, looking)
         return Site(
             access=self._make_access(),
@@ -250,6 +253,10 @@ class Server:
             starting=starting,
             looking=looking,
             steering=Steering(self.orchestrator),
+            forking=Forking(
+                self.orchestrator, self._backend.store, catalog, new_execution_id
+            ),
+            results=Results(self._backend.store, self.orchestrator.owners, blobs),
             playbooks=Playbooks(
                 self._backend.shelf,
                 blobs,

@@ -16,11 +16,12 @@ from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.adapters.servers.http import HttpTransport
 from noetl.adapters.tools.registry import make_tools
+from noetl.config import RESULTS_URL, read_settings
 from noetl.dialects import load
 from noetl.dsl.model import Playbook
-from noetl.embedded import make_blobs
 from noetl.errors import ConfigError
 from noetl.home import Home
+from noetl.results import make_blobs
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
 from noetl.runtime.line import Line
@@ -41,8 +42,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Opens connections only outwards (WKR-01). Results go where servers keep theirs:
-    the same home, or the same store elsewhere."""
+    """Opens connections only outwards (WKR-01). Large results go by way of the server;
+    with a ``results_url``, which must be the servers' own, straight there."""
 
     def __init__(
         self,
@@ -55,12 +56,13 @@ class Worker:
         self._kinds = plugins.kinds
         self._stopping = asyncio.Event()
         self._transport = HttpTransport(options.servers, options.token, trust)
-        blobs = make_blobs(home, plugins)
+        at = read_settings()[RESULTS_URL]
+        results = str(home.drafts) if at is None else make_blobs(home, plugins)
         dispatcher = RemoteDispatcher(
             Line(self._transport),
             self._parse,
             WorkerSeal(options.token),
-            blobs,
+            results,
             worker=self.name,
             pool=options.pool,
             slots=options.slots,
@@ -69,7 +71,6 @@ class Worker:
             options.slots,
             dispatcher.keys,
             home=str(home.folder),
-            blobs=blobs,
             plugins=plugins,
         )
         self._executor = Executor(

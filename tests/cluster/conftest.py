@@ -32,6 +32,7 @@ from noetl.engine.state import State
 from noetl.errors import (
     BlobCorrupt,
     BlobGone,
+    BlobNotOwned,
     LeaseLost,
     Refused,
     SecretError,
@@ -47,6 +48,7 @@ from noetl.runtime.keychain import Keyring
 from noetl.runtime.line import Line
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.remote import RemoteDispatcher
+from noetl.runtime.results import Results
 
 TTL = 1.0
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: t, path: {path}}}\n"
@@ -154,7 +156,7 @@ class Server:
         self._database = database
         self.store = store
         self.orchestrator = Orchestrator(
-            store, blobs, catalog, SystemClock(), keys, ttl=TTL
+            store, Results(blobs), catalog, SystemClock(), keys, ttl=TTL
         )
         self.desk = Desk(self.orchestrator)
         self.sweeping = asyncio.create_task(self._serve())
@@ -177,6 +179,9 @@ class Server:
                     answer = await desk.beat(decode(body, type=wire.Beat))
                 case "source":
                     return await desk.source(decode(body, type=wire.Source))
+                case "result":
+                    await desk.look(decode(body, type=wire.Result))
+                    return b""
                 case "value":
                     return await desk.value(decode(body, type=wire.Value))
                 case "secret":
@@ -186,7 +191,7 @@ class Server:
                     answer = await desk.authorize(found, seal)
                 case other:
                     raise AssertionError(other)
-        except (BlobGone, BlobCorrupt, LeaseLost, SecretError) as error:
+        except (BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, SecretError) as error:
             raise Refused(error.kind, str(error)) from None
         return msgspec.json.encode(answer)
 

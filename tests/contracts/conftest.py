@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,12 @@ class Facts:
 @pytest.fixture
 def facts() -> Facts:
     return Facts()
+
+
+@pytest.fixture
+def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs what a fixture needs on the loop of the tests."""
+    return RUNNER.run
 
 
 AnyStore = MemoryStore | SqliteStore | PostgresStore

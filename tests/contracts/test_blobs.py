@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+import asyncpg
+import nats
 import pytest
+from nats.js.errors import NotFoundError
+from nats_servers import NatsServer
 from obstore.store import LocalStore, ObjectStore
 from s3_peer import KEY, SECRET, S3Peer
 
@@ -17,7 +24,10 @@ from noetl.adapters.blobs import clouds
 from noetl.adapters.blobs.clouds import open_store
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.blobs.memory import MemoryBlobs
+from noetl.adapters.blobs.nats import NatsBlobs
 from noetl.adapters.blobs.objects import ObjectBlobs
+from noetl.adapters.blobs.rows import PostgresBlobs
+from noetl.adapters.postgres import Postgres
 from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
 from noetl.ports import Blobs
 
@@ -34,14 +44,14 @@ class Kept:
 
 
 class Hands(Protocol):
-    def change(self, key: str, data: bytes | None) -> None: ...
+    async def change(self, key: str, data: bytes | None) -> None: ...
 
 
 class InMemory:
     def __init__(self, blobs: MemoryBlobs) -> None:
         self._blobs = blobs._blobs
 
-    def change(self, key: str, data: bytes | None) -> None:
+    async def change(self, key: str, data: bytes | None) -> None:
         at = self._blobs.pop(key)[1]
         if data is not None:
             self._blobs[key] = (data, at)
@@ -51,7 +61,7 @@ class InFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def change(self, key: str, data: bytes | None) -> None:
+    async def change(self, key: str, data: bytes | None) -> None:
         file = self._folder / key[:2] / key[2:]
         file.unlink()
         if data is not None:
@@ -62,18 +72,75 @@ class InPeer:
     def __init__(self, peer: S3Peer) -> None:
         self._objects = peer.objects
 
-    def change(self, key: str, data: bytes | None) -> None:
+    async def change(self, key: str, data: bytes | None) -> None:
         path = f"/bucket/some/results/blobs/{key[:2]}/{key[2:]}"
         at = self._objects.pop(path)[1]
         if data is not None:
             self._objects[path] = (data, at)
 
 
+class InRows:
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    async def change(self, key: str, data: bytes | None) -> None:
+        connection = await asyncpg.connect(self._address)
+        if data is None:
+            await connection.execute("DELETE FROM noetl.blob WHERE key = $1", key)
+        else:
+            update = "UPDATE noetl.blob_part SET data = $2 WHERE key = $1"
+            await connection.execute(update, key, data)
+        await connection.close()
+
+
+class InBucket:
+    def __init__(self, address: str, bucket: str) -> None:
+        self._address = address
+        self._bucket = bucket
+
+    async def change(self, key: str, data: bytes | None) -> None:
+        client = await nats.connect(self._address)
+        store = await client.jetstream().object_store(self._bucket)
+        if data is None:
+            await store.delete(key)
+        else:
+            await store.put(key, data)
+        await client.close()
+
+
 def objects(store: ObjectStore, tmp_path: Path) -> ObjectBlobs:
     return ObjectBlobs(store, "the store", str(tmp_path / "drafts"), "this-home")
 
 
-@pytest.fixture(params=["memory", "files", "objects", "s3"])
+@pytest.fixture
+def rows(postgres: str, tmp_path: Path, run: Callable[..., None]) -> Iterator[Kept]:
+    database = Postgres(postgres)
+    blobs = PostgresBlobs(database, str(tmp_path / "drafts"))
+    run(blobs.open())
+    yield Kept(blobs, InRows(postgres))
+    run(database.close())
+
+
+@pytest.fixture
+def bucket(
+    nats_server: NatsServer, tmp_path: Path, run: Callable[..., None]
+) -> Iterator[Kept]:
+    address, name = nats_server.address, f"b-{secrets.token_hex(4)}"
+    blobs = NatsBlobs(address, name, str(tmp_path / "drafts"))
+    yield Kept(blobs, InBucket(address, name))
+    run(drop(address, name))
+
+
+async def drop(address: str, *buckets: str) -> None:
+    """Another test would find what is in it."""
+    client = await nats.connect(address)
+    for bucket in buckets:
+        with suppress(NotFoundError):
+            await client.jetstream().delete_object_store(bucket)
+    await client.close()
+
+
+@pytest.fixture(params=["memory", "files", "objects", "s3", "rows", "bucket"])
 def kept(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -91,6 +158,9 @@ def kept(
     if request.param == "objects":
         store = LocalStore(tmp_path / "objects", mkdir=True)
         return Kept(objects(store, tmp_path), InFiles(tmp_path / "objects" / "blobs"))
+    if request.param in ("rows", "bucket"):
+        found: Kept = request.getfixturevalue(request.param)
+        return found
     s3 = request.getfixturevalue("s3")
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
@@ -187,7 +257,7 @@ async def test_a_blob_is_read_as_a_file(blobs):
 async def test_what_was_changed_or_lost_is_not_given_out(kept, damage):
     blobs, kind = kept.blobs, "ref.gone" if damage is None else "ref.corrupt"
     key = await blobs.put(b"genuine")
-    kept.hands.change(key, damage)
+    await kept.hands.change(key, damage)
 
     with pytest.raises((BlobGone, BlobCorrupt)) as caught:
         await blobs.get(key)
@@ -200,7 +270,7 @@ async def test_what_was_changed_or_lost_is_not_given_out(kept, damage):
 
 async def test_putting_again_repairs_what_was_damaged(kept):
     key = await kept.blobs.put(b"genuine")
-    kept.hands.change(key, b"forged!")
+    await kept.hands.change(key, b"forged!")
 
     await kept.blobs.put(b"genuine")
 
@@ -307,6 +377,46 @@ async def test_a_store_that_is_not_there_is_told(cloud, s3, monkeypatch):
         await objects(store, Path(cloud.drafts)).get("0" * 64)
 
     assert caught.value.kind == "store.unreachable"
+
+
+async def test_what_is_in_another_bucket_of_ours_is_found(bucket, nats_server):
+    other = NatsBlobs(nats_server.address, "other", bucket.blobs.drafts)
+    key = await other.put(b"there")
+
+    try:
+        assert await bucket.blobs.get(key) == b"there"
+        async with bucket.blobs.file(key) as file:
+            assert Path(file).read_bytes() == b"there"
+    finally:
+        await drop(nats_server.address, "other")
+
+
+async def test_nothing_is_put_into_a_bucket_of_somebody_else(bucket, nats_server):
+    client = await nats.connect(nats_server.address)
+    await client.jetstream().create_object_store("theirs")
+    await client.close()
+    blobs = NatsBlobs(nats_server.address, "theirs", bucket.blobs.drafts)
+
+    try:
+        for attempt in (blobs.check, lambda: blobs.put(b"x")):
+            with pytest.raises(StoreError, match="somebody else's") as caught:
+                await attempt()
+            assert caught.value.kind == "store.denied"
+    finally:
+        await drop(nats_server.address, "theirs")
+
+
+def test_a_bucket_has_a_name_that_nats_takes(tmp_path):
+    with pytest.raises(ConfigError, match="is no name for a bucket"):
+        NatsBlobs("nats://127.0.0.1:1", "../x", str(tmp_path))
+
+
+async def test_a_nats_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(StoreError) as caught:
+        await NatsBlobs("nats://s3cret@127.0.0.1:1", "b", str(tmp_path)).put(b"x")
+
+    assert caught.value.kind == "store.unreachable"
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.fixture

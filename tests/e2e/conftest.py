@@ -21,6 +21,9 @@ class Shell:
         self.home = folder / "home"
         self._env = {**os.environ, "NOETL_HOME": str(self.home)}
 
+    def set(self, **environ: str) -> None:
+        self._env |= environ
+
     def write(self, name: str, workflow: str, root: str = "") -> str:
         head = "apiVersion: noetl.io/v2\nkind: Playbook\n"
         head += f"metadata: {{name: {name}, path: tests/{name}}}\n"

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from noetl.commands.refs import read_ref
 from noetl.errors import StoreError
+from noetl.service.refs import read_ref
 
 Attempt = Callable[..., Any]
 

@@ -10,8 +10,11 @@ from typing import Any
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.tools.duckdb import DuckdbTool
 from noetl.engine.outcome import Outcome
+from noetl.engine.references import holds_reference
+from noetl.engine.secrets import Secrets
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
+from noetl.runtime.drafts import CallDrafts
 
 
 class Duck:
@@ -21,10 +24,11 @@ class Duck:
         self.home = home
         self.folder = home
         self.blobs = FileBlobs(home / "results")
-        self.tool = DuckdbTool(2, home=str(home), blobs=self.blobs)
+        self.tool = DuckdbTool(2, home=str(home))
         self._runner = asyncio.Runner()
 
     def call(self, command: str | None, spec: dict[str, Any], inputs: Any) -> ToolCall:
+        by_reference = holds_reference(inputs.get("tables"))
         return ToolCall(
             kind="duckdb",
             inputs=inputs if command is None else {"command": command, **inputs},
@@ -35,6 +39,7 @@ class Duck:
             action_id="a1",
             attempt=1,
             folder=str(self.folder),
+            drafts=CallDrafts(self.blobs, Secrets()) if by_reference else None,
         )
 
     async def go(

@@ -24,10 +24,12 @@ from noetl.api import (
     control,
     events,
     executions,
+    forks,
     health,
     hooks,
     keychain,
     oidc,
+    results,
     roster,
     sessions,
     tokens,
@@ -60,7 +62,7 @@ from noetl.api.trail import Trail
 log = logging.getLogger("noetl.api")
 
 NOUNS = (
-    *(executions, control, events, catalog, validation),
+    *(executions, control, forks, events, results, catalog, validation),
     *(triggers, backfills, hooks),
     *(keychain, workers, roster, users, tokens, sessions, oidc, audit, health),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +24,8 @@ SMALL = 64 * 1024
 PATIENCE = 30.0
 """Seconds in which a body must be here."""
 DEEPEST = 100
+STREAMED = ("request.aborted", "request.timeout", "request.too_large")
+"""What may go wrong with a body that is read in parts."""
 _LONGEST_NUMBER = 64
 _CLOSE = {"Connection": "close"}
 
@@ -60,6 +63,27 @@ def read_message(body: bytes, shape: type[T]) -> T:
     if isinstance(message, wire.Reports):
         _check_depth([fact.payload for each in message.reports for fact in each.facts])
     return message
+
+
+async def read_parts(request: Request, announced: int) -> AsyncIterator[bytes]:
+    """A body of bytes as it comes, of which none may be late. Raises ``Problem``."""
+    size, parts = 0, request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                part = await anext(parts, None)
+        except TimeoutError:
+            message = f"no more of the body came within {PATIENCE:g} seconds"
+            raise Problem("request.timeout", message, headers=_CLOSE) from None
+        except ClientDisconnect:
+            raise Problem("request.aborted", "the client left") from None
+        if part is None:
+            return
+        size += len(part)
+        if size > announced:
+            message = f"the body is larger than the {announced:,} bytes announced"
+            raise Problem("request.too_large", message, headers=_CLOSE)
+        yield part
 
 
 def required_fields(shape: type[Any]) -> bool:

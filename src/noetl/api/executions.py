@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 
 import msgspec
+from starlette.responses import Response
 
 from noetl.api.problems import Problem
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
@@ -29,6 +30,7 @@ from noetl.types import JSON
 
 routes = Routes()
 
+YAML = "application/yaml"
 INLINE = "playbooks:write"
 """Whoever runs a text of their own is its author."""
 
@@ -150,6 +152,20 @@ async def show_state(call: Call[Nothing, StateQuery]) -> Reply:
     """The state as the log adds up to it, at its end or at the event `at`."""
     execution_id = named(call).execution_id
     return Reply(200, await call.site.looking.state(execution_id, call.query.at))
+
+
+@routes.route(
+    "GET",
+    "/api/executions/{execution_id}/playbook",
+    permission="playbooks:read",
+    answers={200: str},
+    problems=("execution.unknown", "ref.gone", "ref.corrupt"),
+    media=(YAML,),
+)
+async def show_execution_playbook(call: Call[Nothing, Nothing]) -> Response:
+    """The text of the playbook that is executed, as it was when it began."""
+    text = await call.site.looking.source(named(call).execution_id)
+    return Response(text, media_type=YAML)
 
 
 def named(call: Call[object, object]) -> Summary:

@@ -97,6 +97,11 @@ def _operation(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
             "required": required_fields(endpoint.body),
             "content": {"application/json": {"schema": schemas[endpoint.body]}},
         }
+    if endpoint.takes is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {endpoint.takes: {"schema": {}}},
+        }
     return operation
 
 

@@ -10,7 +10,9 @@ import msgspec
 from noetl.errors import (
     AccessError,
     BlobCorrupt,
+    BlobFormat,
     BlobGone,
+    BlobNotOwned,
     NoetlError,
     PayloadTooLarge,
     SecretError,
@@ -88,6 +90,7 @@ STATUSES: Mapping[str, int] = {
     "event.too_large": 413,
     "execution.state": 409,
     "execution.unknown": 404,
+    "fork.impossible": 409,
     "host.not_allowed": 403,
     "internal": 500,
     "json.invalid": 400,
@@ -103,7 +106,11 @@ STATUSES: Mapping[str, int] = {
     "playbook.not_found": 404,
     "query.invalid": 422,
     "ref.corrupt": 503,
+    "ref.format": 422,
     "ref.gone": 503,
+    "ref.not_found": 404,
+    "ref.not_owner": 403,
+    "ref.range": 422,
     "request.aborted": 400,
     "request.content_type": 415,
     "request.invalid": 422,
@@ -141,12 +148,14 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem(error.kind, error.message, hint=error.hint, more=error.more)
         case AccessError():
             return _access(error)
-        case BlobGone() | BlobCorrupt():
+        case BlobGone() | BlobCorrupt() | BlobNotOwned() | BlobFormat():
             return Problem(error.kind, str(error))
         case PayloadTooLarge():
             return Problem(error.kind, str(error))
         case SecretError():
             return Problem("store.unavailable", error.message)
+        case StoreError(kind="ref.range"):
+            return Problem("ref.range", str(error).removeprefix("ref.range: "))
         case StoreError():
             hint = "try again; what was answered before is stored"
             headers = {"Retry-After": "2"}

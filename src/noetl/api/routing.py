@@ -96,7 +96,7 @@ class Endpoint:
     """A route. ``answers`` are types by status; a problem's status is its kind's.
 
     ``media`` is what else than JSON it can answer, ``recorded`` where it is put down
-    who called.
+    who called, ``takes`` what it reads by itself.
     """
 
     method: str
@@ -109,6 +109,7 @@ class Endpoint:
     problems: tuple[str, ...]
     media: tuple[str, ...] = ()
     recorded: Recorded = "audit"
+    takes: str | None = None
 
     @property
     def name(self) -> str:
@@ -149,6 +150,7 @@ class Routes:
         problems: tuple[str, ...] = (),
         media: tuple[str, ...] = (),
         recorded: Recorded | None = None,
+        takes: str | None = None,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self.endpoints.append(
@@ -163,6 +165,7 @@ class Routes:
                     problems,
                     media,
                     recorded or ("never" if method == "GET" else "audit"),
+                    takes,
                 )
             )
             return handler

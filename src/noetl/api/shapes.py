@@ -10,12 +10,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.engine.document import StepLine
+from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
 from noetl.types import JSON
 
 # Text of a database has no NUL, and a name no control characters.
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")]
+ExecutionId = Annotated[str, Meta(pattern=rf"^{EXECUTION_ID}$")]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Seq = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -58,7 +60,7 @@ class ListQuery(Strict):
     path: Name | None = None
     since: Moment | None = None
     limit: Limit = 100
-    cursor: Name | None = None
+    cursor: ExecutionId | None = None
 
 
 class ExecutionLine(msgspec.Struct):

@@ -18,9 +18,11 @@ from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
 from noetl.service.arranging import Arranging
 from noetl.service.backfills import Backfills
+from noetl.service.forking import Forking
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
 from noetl.service.receiving import Receiving
+from noetl.service.results import Results
 from noetl.service.starting import Starting
 from noetl.service.steering import Steering
 
@@ -37,6 +39,8 @@ class Site:
     starting: Starting
     looking: Looking
     steering: Steering
+    forking: Forking
+    results: Results
     playbooks: Playbooks
     arranging: Arranging
     receiving: Receiving

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from starlette.responses import Response
 
 from noetl.adapters.secrets.worker_seal import WorkerSeal
+from noetl.api.bodies import STREAMED, read_parts
+from noetl.api.files import BYTES, send_file
 from noetl.api.problems import Problem
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.engine.report_shapes import Malformed, check_shape
 from noetl.engine.reports import FACTS, Fact, check_facts
 from noetl.errors import LeaseLost, SecretError
-from noetl.ports import Lease
+from noetl.ports import Blob, Lease
 from noetl.runtime import wire
 
 routes = Routes()
@@ -24,7 +26,15 @@ CLAIM = "work:claim"
 _NOT_THEIRS = ("lease.not_owner",)
 _LOST = ("lease.lost", *_NOT_THEIRS)
 _SECRETS = ("secret.missing", "secret.denied", "secret.unreachable", "secret.wrong")
+_REFS = ("ref.not_owner", "ref.gone", "ref.corrupt")
 _REFUSED = 422
+
+
+class UploadQuery(Lease, frozen=True, kw_only=True):
+    """The lease, and what is announced."""
+
+    key: wire.Key
+    size: Annotated[int, msgspec.Meta(ge=0, le=wire.LARGEST)]
 
 
 @routes.route(
@@ -121,13 +131,63 @@ async def show_source(call: Call[wire.Source, Nothing]) -> Response:
     permission=CLAIM,
     body=wire.Value,
     answers={200: Any},
-    problems=(*_LOST, "ref.gone", "ref.corrupt"),
+    problems=(*_LOST, *_REFS, "ref.format"),
     recorded="never",
 )
 async def show_value(call: Call[wire.Value, Nothing]) -> Response:
     """What a reference of a leased pipeline stands for."""
     _check_owner(call, [call.body.lease])
     return await _bytes(call.site.desk.value(call.body), "application/json")
+
+
+@routes.route(
+    "POST",
+    "/api/worker/result",
+    permission=CLAIM,
+    body=wire.Result,
+    answers={200: None},
+    problems=(*_LOST, *_REFS),
+    media=(BYTES,),
+)
+async def fetch_result(call: Call[wire.Result, Nothing]) -> Response:
+    """The bytes of a stored value that belongs to the execution of the lease.
+
+    With `only_look` none of them: whether the worker may read it by itself.
+    """
+    _check_owner(call, [call.body.lease])
+    try:
+        blobs = await call.site.desk.look(call.body)
+    except LeaseLost as error:
+        raise Problem("lease.lost", str(error)) from None
+    if call.body.only_look:
+        return Response(media_type=BYTES)
+    return await send_file(blobs.file(call.body.key), BYTES)
+
+
+@routes.route(
+    "PUT",
+    "/api/worker/results",
+    permission=CLAIM,
+    query=UploadQuery,
+    answers={200: Blob},
+    problems=(*_LOST, "ref.corrupt", *STREAMED),
+    takes=BYTES,
+)
+async def keep_result(call: Call[Nothing, UploadQuery]) -> Reply:
+    """Store a value of a leased pipeline; its size and hash are announced.
+
+    The store is the one that the playbook chooses, or the server's own.
+    """
+    query = call.query
+    names = [field.name for field in msgspec.structs.fields(Lease)]
+    lease = Lease(**{name: getattr(query, name) for name in names})
+    _check_owner(call, [lease])
+    parts = read_parts(call.request, query.size)
+    try:
+        asked = wire.Upload(lease, query.key, query.size)
+        return Reply(200, await call.site.desk.keep(asked, parts))
+    except LeaseLost as error:
+        raise Problem("lease.lost", str(error)) from None
 
 
 @routes.route(

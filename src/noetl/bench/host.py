@@ -23,6 +23,7 @@ from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.results import Results
 from noetl.runtime.tasks import end_tasks
 from noetl.types import JSON
 
@@ -39,7 +40,7 @@ class Host:
         catalog = FileCatalog([folder], self._blobs, frozenset(), BUILTIN)
         keys, clock = Keyring({}, MemorySealed()), SystemClock()
         self._orchestrator = Orchestrator(
-            self._store, self._blobs, catalog, clock, keys, pool=POOL
+            self._store, Results(self._blobs), catalog, clock, keys, pool=POOL
         )
         self._tools: Mapping[str, Tool] = make_tools(WIDTH, keys)
         self._executor = Executor(

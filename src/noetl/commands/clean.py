@@ -13,9 +13,9 @@ from noetl.commands.garbage import Removal, collect
 from noetl.commands.printing import bytes_of, count_of
 from noetl.config import read_plugins
 from noetl.dsl.durations import parse_duration
-from noetl.embedded import make_blobs
 from noetl.home import Home
 from noetl.ports import Blob
+from noetl.results import make_blobs
 from noetl.types import JSON
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from noetl.client import Client
 from noetl.commands import remote
-from noetl.commands.exporting import FORMATS, export_events
+from noetl.commands.exporting import FORMATS, check_export, export_events
 from noetl.commands.logs import PAGE, Place, find_execution, read_pages, reading
+from noetl.commands.mirror import NEWEST, mirrored
 from noetl.commands.printing import where_of
 from noetl.commands.targets import server_of, server_option
 from noetl.commands.viewing import PLAIN, print_view, read_where
@@ -81,13 +82,13 @@ def command(
     """
     try:
         if export is not None:
-            if follow or as_json or server:
-                wrong = "--follow" if follow else "--json" if as_json else "--server"
+            if follow or as_json:
+                wrong = "--follow" if follow else "--json"
                 raise click.UsageError(f"{wrong} contradicts --export")
             if asked or dialect != PLAIN:
                 wrong = "--where" if asked else "--dialect"
                 raise click.UsageError(f"{wrong} contradicts --export")
-            asyncio.run(export_events(Home.of(), execution, *export))
+            asyncio.run(_export(server, execution, *export))
             return
         if execution == "all":
             raise click.UsageError("all executions at once can only be exported")
@@ -105,6 +106,20 @@ def command(
         asyncio.run(_print(execution, follow=follow, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+async def _export(server: str | None, execution: str, form: str, file: str) -> None:
+    client = await server_of(server, execution)
+    if client is None:
+        await export_events(Home.of(), execution, form, file)
+        return
+    check_export(form, file)
+    wanted = [] if execution == "all" else [execution]
+    async with mirrored(client, wanted) as home:
+        await export_events(home, "all", form, file)
+    if not wanted:
+        text = f"those of the newest {NEWEST} executions of {client.url}"
+        click.echo(text, err=True)
 
 
 def _print_remote(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 
 import click
 
-from noetl.client import Client, Refused
 from noetl.commands.progress import choose_progress
-from noetl.commands.remote import show, watch
+from noetl.commands.remote import ask, watch
 from noetl.commands.run import finish, read_inputs
 from noetl.commands.targets import need_server, server_option
 from noetl.types import JSON
@@ -52,7 +50,7 @@ def command(
         body["version"] = version
     if key is not None:
         body["idempotency_key"] = key
-    started = _start(client, body, as_json=as_json)
+    started = ask(client, "", body, as_json=as_json)
     if wait:
         progress = choose_progress(quiet=no_progress, as_json=as_json)
         document = asyncio.run(watch(client, started["execution_id"], progress))
@@ -62,19 +60,3 @@ def command(
         return
     click.echo(f"{started['status']}: {started['execution_id']}")
     click.echo(f"  follow it with: noetl events {started['execution_id']} --follow")
-
-
-def _start(client: Client, body: JSON, *, as_json: bool) -> dict[str, JSON]:
-    try:
-        started: dict[str, JSON] = client.post("/api/executions", body)
-    except Refused as error:
-        if "execution_id" not in error.problem or error.status == 409:
-            raise
-        if as_json:  # it is on record: the same document as that of `run`
-            finish(show(client, error.problem["execution_id"]), as_json=True)
-        click.echo(f"noetl: {error}", err=True)
-        for found in error.problem.get("diagnostics", []):
-            place = f"{found['line']}:{found['column']}"
-            click.echo(f"  {place}: {found['message']} [{found['code']}]", err=True)
-        sys.exit(2)
-    return started

@@ -20,9 +20,7 @@ FORMATS = ("parquet", "jsonl")
 
 async def export_events(home: Home, execution: str, form: str, file: str) -> None:
     """Write the events of one execution, or of ``all``."""
-    if form == "parquet" and file == "-":
-        raise ConfigError("--export parquet -: name a file; only jsonl can be streamed")
-    check_target(f"--export {form}", file)
+    check_export(form, file)
     if form == "parquet":
         count = await _write_parquet(home, execution, file)
     else:
@@ -30,6 +28,13 @@ async def export_events(home: Home, execution: str, form: str, file: str) -> Non
             count = await _write_lines(home, execution, stream)
     if file != "-":
         click.echo(f"{count_of(count, 'event')} written to {file}", err=True)
+
+
+def check_export(form: str, file: str) -> None:
+    """Before anything is read. Raises ``ConfigError``."""
+    if form == "parquet" and file == "-":
+        raise ConfigError("--export parquet -: name a file; only jsonl can be streamed")
+    check_target(f"--export {form}", file)
 
 
 async def _sources(

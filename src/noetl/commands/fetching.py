@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Awaitable, Callable, Iterator
+from typing import IO, BinaryIO
 
 import msgspec
 
@@ -16,8 +16,6 @@ from noetl.commands.logs import (
     read_pages,
     reading,
 )
-from noetl.commands.naming import LOG, keys_in
-from noetl.commands.refs import Ref, not_found
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.engine.document import Document
 from noetl.engine.references import check_format, is_reference
@@ -25,8 +23,11 @@ from noetl.errors import BlobGone, ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Blobs
 from noetl.runtime.loading import Loader
+from noetl.service.naming import LOG, keys_in
+from noetl.service.refs import Ref, not_found
 from noetl.types import JSON
 
+Refer = Callable[[dict[str, JSON]], Awaitable[int]]
 _PART = 1 << 20
 _PAGE = 500
 
@@ -38,6 +39,7 @@ class Fetcher:
         self._home = home
         self._blobs = blobs
         self._file = file
+        self._writer = Writer(file, self._refer)
         self._place: Place | None = None
 
     async def blob(self, ref: Ref) -> int:
@@ -59,24 +61,9 @@ class Fetcher:
         async for page in read_pages(place):
             document.take(page)
         try:
-            return await self._write(_result_of(document, step)) + self._add(b"\n")
+            return await self._writer.line(result_in(document.as_json(), step))
         except StoreError as error:
             raise _told(error) from None
-
-    async def _write(self, value: JSON) -> int:
-        """The value as JSON; what it refers to is copied, not held."""
-        if is_reference(value):
-            return await self._refer(value)
-        if not isinstance(value, dict | list):
-            return self._add(msgspec.json.encode(value))
-        is_mapping = isinstance(value, dict)
-        count = self._add(b"{" if is_mapping else b"[")
-        for number, (name, member) in enumerate(_members(value)):
-            start = b"," if number else b""
-            if is_mapping:
-                start += msgspec.json.encode(name) + b":"
-            count += self._add(start) + await self._write(member)
-        return count + self._add(b"}" if is_mapping else b"]")
 
     async def _refer(self, reference: dict[str, JSON]) -> int:
         check_format(reference)
@@ -85,15 +72,12 @@ class Fetcher:
             assert self._place is not None
             async with reading(self._place.log) as store:
                 value = await Loader(store, self._blobs).get(reference)
-            return self._add(msgspec.json.encode(value))
+            return await self._writer.write(value)
         if reference.get("refs"):
-            return await self._write(msgspec.json.decode(await self._blobs.get(key)))
+            value = msgspec.json.decode(await self._blobs.get(key))
+            return await self._writer.write(value)
         async with self._blobs.file(key) as path:
             return await asyncio.to_thread(self._copy, path, Ref(key))
-
-    def _add(self, data: bytes) -> int:
-        self._file.write(data)
-        return len(data)
 
     def _copy(self, path: str, ref: Ref) -> int:
         with open(path, "rb") as blob:
@@ -124,20 +108,51 @@ class Fetcher:
         return False
 
 
-def _result_of(document: Document, step: str | None) -> JSON:
+class Writer:
+    """Writes values as JSON; what they refer to is copied by ``refer``, not held."""
+
+    def __init__(self, file: IO[bytes], refer: Refer) -> None:
+        self._file = file
+        self._refer = refer
+
+    async def line(self, value: JSON) -> int:
+        return await self.write(value) + self._add(b"\n")
+
+    async def write(self, value: JSON) -> int:
+        """How many bytes it took."""
+        if is_reference(value):
+            return await self._refer(value)
+        if not isinstance(value, dict | list):
+            return self._add(msgspec.json.encode(value))
+        is_mapping = isinstance(value, dict)
+        count = self._add(b"{" if is_mapping else b"[")
+        for number, (name, member) in enumerate(_members(value)):
+            start = b"," if number else b""
+            if is_mapping:
+                start += msgspec.json.encode(name) + b":"
+            count += self._add(start) + await self.write(member)
+        return count + self._add(b"}" if is_mapping else b"]")
+
+    def _add(self, data: bytes) -> int:
+        self._file.write(data)
+        return len(data)
+
+
+def result_in(document: dict[str, JSON], step: str | None) -> JSON:
+    """The result of an execution, or of the last run of a step."""
     if step is None:
-        if not document.state.finished:
-            name = document.state.execution_id
+        if document["status"] in ("running", "waiting", "paused"):
+            name = document["execution_id"]
             message = f"{name} has no result yet; of a step, give --step NAME"
             raise ConfigError(message)
-        return document.state.result
-    lines = [line for line in document.steps if line.step == step]
+        return document["result"]
+    lines = [line for line in document["steps"] if line["step"] == step]
     if not lines:
-        hint = did_you_mean(step, {line.step for line in document.steps})
+        hint = did_you_mean(step, {line["step"] for line in document["steps"]})
         raise ConfigError(f"no step '{step}' has run; {hint or 'none has'}")
-    if lines[-1].status != "done":
-        raise ConfigError(f"step '{step}' has no result: it is {lines[-1].status}")
-    return lines[-1].result
+    if lines[-1]["status"] != "done":
+        raise ConfigError(f"step '{step}' has no result: it is {lines[-1]['status']}")
+    return lines[-1]["result"]
 
 
 def _members(value: dict[str, JSON] | list[JSON]) -> Iterator[tuple[str, JSON]]:

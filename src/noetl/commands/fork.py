@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from noetl.commands.forking import edit_options, fork_execution
-from noetl.commands.origins import Origin
+from noetl.runtime.fork_plans import Origin
 from noetl.runtime.origins import Start
 
 
@@ -41,4 +41,4 @@ def command(execution: str, at: int, **wishes: Any) -> None:
             raise click.BadParameter("events count from 1", param_hint="--at")
         return Start(at)
 
-    fork_execution(execution, choose, **wishes)
+    fork_execution(execution, choose, "fork", {"at": at}, **wishes)

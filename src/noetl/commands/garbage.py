@@ -9,11 +9,11 @@ import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.commands.logs import PAGE, each_log
-from noetl.commands.naming import LOG, execution_of, keys_in
 from noetl.engine.times import seconds_of
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Blob, Blobs, Summary
+from noetl.service.naming import LOG, execution_of, keys_in
 
 GRACE = 24 * 3600.0
 """Seconds that a result may be unnamed: its task may still be at work."""

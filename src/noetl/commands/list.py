@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import get_args
 
 import click
 import msgspec
 
-from noetl.commands.logs import list_executions
+from noetl.client import Client
+from noetl.commands.logs import find_execution, list_executions
 from noetl.commands.printing import origin_words
+from noetl.commands.remote import whole_id
 from noetl.commands.targets import named_server, own_cluster, server_option
 from noetl.dsl.node import printable
+from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
+from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.ports import Summary, summary_document
 
@@ -47,6 +52,8 @@ def command(
       noetl list --status failed --json
     """
     client = named_server(server) or own_cluster()
+    if cursor is not None and re.fullmatch(EXECUTION_ID, cursor) is None:
+        cursor = _whole(client, cursor)
     if client is None:
         more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
         found = more[:limit]
@@ -69,6 +76,17 @@ def command(
         same = f" --status {status}" if status is not None else ""
         more_of_it = f"noetl list{same} --cursor {following}"
         click.echo(f"there are more: {more_of_it}", err=True)
+
+
+def _whole(client: Client | None, cursor: str) -> str:
+    """What is no whole id may be the prefix of one. Raises ``ConfigError``."""
+    try:
+        if client is not None:
+            return whole_id(client, cursor)
+        return asyncio.run(find_execution(Home.of(), cursor)).execution_id
+    except ConfigError as error:
+        hint = "it is the id of the last execution on the page before"
+        raise ConfigError(f"--cursor: {error}; {hint}") from None
 
 
 def _say_none(*, filtered: bool) -> None:

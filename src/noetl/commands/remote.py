@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
+from uuid import UUID
 
+import click
 import msgspec
 
 from noetl.client import Client, Refused
 from noetl.commands.progress import Progress
+from noetl.commands.run import finish
 from noetl.engine.events import Event
 from noetl.errors import ConfigError
+from noetl.ports import Summary
 from noetl.types import JSON
 
 WHOLE = 36
 """Characters of an id; fewer are a prefix."""
 SEARCHED = 1_000
+_EXPLAINED = frozenset({"execution_id", "diagnostics"})
 
 
 def whole_id(client: Client, wanted: str) -> str:
@@ -48,6 +54,35 @@ def show(client: Client, wanted: str) -> dict[str, JSON]:
             raise ConfigError(f"{message}; see noetl list") from None
         raise
     return document
+
+
+def ask(client: Client, order: str, body: JSON, *, as_json: bool) -> dict[str, JSON]:
+    """Have an execution made; leaves if what was asked for cannot be done.
+
+    ``order`` is what follows after ``/api/executions``.
+    """
+    path = f"/api/executions/{order}".rstrip("/")
+    try:
+        answer: dict[str, JSON] = client.post(path, body)
+    except Refused as error:
+        if error.status == 409 or not error.problem.keys() & _EXPLAINED:
+            raise
+        if as_json and "execution_id" in error.problem:
+            # It is on record: the same document as that of `run`.
+            finish(show(client, error.problem["execution_id"]), as_json=True)
+        click.echo(f"noetl: {error}", err=True)
+        for found in error.problem.get("diagnostics", []):
+            place = f"{found['line']}:{found['column']}"
+            click.echo(f"  {place}: {found['message']} [{found['code']}]", err=True)
+        sys.exit(2)
+    return answer
+
+
+def summary_of(client: Client, execution_id: str) -> Summary:
+    """Its line in the listing."""
+    following = str(UUID(int=UUID(execution_id).int + 1))
+    [line] = client.get("/api/executions", cursor=following, limit=1)["executions"]
+    return msgspec.convert(line, Summary)
 
 
 def events_of(client: Client, execution_id: str, **query: JSON) -> Iterator[JSON]:

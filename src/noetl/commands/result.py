@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -15,13 +15,16 @@ import click
 
 from noetl.commands.fetching import Fetcher
 from noetl.commands.logs import find_execution, read_pages
-from noetl.commands.naming import LOG, Named, named_in
-from noetl.commands.printing import bytes_of, where_of
-from noetl.commands.refs import read_ref
+from noetl.commands.printing import bytes_of
+from noetl.commands.remote import whole_id
+from noetl.commands.remote_results import RemoteFetcher, results_of
+from noetl.commands.targets import server_of, server_option
 from noetl.config import read_plugins
-from noetl.embedded import make_blobs
-from noetl.errors import ConfigError, StoreError
+from noetl.errors import BlobGone, ConfigError, StoreError
 from noetl.home import Home
+from noetl.results import make_blobs
+from noetl.service.naming import LOG, Named, line_of, named_in
+from noetl.service.refs import read_ref
 from noetl.types import JSON
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -42,22 +45,27 @@ def command() -> None:
 
 @command.command("ls")
 @click.argument("execution", metavar="ID")
+@server_option
 @_json
-def list_(execution: str, as_json: bool) -> None:
+def list_(execution: str, server: str | None, as_json: bool) -> None:
     """List what an execution has stored: key, size, and the task it comes from.
 
     \b
     Example:
       noetl result ls 019a8f
     """
-    name, found, there = asyncio.run(_list(execution))
+    client = asyncio.run(server_of(server, execution))
+    if client is None:
+        name, found = asyncio.run(_list(execution))
+    else:
+        name = whole_id(client, execution)
+        found = [{**each, "there": None} for each in results_of(client, name)]
     if as_json:
-        results = [_as_json(each, there) for each in found]
-        document = {"execution_id": name, "results": results}
+        document = {"execution_id": name, "results": found}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     for each in found:
-        click.echo(_line(each, there))
+        click.echo(_line(each))
     if not found:
         click.echo("nothing: all results of this execution are in its log")
 
@@ -72,8 +80,11 @@ def list_(execution: str, as_json: bool) -> None:
     type=click.Path(dir_okay=False),
     help="Write to this file; it appears when it is whole.",
 )
+@server_option
 @_json
-def get(ref: str, step: str | None, output: str | None, as_json: bool) -> None:
+def get(
+    ref: str, step: str | None, output: str | None, server: str | None, as_json: bool
+) -> None:
     """Write a result to standard output, or to a file.
 
     REF is a key that noetl result ls shows, with :FIRST-LAST for a part of its bytes;
@@ -88,7 +99,7 @@ def get(ref: str, step: str | None, output: str | None, as_json: bool) -> None:
       noetl result get 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
     """
     with _target(output) as file:
-        size = asyncio.run(_get(ref, step, file))
+        size = asyncio.run(_get(ref, step, file, server))
     if output is None:
         return
     if as_json:
@@ -97,7 +108,7 @@ def get(ref: str, step: str | None, output: str | None, as_json: bool) -> None:
         click.echo(f"{output}: {bytes_of(size)}", err=True)
 
 
-async def _list(execution: str) -> tuple[str, list[Named], set[str] | None]:
+async def _list(execution: str) -> tuple[str, list[dict[str, JSON]]]:
     """Its id, each key once with the event that named it first, and what is there, as
     far as the store can tell."""
     home = Home.of()
@@ -107,45 +118,38 @@ async def _list(execution: str) -> tuple[str, list[Named], set[str] | None]:
         for event in page:
             for named in named_in(event):
                 found.setdefault(named.key, named)
-    return place.execution_id, list(found.values()), await _there(home, bool(found))
+    there = await _there(home, found.keys())
+    lines = [
+        {**line_of(each), "there": _is_there(each, there)} for each in found.values()
+    ]
+    return place.execution_id, lines
 
 
-async def _there(home: Home, wanted: bool) -> set[str] | None:
+async def _there(home: Home, wanted: Set[str]) -> set[str] | None:
+    """What of this the store lists, and else what can be found elsewhere."""
     if not wanted:
         return set()
+    blobs = make_blobs(home, read_plugins())
     try:
-        return {blob.key async for blob in make_blobs(home, read_plugins()).each()}
+        listed = {blob.key async for blob in blobs.each() if blob.key in wanted}
+        for key in wanted - listed:
+            with suppress(BlobGone):
+                async with blobs.file(key):
+                    listed.add(key)
+        return listed
     except StoreError as error:
         if error.kind != "store.unlisted":
             raise
         return None
 
 
-def _as_json(named: Named, there: set[str] | None) -> dict[str, JSON]:
-    event, reference = named.event, named.reference
-    return {
-        "key": named.key,
-        "size": reference["size"],
-        "checksum": reference.get("checksum"),
-        "schema_hint": reference.get("schema_hint"),
-        "seq": event.seq,
-        "event": event.name,
-        "step": event.step,
-        "task": event.task_label,
-        "iteration_id": event.iteration_id,
-        "path": named.path,
-        "there": _is_there(named, there),
-    }
-
-
-def _line(named: Named, there: set[str] | None) -> str:
-    event = named.event
-    where = f"{where_of(event)} {event.task_label or ''}".strip() or event.name
-    gone = (
-        "" if _is_there(named, there) is not False else click.style("  gone", fg="red")
-    )
-    size = bytes_of(named.reference["size"])
-    return f"{named.key}  {size:>10}  {where} {named.path}{gone}"
+def _line(line: dict[str, JSON]) -> str:
+    _, inside, path = (line["iteration_id"] or "").partition("/")
+    step = f"{line['step']}[{path}]" if inside else line["step"] or ""
+    where = f"{step} {line['task'] or ''}".strip() or line["event"]
+    gone = click.style("  gone", fg="red") if line["there"] is False else ""
+    size = bytes_of(line["size"])
+    return f"{line['key']}  {size:>10}  {where} {line['path']}{gone}"
 
 
 def _is_there(named: Named, there: set[str] | None) -> bool | None:
@@ -155,14 +159,19 @@ def _is_there(named: Named, there: set[str] | None) -> bool | None:
     return None if there is None else named.key in there
 
 
-async def _get(text: str, step: str | None, file: BinaryIO) -> int:
-    home = Home.of()
+async def _get(text: str, step: str | None, file: BinaryIO, server: str | None) -> int:
+    home, ref = Home.of(), read_ref(text)
+    if ref is not None and step is not None:
+        raise ConfigError("--step goes with the ID of an execution, not with a key")
+    client = await server_of(server, text)
+    if client is not None:
+        found = RemoteFetcher(client, file)
+        if ref is None:
+            return await found.result(whole_id(client, text), step)
+        return await found.blob(text)
     fetcher = Fetcher(home, make_blobs(home, read_plugins()), file)
-    ref = read_ref(text)
     if ref is None:
         return await fetcher.result(await find_execution(home, text), step)
-    if step is not None:
-        raise ConfigError("--step goes with the ID of an execution, not with a key")
     return await fetcher.blob(ref)
 
 

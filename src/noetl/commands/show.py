@@ -48,10 +48,9 @@ def command(
         taken = f"; --html took {html} for its file, so write ID first" if html else ""
         raise click.UsageError(f"Missing argument 'ID'{taken}.")
     if html is not None:
-        if as_json or server:
-            wrong = "--json" if as_json else "--server"
-            raise click.UsageError(f"{wrong} contradicts --html")
-        _write_page(execution, html)
+        if as_json:
+            raise click.UsageError("--json contradicts --html")
+        _write_page(execution, html, server)
         return
     client = asyncio.run(server_of(server, execution))
     if client is None:
@@ -68,12 +67,17 @@ def command(
     print_end(document)
 
 
-def _write_page(execution: str, file: str) -> None:
-    from noetl.commands.reporting import make_report, save_report
+def _write_page(execution: str, file: str, server: str | None) -> None:
+    from noetl.commands.reporting import make_report, report_of_server, save_report
 
     if file:
         check_target("--html", file)
-    execution_id, page = asyncio.run(make_report(Home.of(), execution))
+    client = asyncio.run(server_of(server, execution))
+    if client is None:
+        made = make_report(Home.of(), execution)
+    else:
+        made = report_of_server(client, execution)
+    execution_id, page = asyncio.run(made)
     save_report(page, file or f"{execution_id}.html")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,12 @@ import msgspec
 
 from noetl.adapters.analytics.tables import TABLES
 from noetl.adapters.analytics.warehouse import Warehouse, require_duckdb
-from noetl.commands.logs import each_log
+from noetl.commands.logs import each_log, find_execution, reading
+from noetl.commands.mirror import NEWEST, mirrored
 from noetl.commands.printing import count_of
 from noetl.commands.reading import read_file
 from noetl.commands.tabulating import plain_text, tabulate
+from noetl.commands.targets import named_server, own_cluster, server_option
 from noetl.home import Home
 from noetl.types import JSON
 
@@ -30,15 +32,30 @@ SHOWN = 1_000
 
 @click.command("sql")
 @click.argument("query", metavar="SQL")
+@click.option(
+    "--execution",
+    "executions",
+    multiple=True,
+    metavar="ID",
+    help="Only of this one; may be given several times.",
+)
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per row.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated, with a header.")
-def command(query: str, as_json: bool, as_csv: bool) -> None:
+def command(
+    query: str,
+    executions: tuple[str, ...],
+    server: str | None,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
     """Ask the log in SQL: executions, events, results.
 
     SQL is one SELECT in DuckDB's dialect, or - for standard input. It sees the three
     tables as they are at this moment, in all logs of the home, whether something runs
     or not; it changes nothing and reads no other file. `describe events` shows the
-    columns. payload, result and error are JSON: payload->>'$.on'.
+    columns. payload, result and error are JSON: payload->>'$.on'. Of a server, the
+    executions that --execution names are copied first, or else the newest 100.
 
     \b
     Examples:
@@ -59,7 +76,7 @@ def command(query: str, as_json: bool, as_csv: bool) -> None:
     home.make()
     try:
         with Warehouse(home.folder) as warehouse:
-            asyncio.run(_fill(warehouse, home, query))
+            asyncio.run(_fill(warehouse, query, executions, server))
             answer = ask(warehouse, query)
             if as_json:
                 _print_json(answer)
@@ -71,12 +88,29 @@ def command(query: str, as_json: bool, as_csv: bool) -> None:
         sys.exit(130)
 
 
-async def _fill(warehouse: Warehouse, home: Home, query: str) -> None:
+async def _fill(
+    warehouse: Warehouse, query: str, executions: Sequence[str], server: str | None
+) -> None:
     """What is not asked for need not be copied."""
     from noetl.adapters.analytics.query import needs_events, needs_results
 
-    async for store in each_log(home):
-        await warehouse.add(store, events=needs_events(query))
+    events = needs_events(query)
+    client = named_server(server) or own_cluster()
+    if client is not None:
+        async with mirrored(client, executions) as home:
+            async for store in each_log(home):
+                await warehouse.add(store, events=events)
+        if not executions:
+            text = f"the newest {NEWEST} executions of {client.url}, at most"
+            click.echo(f"{text}; others with --execution ID", err=True)
+    elif executions:
+        for each in dict.fromkeys(executions):
+            place = await find_execution(Home.of(), each)
+            async with reading(place.log) as store:
+                await warehouse.add(store, place.execution_id, events=events)
+    else:
+        async for store in each_log(Home.of()):
+            await warehouse.add(store, events=events)
     warehouse.seal(results=needs_results(query))
 
 

@@ -46,9 +46,9 @@ _server = click.option(
 def command() -> None:
     """Start, stop and count workers: processes that run tools for a server.
 
-    A worker has no endpoint: it asks a server for work, does it and reports. Those on
-    another machine need the same result store (results_url). Each of the commands takes
-    --json.
+    A worker has no endpoint: it asks a server for work, does it and reports. Large
+    results go by way of the server, or straight to its bucket if the worker has the
+    same results_url. Each of the commands takes --json.
 
     \b
     Examples:

@@ -69,10 +69,11 @@ RESULTS_URL = Setting(
     "file:///folder or an address for a plug-in, without credentials and options",
     doc="Where values go that are too large for the log. Credentials are what the "
     "cloud's own variables say (`AWS_…`, `GOOGLE_…`, `AZURE_…`), not part of the URL. "
-    "Enabled plug-ins bring other schemes.",
+    "Enabled plug-ins bring other schemes. A playbook may choose another store "
+    "(`executor.spec.result.store`).",
     parse=parse_results_url,
     default=in_the_home,
-    default_words="`results` in the home",
+    default_words="`results` in the home; of a server with a database, its rows",
 )
 HOST = Setting(
     name="host",
@@ -133,7 +134,8 @@ NATS = Setting(
     words="the address of a NATS: nats://token@host:4222",
     doc="Where sessions are kept, and by which servers on one database tell each "
     "other of new work. Without it, the NATS that `noetl up` runs under this home; "
-    "without that, sessions are in the home, and servers look for work once a second.",
+    "without that, sessions are in the home, and servers look for work once a second. "
+    "It also keeps results of playbooks that choose `nats_object`.",
     parse=parse_nats,
     default=lambda: None,
     default_words="none",

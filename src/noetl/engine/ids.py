@@ -8,6 +8,9 @@ from hashlib import sha256
 
 import msgspec
 
+EXECUTION_ID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+"""What the name of an execution looks like: a UUID."""
+
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _LENGTH = 26

@@ -84,6 +84,16 @@ def references_in(value: JSON) -> Iterator[dict[str, JSON]]:
     return filter(is_reference, _parts(value))
 
 
+def places_in(value: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JSON]]]:
+    """All of them with their dotted paths."""
+    if is_reference(value):
+        yield path, value
+    elif isinstance(value, dict | list):
+        members = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, member in members:
+            yield from places_in(member, f"{path}.{key}" if path else str(key))
+
+
 def holds_reference(value: JSON) -> bool:
     """Whether there is one in it, however deep."""
     return any(map(is_reference, _parts(value)))

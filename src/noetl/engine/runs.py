@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from noetl.engine import ids
 from noetl.engine.progress import Progress
 from noetl.engine.state import ExecutionStatus, LoopState, Run, State
 
@@ -103,3 +104,10 @@ def status_of(state: State) -> ExecutionStatus:
     if state.status == "running" and is_waiting(state):
         return "waiting"
     return state.status
+
+
+def commands_of(state: State) -> Iterator[str]:
+    """The names of all pipelines that are open."""
+    for run in state.runs.values():
+        for path, _ in pipelines(run):
+            yield ids.iteration_id(run.id, path)

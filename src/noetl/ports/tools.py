@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
@@ -42,11 +43,19 @@ class Drafts(Protocol):
         """Store a file; one of ``json`` is JSON lines, and becomes a list."""
         ...
 
+    def stored(self, key: str) -> AbstractAsyncContextManager[str]:
+        """A file with an earlier result, for a while.
+
+        Raises ``ToolError`` when it is entered: it is gone, damaged or another's.
+        """
+        ...
+
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one task: rendered inputs, effective knobs, nothing else.
 
-    ``drafts`` takes large results; without it they must be handed over.
+    ``drafts`` takes large results, and has earlier ones; without it they must be
+    handed over.
     """
 
     kind: str

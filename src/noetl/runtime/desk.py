@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
 
 import msgspec
 
 from noetl.engine.references import is_reference
 from noetl.engine.reports import OutOfOrder
-from noetl.errors import BlobGone, LeaseLost, SecretError, StoreError
-from noetl.ports import Lease
+from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, SecretError, StoreError
+from noetl.ports import Blob, Blobs, Lease
 from noetl.runtime import wire
+from noetl.runtime.drafts import new_draft
 from noetl.runtime.live import Answer, Live, Work
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
@@ -55,7 +58,7 @@ class Desk:
                 asked.worker, asked.slots, asked.pool
             )
             if works and await is_gone():
-                await self._orchestrator.release([work.lease for work in works])
+                await self._release([work.lease for work in works])
                 break
             if works or left <= 0:
                 orders = [_order(work, seal) for work in works]
@@ -66,6 +69,12 @@ class Desk:
             if await is_gone():
                 break
         return wire.Orders([], self._orchestrator.ttl)
+
+    async def _release(self, leases: Sequence[Lease]) -> None:
+        """Nobody works on these: they expire with the next sweep."""
+        server = self._orchestrator
+        long_ago = server.clock.now() - 2 * server.ttl - 60.0
+        await server.store.renew(leases, now=long_ago, ttl=server.ttl)
 
     async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""
@@ -92,16 +101,50 @@ class Desk:
         return await self._orchestrator.blobs.get(live.about["source"])
 
     async def value(self, asked: wire.Value) -> bytes:
-        """Raises ``LeaseLost``, ``BlobGone`` or ``BlobCorrupt``."""
-        await self._held(asked.lease)
+        """Raises ``LeaseLost``, ``BlobNotOwned``, ``BlobGone``, ``BlobCorrupt`` or
+        ``BlobFormat``."""
+        live = await self._held(asked.lease)
         reference = asked.reference
-        if not is_reference(reference) or not isinstance(reference.get("key"), str):
+        if not is_reference(reference):
             raise BlobGone("that is no reference")
+        owners, name = self._orchestrator.owners, live.state.execution_id
+        await owners.check(name, reference.get("key"))
         try:
-            value = await self._orchestrator.loader.get(reference)
+            value = await owners.loader.get(reference)
         except (KeyError, ValueError, TypeError, AttributeError):
             raise BlobGone("that is no reference to a log") from None
         return msgspec.json.encode(value)
+
+    async def look(self, asked: wire.Result) -> Blobs:
+        """Where a stored value is, for a worker that may read it.
+
+        Raises ``LeaseLost`` or ``BlobNotOwned``.
+        """
+        live = await self._held(asked.lease)
+        await self._orchestrator.owners.check(live.state.execution_id, asked.key)
+        return self._orchestrator.blobs
+
+    async def keep(self, asked: wire.Upload, parts: AsyncIterator[bytes]) -> Blob:
+        """Store what a worker sends. Raises ``LeaseLost``, or ``BlobCorrupt`` if it
+        is not what was announced."""
+        live = await self._held(asked.lease)
+        blobs = await self._orchestrator.results.of(live.playbook)
+        draft = await asyncio.to_thread(new_draft, blobs.drafts)
+        try:
+            digest, size = sha256(), 0
+            with await asyncio.to_thread(open, draft, "xb") as file:
+                async for part in parts:
+                    size += len(part)
+                    if size > asked.size:
+                        break
+                    digest.update(part)
+                    await asyncio.to_thread(file.write, part)
+            if size != asked.size or digest.hexdigest() != asked.key:
+                raise BlobCorrupt("what came is not what was announced")
+            return await blobs.adopt(draft)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
 
     async def fetch(self, asked: wire.Fetch, seal: Seal) -> wire.Fetched:
         """Raises ``LeaseLost`` or ``SecretError``."""

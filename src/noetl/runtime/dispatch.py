@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from noetl.engine.references import Values
 from noetl.engine.reports import Fact
-from noetl.ports import Blobs, Lease
+from noetl.ports import Blob, Lease
 from noetl.runtime.bell import Bell
 from noetl.runtime.live import Answer, Work
 from noetl.types import JSON
@@ -33,15 +34,52 @@ class TokenGiver(Protocol):
         ...
 
 
+class Shelf(Protocol):
+    """The stored values of one pipeline: nobody else's can be read (I-36).
+
+    ``drafts`` is a folder on this machine for values that are still being written.
+    """
+
+    drafts: str
+
+    async def put(self, data: bytes) -> None:
+        """Store a value; durable when it returns."""
+        ...
+
+    async def adopt(self, file: str) -> Blob:
+        """The same for what a draft holds, however large. Then the draft is gone."""
+        ...
+
+    def file(self, key: str) -> AbstractAsyncContextManager[str]:
+        """A file with a stored value, for a while.
+
+        Raises ``BlobNotOwned``, ``BlobGone`` or ``BlobCorrupt`` when it is entered.
+        """
+        ...
+
+    async def supply(self, references: Sequence[JSON], values: Values) -> None:
+        """What references stand for; what is gone, or not its own, is an error for
+        whoever reads it."""
+        ...
+
+    async def close(self) -> None:
+        """The pipeline is over, or goes on elsewhere."""
+        ...
+
+
 class Dispatcher(Protocol):
     """Gives work out, and takes reports."""
 
     @property
     def ttl(self) -> float: ...
     @property
-    def bell(self) -> Bell: ...
+    def turns(self) -> int | None:
+        """Pipelines that a slot takes in a row without a claim, at most: by a claim
+        it is another execution's turn. None if there are no others."""
+        ...
+
     @property
-    def blobs(self) -> Blobs: ...
+    def bell(self) -> Bell: ...
     @property
     def keys(self) -> TokenGiver: ...
 
@@ -66,11 +104,8 @@ class Dispatcher(Protocol):
         """Extend leases; those that were lost."""
         ...
 
-    async def supply(
-        self, lease: Lease, references: Sequence[JSON], values: Values
-    ) -> None:
-        """Values that are stored elsewhere; one that is gone is an error for whoever
-        reads it."""
+    async def shelf_of(self, work: Work) -> Shelf:
+        """Where a pipeline stores what is too large, and reads what it refers to."""
         ...
 
     def is_stopped(self, lease: Lease) -> bool:

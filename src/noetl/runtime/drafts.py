@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import BinaryIO
 
 import msgspec
@@ -15,7 +15,8 @@ from noetl.engine.outcome import Stored
 from noetl.engine.references import claims_encoded
 from noetl.engine.secrets import Secrets
 from noetl.errors import StoreError, ToolError
-from noetl.ports import Blobs, tool_error
+from noetl.ports import tool_error
+from noetl.runtime.dispatch import Shelf
 from noetl.types import JSON
 
 BUFFER = 1024 * 1024
@@ -24,13 +25,19 @@ BUFFER = 1024 * 1024
 _encode = msgspec.json.Encoder().encode
 
 
+def new_draft(folder: str) -> str:
+    """The path of a file that is not there yet; its folder is."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, f"{secrets.token_hex(16)}.draft")
+
+
 class RowDraft:
     """A JSON list, one row on each line: who reads lines can read it, too."""
 
-    def __init__(self, file: str, blobs: Blobs, secrets: Secrets) -> None:
+    def __init__(self, file: str, shelf: Shelf, secrets: Secrets) -> None:
         self._path = file
         self._file: BinaryIO = open(file, "xb", buffering=0)  # noqa: SIM115
-        self._blobs = blobs
+        self._shelf = shelf
         self._secrets = secrets
         self._buffer = bytearray(b"[")
         self._separator = b"\n"
@@ -68,7 +75,7 @@ class RowDraft:
         self._buffer += b"\n]"
         await asyncio.to_thread(self._flush)
         self._file.close()
-        return await _adopted(self._blobs, self._path, "list")
+        return await _adopted(self._shelf, self._path, "list")
 
     def drop(self) -> None:
         self._file.close()
@@ -94,20 +101,28 @@ def _checked(line: bytes) -> bytes:
 class CallDrafts:
     """Those of one call, whose execution has these secrets."""
 
-    def __init__(self, blobs: Blobs, secrets: Secrets) -> None:
-        self._blobs = blobs
+    def __init__(self, shelf: Shelf, secrets: Secrets) -> None:
+        self._shelf = shelf
         self._secrets = secrets
 
     def open(self) -> RowDraft:
-        return RowDraft(self.file(), self._blobs, self._secrets)
+        return RowDraft(self.file(), self._shelf, self._secrets)
 
     def file(self) -> str:
-        os.makedirs(self._blobs.drafts, mode=0o700, exist_ok=True)
-        return os.path.join(self._blobs.drafts, f"{secrets.token_hex(16)}.draft")
+        return new_draft(self._shelf.drafts)
+
+    @asynccontextmanager
+    async def stored(self, key: str) -> AsyncIterator[str]:
+        async with AsyncExitStack() as stack:
+            try:
+                path = await stack.enter_async_context(self._shelf.file(key))
+            except StoreError as error:
+                raise tool_error(error, str(error)) from None
+            yield path
 
     async def adopt(self, file: str, hint: str) -> Stored:
         if hint != "json":
-            return await _adopted(self._blobs, file, hint)
+            return await _adopted(self._shelf, file, hint)
         draft = self.open()
         try:
             lines = _lines(file)
@@ -119,9 +134,9 @@ class CallDrafts:
             os.unlink(file)
 
 
-async def _adopted(blobs: Blobs, file: str, hint: str) -> Stored:
+async def _adopted(shelf: Shelf, file: str, hint: str) -> Stored:
     try:
-        blob = await blobs.adopt(file)
+        blob = await shelf.adopt(file)
     except StoreError as error:  # the call has failed: its rules may try it again
         raise tool_error(error, str(error)) from None
     return Stored(blob.key, blob.size, hint)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from itertools import count
 
-from noetl.engine.outcome import Outcome
+import msgspec
+
+from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.references import WORKER_LIMIT, Values
 from noetl.engine.reports import Fact, OutOfOrder, fit_facts
 from noetl.errors import LeaseLost, Unloaded
-from noetl.ports import Clock, Lease, Tool
-from noetl.runtime.dispatch import Dispatcher
+from noetl.ports import Clock, Tool
+from noetl.runtime.dispatch import Dispatcher, Shelf
 from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
+from noetl.types import JSON
 
 BEATS = 3
 """How often a lease is renewed in the time that it lasts."""
@@ -122,140 +126,147 @@ class Executor:
     async def _work(self, first: Work) -> None:
         """A slot's life: what a report made ready is taken without a claim."""
         work: Work | None = first
-        while work is not None:
+        turns = self._dispatcher.turns
+        for turn in count(1):
+            if work is None:
+                return
             command_id = work.lease.command_id
             self._works[command_id] = work
             try:
-                work = await self._run(work)
+                work = await self._run(work, wants=turns is None or turn < turns)
             except (LeaseLost, OutOfOrder):
                 work = None  # somebody else's, or over: say nothing more
             finally:
                 del self._works[command_id]
 
-    async def _run(self, work: Work) -> Work | None:
-        """One pipeline, as far as it goes now; the work that its last report gave."""
+    async def _run(self, work: Work, *, wants: bool) -> Work | None:
+        """One pipeline, as far as it goes now; the work that its last report gave, if
+        the slot ``wants`` some."""
         tasks = work.playbook.steps[work.frame.step].tasks
         values = Values(WORKER_LIMIT)
         pipeline = Pipeline(tasks, work.frame, work.progress, values, work.secrets)
-        facts: list[Fact] = []
+        shelf = await self._dispatcher.shelf_of(work)
+        try:
+            return await self._follow(_Run(work, pipeline, values, shelf, wants))
+        finally:
+            await shelf.close()
+
+    async def _follow(self, run: _Run) -> Work | None:
+        work, pipeline, facts = run.work, run.pipeline, run.facts
         progress = pipeline.progress
         fresh = not progress.tasks and not progress.started and not work.begun
         if fresh and not work.frame.path:
             facts.append(Fact("step.started"))
         begun = work.begun
         while True:
-            move = await self._next(work.lease, pipeline, values)
+            move = await run.next()
             if isinstance(move, Ended):
                 return None
             if isinstance(move, Wait):
-                answer = await self._pause(work, pipeline, facts, move.seconds)
+                answer = await self._pause(run, move.seconds)
             else:
                 if not begun and not move.begun:
                     fact = Fact("task.started", move.task.label, move.attempt)
                     facts.append(fact)
                 begun = False
-                answer = await self._perform(work, pipeline, facts, move, values)
+                answer = await self._perform(run, move)
             if answer.stop:
                 return answer.work
             if answer.ctx is not None:
                 pipeline.ctx = answer.ctx
 
-    async def _next(
-        self, lease: Lease, pipeline: Pipeline, values: Values
-    ) -> Call | Wait | Ended:
-        while True:
-            try:
-                return pipeline.next()
-            except Unloaded as needed:
-                await self._dispatcher.supply(lease, needed.references, values)
-
-    async def _pause(
-        self, work: Work, pipeline: Pipeline, facts: list[Fact], seconds: float
-    ) -> Answer:
+    async def _pause(self, run: _Run, seconds: float) -> Answer:
         """Before a retry: a short delay is slept through, a long one holds no slot."""
         if seconds >= SUSPEND_AFTER:
-            progress = pipeline.progress
+            progress = run.pipeline.progress
             asked = {"on": "delay", "seconds": seconds}
-            fact = Fact("task.suspended", progress.label, progress.attempt, asked)
-            return await self._report(work, [*facts, fact], wants=True)
-        answer = await self._flush(work, facts)
+            run.facts.append(
+                Fact("task.suspended", progress.label, progress.attempt, asked)
+            )
+            return await self._flush(run, wants=True)
+        answer = await self._flush(run)
         if not answer.stop:
             await self._clock.sleep(seconds)
         return answer
 
-    async def _perform(
-        self,
-        work: Work,
-        pipeline: Pipeline,
-        facts: list[Fact],
-        call: Call,
-        values: Values,
-    ) -> Answer:
+    async def _perform(self, run: _Run, call: Call) -> Answer:
         """One task: its call, its outcome, what the log is told and when."""
-        outcome = call.outcome
+        outcome, work = call.outcome, run.work
         if outcome is None:
-            asked = pipeline.suspension(call)
+            asked = run.pipeline.suspension(call)
             if isinstance(asked, dict):
                 label, attempt = call.task.label, call.attempt
-                fact = Fact("task.suspended", label, attempt, asked)
-                return await self._report(work, [*facts, fact], wants=True)
+                run.facts.append(Fact("task.suspended", label, attempt, asked))
+                return await self._flush(run, wants=True)
             outcome = asked
         began = self._clock.now()
         if outcome is None:
-            drafts = CallDrafts(self._dispatcher.blobs, work.secrets)
+            drafts = CallDrafts(run.shelf, work.secrets)
             invocation = Invocation(
                 self._tools[call.task.kind],
                 tool_call(work.frame, call, work.folder, drafts),
                 self._dispatcher.keys,
             )
             if invocation.has_effect:  # record before effect (I-17)
-                answer = await self._flush(work, facts)
+                answer = await self._flush(run)
                 if answer.stop:
                     return answer
             if self._dispatcher.is_stopped(work.lease):
                 outcome = Outcome.failed("cancelled", "the execution was cancelled")
             else:
-                outcome = await self._invoke(work, facts, invocation)
+                outcome = await self._invoke(run, invocation)
         meta = meta_of(work.frame, call, began, self._clock.now())
-        lease = work.lease
-        while True:
-            try:
-                payload = pipeline.take(outcome, meta)
-                break
-            except Unloaded as needed:
-                await self._dispatcher.supply(lease, needed.references, values)
-        facts.append(Fact("task.done", call.task.label, call.attempt, payload))
-        over = pipeline.progress.end is not None
-        if over or payload.get("set_ctx") or len(facts) >= BUFFERED:
-            return await self._flush(work, facts, wants=over)
+        payload = await run.take(outcome, meta)
+        run.facts.append(Fact("task.done", call.task.label, call.attempt, payload))
+        over = run.pipeline.progress.end is not None
+        if over or payload.get("set_ctx") or len(run.facts) >= BUFFERED:
+            return await self._flush(run, wants=over)
         return Answer()
 
-    async def _invoke(
-        self, work: Work, facts: list[Fact], invocation: Invocation
-    ) -> Outcome:
+    async def _invoke(self, run: _Run, invocation: Invocation) -> Outcome:
         if invocation.tool.instant:
             return await invocation.run()
-        command_id = work.lease.command_id
+        command_id = run.work.lease.command_id
         call = self._calls[command_id] = asyncio.ensure_future(invocation.run())
         try:
-            return await invocation.watch(call, lambda: self._flush(work, facts))
+            return await invocation.watch(call, lambda: self._flush(run))
         finally:
             del self._calls[command_id]
 
-    async def _flush(
-        self, work: Work, facts: list[Fact], *, wants: bool = False
-    ) -> Answer:
-        if not facts:
+    async def _flush(self, run: _Run, *, wants: bool = False) -> Answer:
+        """Report what is not reported yet."""
+        if not run.facts:
             return Answer()
-        said, facts[:] = list(facts), []
-        return await self._report(work, said, wants=wants)
-
-    async def _report(
-        self, work: Work, facts: Sequence[Fact], *, wants: bool
-    ) -> Answer:
-        wants = wants and not self._retired and len(self._running) <= self._slots
+        facts, run.facts[:] = list(run.facts), []
+        wants = wants and run.wants and not self._retired
+        wants = wants and len(self._running) <= self._slots
         owner = self._owner if wants else None
         fitted, blobs = fit_facts(facts)
         for body in blobs.values():  # stored before anybody names them (I-35)
-            await self._dispatcher.blobs.put(body)
-        return await self._dispatcher.report(work.lease, fitted, wants=owner)
+            await run.shelf.put(body)
+        return await self._dispatcher.report(run.work.lease, fitted, wants=owner)
+
+
+class _Run(msgspec.Struct):
+    """A pipeline under way; ``facts`` are those that nobody was told of yet."""
+
+    work: Work
+    pipeline: Pipeline
+    values: Values
+    shelf: Shelf
+    wants: bool
+    facts: list[Fact] = msgspec.field(default_factory=list)
+
+    async def next(self) -> Call | Wait | Ended:
+        while True:
+            try:
+                return self.pipeline.next()
+            except Unloaded as needed:
+                await self.shelf.supply(needed.references, self.values)
+
+    async def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
+        while True:
+            try:
+                return self.pipeline.take(outcome, meta)
+            except Unloaded as needed:
+                await self.shelf.supply(needed.references, self.values)

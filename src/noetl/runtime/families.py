@@ -14,9 +14,10 @@ from noetl.engine.events import Event
 from noetl.engine.state import State
 from noetl.engine.suspensions import MAX_DEPTH
 from noetl.engine.waits import answer_child, children_of
+from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Catalog, Store
 from noetl.runtime.live import Answer, Decision, Live
-from noetl.runtime.loading import Loader
+from noetl.runtime.ownership import Owners
 from noetl.runtime.tasks import end_tasks
 from noetl.types import JSON
 
@@ -25,7 +26,7 @@ class Parents(Protocol):
     """What a family needs of the orchestrator."""
 
     store: Store
-    loader: Loader
+    owners: Owners
     changed: asyncio.Event
 
     @property
@@ -132,7 +133,11 @@ class Families:
                 parent_id, command_id, child_id, "playbook.not_found", message
             )
             return
-        args = await self._parents.loader.whole(child["args"])
+        try:
+            args = await self._parents.owners.whole(parent_id, child["args"])
+        except (BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned) as error:
+            await self._fail(parent_id, command_id, child_id, error.kind, str(error))
+            return
         request = Request(
             child_id,
             found.about,

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
-from noetl.engine import ids
 from noetl.engine.batch import Batch, Recorder
 from noetl.engine.context import is_equal
 from noetl.engine.decide import refuse
 from noetl.engine.effects import effects_of
 from noetl.engine.forking import Fork, ask, go_apart
-from noetl.engine.runs import pipelines
+from noetl.engine.runs import commands_of
 from noetl.engine.secrets import handles_in
 from noetl.engine.state import State
 from noetl.errors import ConfigError, KeychainError, Unloaded
-from noetl.ports import Blobs
 from noetl.runtime.kept import Kept
 from noetl.runtime.live import PAGE, Live, freeze, thaw
 from noetl.runtime.loading import Events, Loader
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.origins import Point
+from noetl.runtime.results import store_blobs
 from noetl.runtime.transitions import rejection_of, transition_of
 from noetl.types import JSON
 
@@ -40,7 +39,8 @@ async def begin_fork(
     Or why it was refused: its keychain. Raises ``ConfigError`` for secrets that the
     origin does not have any more.
     """
-    keys, store, blobs = orchestrator.keys, orchestrator.store, orchestrator.blobs
+    keys, store = orchestrator.keys, orchestrator.store
+    blobs = await orchestrator.results.of(playbook)
     name, folder = fork.execution_id, fork.playbook.get("folder")
     recorder = Recorder(State(), orchestrator.clock.now())
     ask(recorder, fork, point.first)
@@ -48,7 +48,7 @@ async def begin_fork(
         await keys.resolve(name, playbook.keychain, folder)
     except KeychainError as error:
         refuse(recorder, fork.playbook, error.error)
-        await _put(blobs, recorder)
+        await store_blobs(blobs, recorder)
         await store.commit([rejection_of(recorder, fork.playbook)])
         return error.error
     await keys.inherit(fork.origin, name)
@@ -62,10 +62,10 @@ async def begin_fork(
     if lost:
         await keys.drop(name)
         raise ConfigError(await _name_secrets(log, fork, lost))
-    await _put(blobs, recorder)
-    await _put(blobs, batch)
+    await store_blobs(blobs, recorder)
+    await store_blobs(blobs, batch)
     effects = effects_of(batch.events)
-    effects.ready = list(_commands(live.state))
+    effects.ready = list(commands_of(live.state))  # nothing waits yet
     transition = transition_of(
         live, batch, effects, fork.seq, orchestrator.planner, (), None
     )
@@ -91,18 +91,6 @@ async def _decide(
             live.state = thaw(before)
         else:
             return batch
-
-
-async def _put(blobs: Blobs, recorder: Recorder) -> None:
-    for body in recorder.blobs.values():
-        await blobs.put(body)
-
-
-def _commands(state: State) -> Iterator[str]:
-    """All that is open can be taken up at once: nothing waits yet."""
-    for run in state.runs.values():
-        for path, _ in pipelines(run):
-            yield ids.iteration_id(run.id, path)
 
 
 async def _name_secrets(log: Events, fork: Fork, lost: Mapping[str, str]) -> str:

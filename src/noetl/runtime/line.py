@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import IO, Protocol, TypeVar
 
 import msgspec
 
@@ -23,8 +23,18 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Transport(Protocol):
-    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes:
-        """Raises ``Unreachable`` or ``Refused``."""
+    """Everything raises ``Unreachable`` or ``Refused``."""
+
+    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes: ...
+
+    async def send(
+        self, path: str, query: Mapping[str, str], source: IO[bytes]
+    ) -> bytes:
+        """What is in the file, in parts."""
+        ...
+
+    async def fetch(self, path: str, body: bytes, target: IO[bytes]) -> None:
+        """The answer into a file, in parts."""
         ...
 
 
@@ -70,9 +80,45 @@ class Line:
             try:
                 return await self.call(path, asked, answer, self.ttl)
             except Unreachable:
-                if self.in_danger:
-                    message = "the server could not be reached in time"
-                    raise LeaseLost(message) from None
-                await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
+                await self._wait(attempt)
                 asked = again(asked)
         raise AssertionError
+
+    async def send(
+        self, path: str, asked: wire.Upload, source: IO[bytes], answer: type[T]
+    ) -> T:
+        """Until somebody has taken all of it. Raises as ``ask``."""
+        query = {
+            name: str(value) for name, value in msgspec.to_builtins(asked.lease).items()
+        }
+        query |= {"key": asked.key, "size": str(asked.size)}
+        for attempt in range(1_000_000):
+            await asyncio.to_thread(source.seek, 0)
+            try:
+                found = await self._transport.send(path, query, source)
+            except Unreachable:
+                await self._wait(attempt)
+            else:
+                self._heard = self._monotonic()
+                return msgspec.json.decode(found, type=answer)
+        raise AssertionError
+
+    async def fetch(self, path: str, asked: wire.Message, target: IO[bytes]) -> None:
+        """Until all of it is here. Raises as ``ask``."""
+        body = msgspec.json.encode(asked)
+        for attempt in range(1_000_000):
+            await asyncio.to_thread(target.seek, 0)
+            await asyncio.to_thread(target.truncate)
+            try:
+                await self._transport.fetch(path, body, target)
+            except Unreachable:
+                await self._wait(attempt)
+            else:
+                self._heard = self._monotonic()
+                return
+
+    async def _wait(self, attempt: int) -> None:
+        """Before the next attempt. Raises ``LeaseLost`` if there is no time left."""
+        if self.in_danger:
+            raise LeaseLost("the server could not be reached in time") from None
+        await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -13,22 +13,24 @@ from noetl.engine.cancellation import cancel
 from noetl.engine.decide import Request, accept, expire, pause, reject, report, resume
 from noetl.engine.effects import Effects
 from noetl.engine.events import Event
-from noetl.engine.references import Values
 from noetl.engine.reports import Fact, OutOfOrder
-from noetl.engine.runs import is_pending
+from noetl.engine.runs import commands_of, is_pending
 from noetl.engine.secrets import Secrets
 from noetl.engine.state import State
 from noetl.engine.waits import moments_in, receive
 from noetl.errors import KeychainError, RequestKnown, StoreError
-from noetl.ports import Blobs, Catalog, Clock, Lease, Store, Timer
+from noetl.ports import Catalog, Clock, Lease, Store, Timer
 from noetl.runtime.alarm import Alarm
 from noetl.runtime.bell import Bell, Doorbell
-from noetl.runtime.dispatch import Worker
+from noetl.runtime.dispatch import Shelf, Worker
 from noetl.runtime.families import Families
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work, fold
-from noetl.runtime.planning import DEFAULT_POOL, TTL, Planner
+from noetl.runtime.ownership import Owners
+from noetl.runtime.planning import DEFAULT_POOL, TTL, TURNS, Planner
+from noetl.runtime.results import Results, store_blobs
 from noetl.runtime.settlement import Settlement
+from noetl.runtime.shelves import OwnShelf
 from noetl.runtime.transitions import moments_of, rejection_of
 from noetl.runtime.works import make_work
 from noetl.types import JSON
@@ -50,7 +52,7 @@ class Orchestrator:
     def __init__(
         self,
         store: Store,
-        blobs: Blobs,
+        results: Results,
         catalog: Catalog,
         clock: Clock,
         keys: Keyring,
@@ -60,7 +62,8 @@ class Orchestrator:
         doorbell: Doorbell | None = None,
     ) -> None:
         self.store = store
-        self.blobs = blobs
+        self.results = results
+        self.blobs = results.own
         self.clock = clock
         self.keys = keys
         self.kept: set[str] = set()
@@ -68,8 +71,11 @@ class Orchestrator:
         self.hear: Hearing = _hear_nothing
         self.alarm = Alarm(clock)
         self.planner = Planner(pool, shared=pool is None, ttl=ttl)
-        self._settlement = Settlement(store, blobs, clock, keys, self.planner, self)
-        self.loader = self._settlement.loader
+        self.turns = TURNS if pool is None else None
+        self.owners = Owners(store, results.own)
+        self._settlement = Settlement(
+            store, results, self.owners, clock, keys, self.planner, self
+        )
         self.bell = Bell()
         self.doorbell = doorbell
         self.changed = asyncio.Event()
@@ -176,7 +182,7 @@ class Orchestrator:
         """Put a request that cannot be granted on record (S-42)."""
         recorder = Recorder(State(), self.clock.now())
         reject(recorder, request, error)
-        await self._settlement.store_blobs(recorder)
+        await store_blobs(self.blobs, recorder)
         about, key = request.playbook, request.request_key
         await self.store.commit([rejection_of(recorder, about, key, self.planner)])
         return recorder.events
@@ -190,6 +196,15 @@ class Orchestrator:
                     await self._load(execution_id)
             self._loading.pop(execution_id, None)
         return self.state(execution_id)
+
+    async def take_up(self, execution_id: str) -> None:
+        """Load what was put into the store otherwise, and call those who may do it."""
+        state = await self.load(execution_id)
+        if state.finished:
+            self.forget(execution_id)
+            return
+        self.bell.ring()
+        self._ring(self._live[execution_id], commands_of(state))
 
     async def _load(self, execution_id: str) -> None:
         first = await self.store.read(execution_id, limit=1)
@@ -293,11 +308,6 @@ class Orchestrator:
         """Those that were lost."""
         return await self.store.renew(leases, now=self.clock.now(), ttl=self.ttl)
 
-    async def release(self, leases: Sequence[Lease]) -> None:
-        """Nobody works on these: they expire with the next sweep."""
-        long_ago = self.clock.now() - 2 * self.ttl - 60.0
-        await self.store.renew(leases, now=long_ago, ttl=self.ttl)
-
     async def claim(
         self, owner: str, slots: int, pool: str = DEFAULT_POOL
     ) -> list[Work]:
@@ -326,10 +336,9 @@ class Orchestrator:
             live.stale = self.store.shared
             await self._put(execution_id, _nothing)
 
-    async def supply(
-        self, lease: Lease, references: Sequence[JSON], values: Values
-    ) -> None:
-        await self.loader.load(references, values)
+    async def shelf_of(self, work: Work) -> Shelf:
+        blobs = await self.results.of(work.playbook)
+        return OwnShelf(blobs, self.owners, work.lease.execution_id)
 
     def is_stopped(self, lease: Lease) -> bool:
         """Whether its tool must not be called any more."""
@@ -381,9 +390,13 @@ class Orchestrator:
         if len(effects.ready) > granted or effects.parked or effects.freed or idle:
             self.bell.ring()
         woken = [name for name, due in effects.parked.items() if due == 0.0]
-        if self.doorbell is not None and len(effects.ready) + len(woken) > granted:
-            due = {*effects.ready, *woken} - {*effects.over}
-            self.doorbell.ring({self.planner.pool_of(live, name) for name in due})
+        if len(effects.ready) + len(woken) > granted:
+            self._ring(live, {*effects.ready, *woken} - {*effects.over})
+
+    def _ring(self, live: Live, commands: Iterable[str]) -> None:
+        """Wake those who wait for work at other servers."""
+        if self.doorbell is not None:
+            self.doorbell.ring({self.planner.pool_of(live, name) for name in commands})
 
 
 async def _hear_nothing(execution_id: str) -> None:

@@ -17,6 +17,9 @@ TTL = 30.0
 MOST_LOST = 5
 """Workers that one call may cost (I-20)."""
 
+TURNS = 16
+"""Pipelines in a row that a report may bring to whoever reported."""
+
 DEFAULT_POOL = "default"
 BEGUN_AFTER = 5.0
 """Seconds in which whoever called a child has begun it, or another server does."""

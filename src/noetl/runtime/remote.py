@@ -7,28 +7,24 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-import msgspec
-
 from noetl.dsl.model import Playbook
-from noetl.engine.references import Values
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.secrets import Secrets
 from noetl.errors import (
-    BlobCorrupt,
-    BlobGone,
     LeaseLost,
     Refused,
     SecretError,
-    StoreError,
     Unreachable,
 )
 from noetl.ports import Blobs, Lease
 from noetl.runtime import wire
 from noetl.runtime.bell import Bell
-from noetl.runtime.dispatch import Worker
+from noetl.runtime.dispatch import Shelf, Worker
 from noetl.runtime.line import PAUSES, Line
 from noetl.runtime.live import Answer, Work
+from noetl.runtime.planning import TURNS
 from noetl.runtime.postbox import Postbox
+from noetl.runtime.remote_shelves import DirectShelf, RemoteShelf
 from noetl.runtime.seals import Seal, open_secrets, seal_value, unseal_value
 from noetl.types import JSON
 
@@ -41,14 +37,18 @@ Parse = Callable[[bytes, Sequence[str]], Playbook]
 
 
 class RemoteDispatcher:
-    """Without the server its executor goes on until its leases are in danger."""
+    """Without the server its executor goes on until its leases are in danger.
+
+    ``results`` is the store of the servers, or a folder for what is on its way there
+    by way of a server.
+    """
 
     def __init__(
         self,
         line: Line,
         parse: Parse,
         seal: Seal,
-        blobs: Blobs,
+        results: Blobs | str,
         *,
         worker: str,
         pool: str,
@@ -56,10 +56,10 @@ class RemoteDispatcher:
     ) -> None:
         self.bell = Bell()
         self.keys = RemoteKeys(self)
-        self.blobs = blobs
         self.line = line
         self.seal = seal
         self._parse = parse
+        self._results = results
         self._worker = worker
         self._pool = pool
         self._slots = slots
@@ -72,6 +72,10 @@ class RemoteDispatcher:
     @property
     def ttl(self) -> float:
         return self.line.ttl
+
+    @property
+    def turns(self) -> int | None:
+        return TURNS
 
     def employ(self, worker: Worker) -> None:
         self._workers.append(worker)
@@ -117,18 +121,10 @@ class RemoteDispatcher:
             worker.revoke(pulse.cancelled)
         return [lease for lease in leases if lease.command_id in pulse.lost]
 
-    async def supply(
-        self, lease: Lease, references: Sequence[JSON], values: Values
-    ) -> None:
-        for reference in references:
-            key = reference["key"]
-            try:
-                text = await self.line.ask("value", wire.Value(lease, reference), bytes)
-                values.put(key, msgspec.json.decode(text), reference["size"])
-            except Refused as error:
-                if error.kind not in (BlobGone.kind, BlobCorrupt.kind):
-                    raise StoreError(str(error), error.kind) from None
-                values.miss(key, error.kind, str(error))
+    async def shelf_of(self, work: Work) -> Shelf:
+        if isinstance(self._results, str):
+            return RemoteShelf(self.line, work.lease, self._results)
+        return DirectShelf(self.line, work.lease, self._results)
 
     def is_stopped(self, lease: Lease) -> bool:
         return lease.command_id in self._stopped

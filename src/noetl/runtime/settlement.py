@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from noetl.engine.batch import Batch, Recorder
+from noetl.engine.batch import Batch
 from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.errors import LogConflict, NoetlError, Unloaded
-from noetl.ports import Blobs, Clock, Grant, Store
+from noetl.ports import Clock, Grant, Store
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Input, Live, fold, freeze, thaw
-from noetl.runtime.loading import Loader
+from noetl.runtime.ownership import Owners
 from noetl.runtime.planning import Planner
+from noetl.runtime.results import Results, store_blobs
 from noetl.runtime.tasks import end_tasks
 from noetl.runtime.transitions import transition_of
 from noetl.runtime.works import grant
@@ -42,15 +43,16 @@ class Settlement:
     def __init__(
         self,
         store: Store,
-        blobs: Blobs,
+        results: Results,
+        owners: Owners,
         clock: Clock,
         keys: Keyring,
         planner: Planner,
         listener: Listener,
     ) -> None:
-        self.loader = Loader(store, blobs)
         self._store = store
-        self._blobs = blobs
+        self._results = results
+        self._owners = owners
         self._clock = clock
         self._keys = keys
         self._planner = planner
@@ -70,10 +72,6 @@ class Settlement:
     async def close(self) -> None:
         """What is being decided is left as it is in the log."""
         await end_tasks(self._tasks)
-
-    async def store_blobs(self, recorder: Recorder) -> None:
-        for body in recorder.blobs.values():
-            await self._blobs.put(body)
 
     async def _serve(self, execution_id: str, live: Live) -> None:
         try:
@@ -125,7 +123,8 @@ class Settlement:
                 inputs,
                 Grant(granted, until) if granted else None,
             )
-            await self.store_blobs(batch)
+            if batch.blobs:
+                await store_blobs(await self._results.of(live.playbook), batch)
             if live.state.finished and live.state.parent is not None:
                 caller = live.state.parent["execution_id"]
                 await self._keys.share(execution_id, caller, live.state.result)
@@ -157,7 +156,9 @@ class Settlement:
                 for each in inputs:
                     _decide(batch, each)
             except Unloaded as needed:
-                await self.loader.load(needed.references, live.values, batch.events)
+                await self._owners.load(
+                    execution_id, needed.references, live.values, recent=batch.events
+                )
                 if before:
                     live.state = thaw(before)
                 else:

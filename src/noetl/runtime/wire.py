@@ -15,6 +15,12 @@ from noetl.types import JSON
 
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
+Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+"""What a stored value is known by: the SHA-256 of its bytes."""
+
+LARGEST = 64 * 1024**3
+"""Bytes of a value that a worker may send."""
+
 MOST_REPORTS = 500
 LONGEST_WAIT = 30.0
 
@@ -112,6 +118,22 @@ class Value(Message, frozen=True):
 
     lease: Lease
     reference: JSON
+
+
+class Upload(Message, frozen=True):
+    """Keep this value: so many bytes with this hash."""
+
+    lease: Lease
+    key: Key
+    size: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
+class Result(Message, frozen=True):
+    """The bytes of a stored value, please; or only whether they may be read."""
+
+    lease: Lease
+    key: Key
+    only_look: bool = False
 
 
 class Fetch(Message, frozen=True):

@@ -13,8 +13,8 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.tracing import event_line
-from noetl.errors import StoreError
-from noetl.ports import Store, Summary
+from noetl.errors import BlobGone, StoreError
+from noetl.ports import Blobs, Store, Summary
 from noetl.runtime.live import PAGE
 from noetl.service.refusal import Refusal, no_execution
 from noetl.types import JSON
@@ -51,8 +51,9 @@ class Page(msgspec.Struct, frozen=True):
 class Looking:
     """Reads what is committed, and nothing else."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, blobs: Blobs) -> None:
         self._store = store
+        self._blobs = blobs
 
     async def summary(self, execution_id: str) -> Summary:
         """Raises ``Refusal`` (``execution.unknown``)."""
@@ -98,6 +99,14 @@ class Looking:
         async for page in self._pages(execution_id):
             document.take(page)
         return document.as_json()
+
+    async def source(self, execution_id: str) -> bytes:
+        """The text of its playbook, as it was when it began. Raises ``BlobGone``."""
+        [first] = await self._store.read(execution_id, limit=1)
+        key = first.payload["playbook"].get("source")
+        if key is None:
+            raise BlobGone("there was no playbook")
+        return await self._blobs.get(key)
 
     async def state(self, execution_id: str, at: int | None = None) -> dict[str, JSON]:
         """What the log adds up to at that event, or at its end."""

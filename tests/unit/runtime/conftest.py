@@ -23,6 +23,7 @@ from noetl.ports import ToolCall
 from noetl.runtime.executor import Executor
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.results import Results
 from noetl.types import JSON
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
@@ -86,7 +87,9 @@ class Cluster:
         blobs = MemoryBlobs()
         catalog = FileCatalog([], blobs)
         keys = Keyring({}, MemorySealed())
-        self.server = Orchestrator(self.store, blobs, catalog, self.clock, keys)
+        self.server = Orchestrator(
+            self.store, Results(blobs), catalog, self.clock, keys
+        )
         self.batches: list[list[Event]] = []
         self._over = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []

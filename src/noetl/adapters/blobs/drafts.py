@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from noetl.ports import Blob
 
 ENDING = ".draft"
+
+
+def new_draft(folder: str) -> str:
+    """The path of a file that is not there yet; its folder is."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    return os.path.join(folder, f"{secrets.token_hex(16)}{ENDING}")
+
+
+@asynccontextmanager
+async def copy_of(parts: AsyncIterator[bytes], folder: str) -> AsyncIterator[str]:
+    """A file of what comes in parts, for a while."""
+    name = await asyncio.to_thread(new_draft, folder)
+    try:
+        with await asyncio.to_thread(open, name, "xb") as copy:
+            async for part in parts:
+                await asyncio.to_thread(copy.write, part)
+        yield name
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
 
 
 def remove_old(folder: str, before: float, dry_run: bool) -> Sequence[Blob]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import BaseError, NotFoundError
 
-from noetl.adapters.blobs.drafts import ENDING, remove_old
+from noetl.adapters.blobs.drafts import copy_of, remove_old
 from noetl.adapters.blobs.keys import check_key, gone, is_key, key_of, key_of_file
 from noetl.adapters.blobs.refusals import translate
 from noetl.errors import BlobCorrupt, StoreError
@@ -57,17 +56,8 @@ class ObjectBlobs:
 
     @asynccontextmanager
     async def file(self, key: str) -> AsyncIterator[str]:
-        await asyncio.to_thread(os.makedirs, self.drafts, 0o700, exist_ok=True)
-        name = os.path.join(self.drafts, f"{secrets.token_hex(16)}{ENDING}")
-        try:
-            copy = await asyncio.to_thread(open, name, "xb")
-            with copy:
-                async for part in self._parts(check_key(key)):
-                    await asyncio.to_thread(copy.write, part)
+        async with copy_of(self._parts(check_key(key)), self.drafts) as name:
             yield name
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
 
     async def each(self) -> AsyncIterator[Blob]:
         with self._translated("its listing"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import cycle
+from typing import IO, Any
 
 import aiohttp
 import msgspec
@@ -17,9 +20,13 @@ PATHS: Mapping[str, str] = {
     "events": "/api/events",
     "source": "/api/worker/source",
     "value": "/api/worker/value",
+    "result": "/api/worker/result",
+    "results": "/api/worker/results",
     "secret": "/api/worker/secret",
     "token": "/api/worker/token",
 }
+_PART = 1 << 20
+_UNHURRIED = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _LATER = frozenset({408, 421, 425, 429, 502, 503, 504})
 
 
@@ -49,31 +56,57 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def call(self, path: str, body: bytes, *, seconds: float) -> bytes:
+        limit = aiohttp.ClientTimeout(total=seconds)
+        async with self._request("POST", path, data=body, timeout=limit) as response:
+            return await response.read()
+
+    async def send(
+        self, path: str, query: Mapping[str, str], source: IO[bytes]
+    ) -> bytes:
+        async with self._request(
+            "PUT",
+            path,
+            data=_parts(source),
+            params=query,
+            headers={"Content-Type": "application/octet-stream"},
+            timeout=_UNHURRIED,
+        ) as response:
+            return await response.read()
+
+    async def fetch(self, path: str, body: bytes, target: IO[bytes]) -> None:
+        async with self._request(
+            "POST", path, data=body, timeout=_UNHURRIED
+        ) as response:
+            async for part in response.content.iter_chunked(_PART):
+                await asyncio.to_thread(target.write, part)
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, path: str, **more: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
-            self._session = aiohttp.ClientSession(connector=connector)
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers=self._headers
+            )
         server = self._server
         url = server + PATHS[path]
         if server.startswith("https:") and server not in self._contexts:
             self._contexts[server] = self._trust(server)
+        context = self._contexts.get(server, True)
         try:
-            async with self._session.post(
-                url,
-                data=body,
-                headers=self._headers,
-                timeout=aiohttp.ClientTimeout(total=seconds),
-                allow_redirects=False,
-                ssl=self._contexts.get(server, True),
+            async with self._session.request(
+                method, url, allow_redirects=False, ssl=context, **more
             ) as response:
-                found = await response.read()
-                status = response.status
+                if response.status == 200:
+                    yield response
+                    return
+                status, found = response.status, await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._server = next(self._servers)
             self._contexts.pop(server, None)
             why = str(error) or type(error).__name__
             raise Unreachable(f"{url}: {why}") from None
-        if status == 200:
-            return found
         if status in _LATER or status >= 500:
             self._server = next(self._servers)
             raise Unreachable(f"{url}: status {status}")
@@ -82,6 +115,11 @@ class HttpTransport:
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+async def _parts(source: IO[bytes]) -> AsyncIterator[bytes]:
+    while part := await asyncio.to_thread(source.read, _PART):
+        yield part
 
 
 def _refusal(status: int, body: bytes) -> Refused:

@@ -13,7 +13,7 @@ from noetl.engine.outcome import Outcome
 
 if TYPE_CHECKING:
     from noetl.adapters.tools.duck.client import Client
-    from noetl.ports import Blobs, ToolCall
+    from noetl.ports import ToolCall
 
 _PARAMS = Shape(("list", "mapping"), words="a list (?) or a mapping ($name)")
 _SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
@@ -60,7 +60,7 @@ class DuckdbTool:
     """Runs each call in a process of its execution, at most ``slots`` at a time.
 
     ``roots`` are the folders whose files it may touch, besides the playbook's own; by
-    default the current one and ``home``. ``blobs`` is where references lead to.
+    default the current one and ``home``.
     """
 
     instant = False
@@ -71,12 +71,10 @@ class DuckdbTool:
         *,
         home: str | None = None,
         roots: Sequence[str] | None = None,
-        blobs: Blobs | None = None,
     ) -> None:
         self._slots = slots
         self._home = home
         self._roots = roots
-        self._blobs = blobs
         self._client: Client | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -87,7 +85,7 @@ class DuckdbTool:
         if self._client is None:
             from noetl.adapters.tools.duck.client import Client
 
-            self._client = Client(self._slots, self._home, self._blobs, self._roots)
+            self._client = Client(self._slots, self._home, self._roots)
         return await self._client.call(call)
 
     async def close(self) -> None:

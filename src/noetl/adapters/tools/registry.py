@@ -20,21 +20,19 @@ from noetl.ports import Keys, Tool
 
 if TYPE_CHECKING:
     from noetl.adapters.plugins.enabled import Plugins
-    from noetl.ports import Blobs
 
 
 class Place(NamedTuple):
-    """Where tools work: how many calls at once, whose files, which large values."""
+    """Where tools work: how many calls at once, whose files."""
 
     slots: int
     home: str | None = None
-    blobs: Blobs | None = None
     plugins: Plugins | None = None
 
 
 # Making one costs nothing: a tool imports its driver when it first runs.
 BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
-    "duckdb": lambda at: DuckdbTool(at.slots, home=at.home, blobs=at.blobs),
+    "duckdb": lambda at: DuckdbTool(at.slots, home=at.home),
     "http": lambda at: HttpTool(),
     "noop": lambda at: NoopTool(),
     "postgres": lambda at: PostgresTool(),
@@ -64,7 +62,6 @@ def make_tools(
     keys: Keys | None = None,
     *,
     home: str | None = None,
-    blobs: Blobs | None = None,
     plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
     """A tool for each kind that is built in or plugged in, for so many slots.
@@ -72,7 +69,7 @@ def make_tools(
     Whoever makes them closes them, each once. Raises ``ConfigError`` if a plug-in
     cannot be made.
     """
-    place = Place(slots, home, blobs, plugins)
+    place = Place(slots, home, plugins)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
     tools |= _older_shapes(tools)
     if keys is not None:

@@ -92,6 +92,36 @@ LIMITS = Record(
 )
 
 
+RESULT = Record(
+    "result",
+    "result",
+    {
+        "store": Field(
+            mapping_of("result_store"),
+            "EXE-06",
+            "Where values go that are too large for the log.",
+        ),
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
+RESULT_STORE = Record(
+    "result_store",
+    "store",
+    {
+        "kind": Field(
+            TEXT,
+            "EXE-06",
+            "`file`, `postgres`, `nats_object`, or the scheme of `results_url`",
+            missing="EXE-06",
+        ),
+        "bucket": Field(TEXT, "EXE-06", "The bucket of `nats_object`."),
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
+
+
 EXECUTOR_SPEC = Record(
     "executor_spec",
     "executor.spec",
@@ -101,7 +131,9 @@ EXECUTOR_SPEC = Record(
         ),
         "limits": Field(mapping_of("limits"), "S-36", "Runaway guards."),
         "deadline": Field(DURATION, "S-36", "How long the execution may take."),
-        "result": Field(MAPPING, "EXE-06", "Result store: `{store: {kind, …}}`."),
+        "result": Field(
+            mapping_of("result"), "EXE-06", "Result store: `{store: {kind, bucket}}`."
+        ),
         "sandbox": Field(MAPPING, "EXE-07", "Isolation hints."),
         "resources": Field(MAPPING, "EXE-07", "Resource hints."),
         "telemetry": Field(MAPPING, "EXE-07", "Tracing and metrics defaults."),

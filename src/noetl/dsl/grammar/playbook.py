@@ -8,6 +8,8 @@ from noetl.dsl.grammar.document import (
     KEYCHAIN_ENTRY,
     LIMITS,
     METADATA,
+    RESULT,
+    RESULT_STORE,
     ROOT,
 )
 from noetl.dsl.grammar.shape import Record
@@ -36,6 +38,8 @@ RECORDS: tuple[Record, ...] = (
     EXECUTOR,
     EXECUTOR_SPEC,
     LIMITS,
+    RESULT,
+    RESULT_STORE,
     STEP,
     STEP_SPEC,
     STEP_POLICY,

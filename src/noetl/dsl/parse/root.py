@@ -13,6 +13,8 @@ from noetl.dsl.grammar.document import (
     KEYCHAIN_ENTRY,
     LIMITS,
     METADATA,
+    RESULT,
+    RESULT_STORE,
     ROOT,
 )
 from noetl.dsl.grammar.reader import Reader
@@ -129,6 +131,10 @@ def _executor(context: Context, at: Place | None, knobs: set[str]) -> dict[str, 
         check_knobs(context, fields["spec"])
         if "limits" in spec:
             context.reader.read(spec["limits"], LIMITS)
+        if "result" in spec:
+            result = context.reader.read(spec["result"], RESULT)
+            if "store" in result:
+                context.reader.read(result["store"], RESULT_STORE)
         if "deadline" in spec:
             context.duration(spec["deadline"], "S-36", Spot("", "admit"), _YEAR)
     return sound

@@ -17,6 +17,11 @@ API = {
         "There is no such execution, or it is not yours to see.",
         "`noetl list` shows those that are.",
     ),
+    "fork.impossible": ErrorKind(
+        "An execution cannot be forked, or tried again, as it was asked for; the "
+        "message says why.",
+        "Keep fewer events, begin at another step, or mend the playbook.",
+    ),
     "internal": ErrorKind(
         "The server met a defect of its own.", "Its log has it; report it."
     ),

@@ -26,9 +26,9 @@ REFERENCES = {
         "Read it as a table of a `duckdb` task, or get it with `noetl result get`.",
     ),
     "ref.not_owner": ErrorKind(
-        "A tool returned a reference that only NoETL may make (`store: noetl`), or a "
-        "workload or a signal brought one.",
-        "Return the value itself, or name another store.",
+        "A reference (`store: noetl`) leads to what another execution has stored, or "
+        "somebody else than NoETL made it: a tool, a workload, a signal, a template.",
+        "Hand the value itself over, or name another store.",
     ),
 }
 STORE = {

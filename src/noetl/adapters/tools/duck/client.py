@@ -25,7 +25,7 @@ from noetl.adapters.tools.duck.scratch import Bench, Scratch
 from noetl.adapters.tools.duck.tables import Files, Tables, fetch
 from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
-from noetl.ports import Blobs, ToolCall
+from noetl.ports import ToolCall
 from noetl.types import JSON
 
 # The folder is the playbook's, whose modules must not take the place of others.
@@ -63,11 +63,9 @@ class Client:
         self,
         slots: int,
         home: str | None,
-        blobs: Blobs | None,
         others: Sequence[str] | None,
     ) -> None:
         self._home = home
-        self._blobs = blobs
         self._others = others
         self._pool = Pool(slots, clean_environment())
         self._gates = Gates()
@@ -95,7 +93,7 @@ class Client:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 tables = call.inputs.get("tables")
-                files = await fetch(tables, self._blobs, stack)
+                files = await fetch(tables, call.drafts, stack)
                 # Rows are written here, and that takes a while.
                 request = await asyncio.to_thread(self._prepare, call, scratch, files)
                 async with self._gates.entered(request.files()):

@@ -13,8 +13,8 @@ from noetl.adapters.tools.duck.request import Table, read_format
 from noetl.adapters.tools.duck.roots import Roots
 from noetl.adapters.tools.duck.scratch import Scratch
 from noetl.engine.references import FILES, is_reference
-from noetl.errors import StoreError, ToolError
-from noetl.ports import Blobs, tool_error
+from noetl.errors import ToolError
+from noetl.ports import Drafts
 from noetl.types import JSON
 
 Files = Mapping[str, str]
@@ -28,7 +28,7 @@ LARGE = 32 * 1024 * 1024
 """Bytes of JSON from which a table is not held in memory."""
 
 
-async def fetch(given: JSON, blobs: Blobs | None, stack: AsyncExitStack) -> Files:
+async def fetch(given: JSON, drafts: Drafts | None, stack: AsyncExitStack) -> Files:
     """The files of what is given by reference, by key, for as long as the stack."""
     files: dict[str, str] = {}
     for name, value in given.items() if isinstance(given, dict) else ():
@@ -36,15 +36,16 @@ async def fetch(given: JSON, blobs: Blobs | None, stack: AsyncExitStack) -> File
         if not is_reference(found):
             continue
         key, where = str(found.get("key")), f"tables.{name}"
-        if blobs is None or key.startswith("log:"):
+        if drafts is None or key.startswith("log:"):
             message = (
                 f"{where} is a reference that is no file: leave the filter ref out"
             )
             raise ToolError("tool.contract", message)
         try:
-            files[key] = await stack.enter_async_context(blobs.file(key))
-        except StoreError as error:
-            raise tool_error(error, f"{where}: {error}") from None
+            files[key] = await stack.enter_async_context(drafts.stored(key))
+        except ToolError as error:
+            message = f"{where}: {error.message}"
+            raise ToolError(error.kind, message, retryable=error.retryable) from None
     return files
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl.engine.events import Event
-from noetl.engine.references import is_reference
+from noetl.engine.references import places_in
 from noetl.types import JSON
 
 LOG = "log:"
@@ -26,7 +26,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 def named_in(event: Event) -> Iterator[Named]:
-    for path, reference in _walk(event.payload, ""):
+    for path, reference in places_in(event.payload):
         yield Named(reference, path, event)
 
 
@@ -45,10 +45,18 @@ def execution_of(key: str) -> str:
     return key.removeprefix(LOG).split("/")[0].rpartition("-")[0]
 
 
-def _walk(value: JSON, path: str) -> Iterator[tuple[str, dict[str, JSON]]]:
-    if is_reference(value):
-        yield path, value
-    elif isinstance(value, dict | list):
-        members = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, member in members:
-            yield from _walk(member, f"{path}.{key}" if path else str(key))
+def line_of(named: Named) -> dict[str, JSON]:
+    """As listings have it."""
+    event, reference = named.event, named.reference
+    return {
+        "key": named.key,
+        "size": reference["size"],
+        "checksum": reference.get("checksum"),
+        "schema_hint": reference.get("schema_hint"),
+        "seq": event.seq,
+        "event": event.name,
+        "step": event.step,
+        "task": event.task_label,
+        "iteration_id": event.iteration_id,
+        "path": named.path,
+    }

@@ -1,0 +1,139 @@
+"""What a fork will be: checked as far as possible before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.model import Playbook
+from noetl.engine.forking import Fork
+from noetl.engine.succession import find_obstacles
+from noetl.errors import ConfigError
+from noetl.ports import Blobs, Summary
+from noetl.runtime.forks import edited_workload
+from noetl.runtime.loading import Loader
+from noetl.runtime.origins import (
+    Log,
+    Point,
+    Start,
+    find_admissions,
+    find_failures,
+    find_point,
+)
+from noetl.types import JSON
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """It is only read. ``playbook`` is None if its text is gone."""
+
+    execution_id: str
+    log: Log
+    blobs: Blobs
+    summary: Summary
+    about: dict[str, JSON]
+    playbook: Playbook | None
+
+
+class Successor(msgspec.Struct, frozen=True):
+    """A newer playbook, what is recorded about it, and its name for people."""
+
+    playbook: Playbook
+    about: dict[str, JSON]
+    name: str
+
+
+class Edits(msgspec.Struct, frozen=True):
+    """What shall be different; ``timeout`` is in seconds."""
+
+    workload: Mapping[str, JSON]
+    set_ctx: dict[str, JSON]
+    timeout: float | None = None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Everything that a fork needs; nothing was written yet."""
+
+    fork: Fork
+    point: Point
+    playbook: Playbook
+
+
+async def make_plan(
+    origin: Origin,
+    start: Start,
+    edits: Edits,
+    execution_id: str,
+    newer: Successor | None = None,
+) -> Plan:
+    """Raises ``ConfigError`` where no fork can begin, or not like this."""
+    point = await find_point(origin.log, origin.execution_id, start)
+    if newer is not None:
+        _check_successor(newer, point, start)
+    playbook = newer.playbook if newer is not None else origin.playbook
+    if playbook is None:
+        message = f"the playbook of {origin.execution_id} cannot be read any more"
+        raise ConfigError(f"{message}; bring one with --playbook")
+    workload = await edited_workload(
+        Loader(origin.log, origin.blobs),
+        point.state.workload,
+        edits.workload,
+        origin.playbook or playbook,
+        newer.playbook if newer is not None else None,
+    )
+    fork = Fork(
+        execution_id,
+        origin.execution_id,
+        point.seq,
+        newer.about if newer is not None else origin.about,
+        newer is not None,
+        workload,
+        edits.set_ctx,
+        start.again,
+        edits.timeout,
+    )
+    return Plan(fork, point, playbook)
+
+
+def _check_successor(newer: Successor, point: Point, start: Start) -> None:
+    again = [token["step"] for token in start.again.values()]
+    obstacles = find_obstacles(newer.playbook, point.state, again)
+    if obstacles:
+        reasons = "".join(f"\n  {obstacle}" for obstacle in obstacles)
+        raise ConfigError(
+            f"{newer.name} cannot take over at event {point.seq}:{reasons}\n"
+            "keep fewer or more events, or mend the playbook (noetl fork --dry-run)"
+        )
+
+
+async def find_retry(origin: Origin, step: str | None, number: int | None) -> Start:
+    """Where a retry begins: before the steps that failed, or before a run of a step.
+
+    Raises ``ConfigError``.
+    """
+    if origin.summary.finished_at is None:
+        name = origin.execution_id
+        raise ConfigError(
+            f"{name} is not over: {origin.summary.status}. Let it end (noetl resume "
+            f"{name}, noetl cancel {name}), or go on beside it with noetl fork"
+        )
+    if step is None:
+        if number is not None:
+            raise ConfigError("--run: say of which step, with --from")
+        return await find_failures(origin.log, origin.execution_id)
+    found = await find_admissions(origin.log, origin.execution_id, step)
+    if not found:
+        raise ConfigError(_never(origin, step))
+    if number is not None and number > len(found):
+        runs = f"{len(found):,} run{'' if len(found) == 1 else 's'}"
+        raise ConfigError(f"step '{step}' has {runs}: there is no run {number}")
+    return Start(found[-1 if number is None else number - 1] - 1)
+
+
+def _never(origin: Origin, step: str) -> str:
+    known = origin.playbook.steps if origin.playbook is not None else {}
+    if known and step not in known:
+        hint = did_you_mean(step, known) or "noetl show lists them"
+        return f"there is no step '{step}': {hint}"
+    return f"step '{step}' was never reached: see noetl show {origin.execution_id}"

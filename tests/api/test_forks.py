@@ -1,0 +1,151 @@
+"""``/api/executions/{id}/fork`` and ``/retry``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from servers import HELLO, Answer, Api, Running, playbook
+
+pytestmark = pytest.mark.spec("SRV-01", "SRV-03", "S-46")
+
+TEXT = """
+- step: first
+  tool:
+    kind: noop
+    spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {n: 1}}}}]}}
+  next: {arcs: [{step: second}]}
+- step: second
+  tool: {kind: python, code: "result = 10 // divisor", args: {divisor: "{{ workload.by }}"}}
+  next: {arcs: [{step: last, when: "{{ event.name == 'step.done' }}",
+    args: {x: "{{ event.payload.result }}"}}]}
+- step: last
+  tool: {kind: noop, result: "{{ args.x + ctx.n }}"}
+"""  # noqa: E501
+FAILS = playbook("fails", TEXT, "workload: {by: 0}\n")
+
+
+@pytest.fixture(scope="module")
+def failed(running: Running) -> str:
+    document = Api(running.url, running.token).run(FAILS)
+    assert document["status"] == "failed"
+    name: str = document["execution_id"]
+    return name
+
+
+def order(api: Api, execution_id: str, verb: str, **body: Any) -> Answer:
+    return api.post(f"/api/executions/{execution_id}/{verb}", body)
+
+
+def test_what_failed_runs_again_with_another_input(api: Api, failed: str) -> None:
+    answer = order(api, failed, "retry", workload={"by": 2})
+
+    assert answer.status == 201, answer.body
+    name = answer.body["execution_id"]
+    assert answer.headers["location"] == f"/api/executions/{name}"
+    done = api.finish(name)
+    assert (done["status"], done["result"]) == ("completed", 6)
+    assert done["forked_from"]["execution_id"] == failed
+    kept = {step["step"]: step["kept"] for step in done["steps"]}
+    assert kept == {"first": True, "second": False, "last": False}
+    assert api.get(f"/api/executions/{failed}").body["status"] == "failed"
+
+
+def test_a_step_and_what_came_after_it(api: Api, failed: str) -> None:
+    answer = order(api, failed, "retry", step="first", workload={"by": 5})
+
+    done = api.finish(answer.body["execution_id"])
+    assert done["result"] == 3
+    assert not any(step["kept"] for step in done["steps"])
+
+
+def test_a_fork_goes_on_from_an_event_with_other_values(api: Api, failed: str) -> None:
+    events = api.get(f"/api/executions/{failed}/events").body["events"]
+    [at] = [
+        event["seq"]
+        for event in events
+        if event["name"] == "step.scheduled" and event["step"] == "second"
+    ]
+
+    answer = order(api, failed, "fork", at=at, workload={"by": 1}, ctx={"n": 100})
+
+    assert answer.status == 201, answer.body
+    assert answer.body["at"] <= at
+    assert api.finish(answer.body["execution_id"])["result"] == 110
+
+
+def test_a_newer_playbook_takes_over(api: Api, failed: str) -> None:
+    mended = playbook("fails", TEXT.replace("10 //", "30 //"), "workload: {by: 3}\n")
+
+    answer = order(api, failed, "retry", playbook=mended)
+
+    assert answer.status == 201, answer.body
+    assert api.finish(answer.body["execution_id"])["result"] == 11
+
+
+def test_it_can_be_looked_at_before(api: Api, failed: str) -> None:
+    before = len(api.get("/api/executions?limit=1000").body["executions"])
+
+    answer = order(api, failed, "retry", dry_run=True, workload={"by": 2})
+
+    assert answer.status == 200
+    assert answer.body["kept"] == [{"step": "first", "status": "done", "runs": 1}]
+    assert [each["step"] for each in answer.body["next"]] == ["second"]
+    assert answer.body["workload"] == {"by": 2}
+    after = len(api.get("/api/executions?limit=1000").body["executions"])
+    assert after == before, "nothing was started"
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "kind", "message"),
+    [
+        ("fork", {"at": 9999}, "fork.impossible", "there is no event 9999"),
+        ("fork", {"at": 1}, "fork.impossible", "nothing has begun at event 1"),
+        ("fork", {"at": 0}, "request.invalid", "at"),
+        ("fork", {}, "request.invalid", "at"),
+        ("retry", {"step": "secnod"}, "fork.impossible", "did you mean 'second'"),
+        ("retry", {"run": 2}, "fork.impossible", "of which step"),
+        ("retry", {"step": "first", "run": 2}, "fork.impossible", "no run 2"),
+        ("retry", {"playbook": "a: b"}, "playbook.invalid", "not a valid playbook"),
+        ("retry", {"playbook": HELLO}, "fork.impossible", "has the path"),
+        ("retry", {"workloda": {}}, "request.unknown_field", "workloda"),
+        (
+            "retry",
+            {"workload": {"by": {"store": "noetl", "key": "0" * 64}}},
+            *("ref.not_owner", "reference of NoETL's own store"),
+        ),
+    ],
+)
+def test_a_mistake_is_explained(
+    api: Api, failed: str, verb: str, body: dict[str, Any], kind: str, message: str
+) -> None:
+    answer = order(api, failed, verb, **body)
+
+    assert answer.body["kind"] == kind, answer.body
+    assert message in answer.body["message"]
+    assert answer.status in (403, 409, 422)
+
+
+def test_what_runs_is_not_tried_again(api: Api) -> None:
+    waits = playbook("waits", "- {step: start, tool: {kind: wait, signal: go}}")
+    name = api.start(waits)
+    api.await_event(name, "task.suspended")
+
+    answer = order(api, name, "retry")
+
+    assert (answer.status, answer.body["kind"]) == (409, "fork.impossible")
+    assert "is not over: waiting" in answer.body["message"]
+    assert order(api, name, "cancel").status == 200
+
+
+def test_it_needs_the_right_to_steer_and_for_a_text_to_write(
+    running: Running, failed: str
+) -> None:
+    viewer = running.person("fork-viewer", "viewer")
+    operator = running.person("fork-operator", "operator")
+    author = running.person("fork-author", "author")
+
+    assert order(viewer, failed, "retry").status == 403
+    assert order(operator, failed, "retry", playbook=FAILS).status == 403
+    assert order(author, failed, "retry", playbook=FAILS).status == 403, "it has code"
+    assert order(operator, failed, "retry", dry_run=True).status == 200

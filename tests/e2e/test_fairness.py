@@ -1,0 +1,52 @@
+"""Many executions, few slots: none of them waits until another one is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from servers import HELLO, Api, Running, WorkerProcess, playbook
+
+pytestmark = pytest.mark.spec("WKR-02", "LOOP-15", "S-64")
+
+
+def loop(mode: str) -> str:
+    return playbook(
+        "long",
+        f"""
+        - step: start
+          loop: {{in: "{{{{ range(10000) }}}}", iterator: n, spec: {{{mode}}}}}
+          tool: {{kind: noop, result: "{{{{ iter.n }}}}"}}
+        """,
+    )
+
+
+@pytest.fixture(params=["server", "cluster"])
+def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
+    """With one slot for all of them."""
+    if request.param == "server":
+        server = Running(tmp_path / "home", slots=1)
+        yield Api(server.url, server.token)
+    else:
+        postgres = request.getfixturevalue("postgres")
+        server = Running(tmp_path / "home", slots=0, database=postgres)
+        worker = WorkerProcess(tmp_path / "worker", server.url, server.token, slots=1)
+        yield Api(server.url, server.token)
+        worker.stop()
+    server.stop()
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["mode: sequential", "mode: parallel, max_in_flight: 4", "mode: parallel"],
+)
+def test_a_long_loop_does_not_starve_a_short_execution(api: Api, mode: str) -> None:
+    long = api.start(loop(mode))
+    api.await_event(long, "loop.iteration.done")
+
+    short = api.run(HELLO)
+
+    assert short["status"] == "completed"
+    assert api.get(f"/api/executions/{long}").body["status"] == "running"
+    assert api.post(f"/api/executions/{long}/cancel").status == 200

@@ -1,0 +1,143 @@
+"""What a person can do at home, done at a server: the same verbs, the same output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import Api, Running, playbook
+
+pytestmark = pytest.mark.spec("CLI-01", "SRV-03")
+
+TEXT = """
+- step: make
+  tool: {kind: noop, result: {rows: "{{ 'row ' * 30000 }}", n: 1}}
+  next: {arcs: [{step: divide}]}
+- step: divide
+  tool: {kind: python, code: "result = 10 // divisor", args: {divisor: "{{ workload.by }}"}}
+"""  # noqa: E501
+ROWS = "row " * 30_000
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    server = Running(tmp_path_factory.mktemp("server") / "home")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def failed(running: Running) -> str:
+    text = playbook("divides", TEXT, "workload: {by: 0}\n")
+    name: str = Api(running.url, running.token).run(text)["execution_id"]
+    return name
+
+
+@pytest.fixture
+def there(shell: Any, running: Running) -> Any:
+    """A terminal whose commands go to the server."""
+    shell.set(NOETL_SERVER=running.url, NOETL_TOKEN=running.token)
+    return shell
+
+
+def test_results_are_listed_and_fetched(there: Any, failed: str) -> None:
+    listed = there.noetl("result", "ls", failed[:13])
+    document = json.loads(there.noetl("result", "ls", failed, "--json").stdout)
+    key = document["results"][0]["key"]
+    whole = there.noetl("result", "get", failed, "--step", "make")
+    part = there.noetl("result", "get", f"{key}:0-3")
+    to_file = there.noetl("result", "get", key, "--output", "rows.json", "--json")
+
+    assert "120.0 kB  make task_1 outcome.result" in listed.stdout
+    assert document["execution_id"] == failed
+    assert json.loads(whole.stdout) == {"rows": ROWS, "n": 1}
+    assert part.stdout == '{"ro'
+    size = document["results"][0]["size"]
+    assert json.loads(to_file.stdout) == {"output": "rows.json", "size": size}
+    written = (there.folder / "rows.json").read_text()
+    assert json.loads(written) == {"rows": ROWS, "n": 1}
+
+
+def test_what_failed_is_tried_again(there: Any, failed: str) -> None:
+    outlook = there.noetl("retry", failed, "--set", "by=2", "--dry-run")
+    done = there.noetl("retry", failed, "--set", "by=2", "--json")
+    document = json.loads(done.stdout)
+    again = there.noetl("fork", failed, "--at", "9", "--set", "by=5", "--no-progress")
+
+    assert outlook.returncode == 0, outlook.stderr
+    assert "keep   make: done" in outlook.stdout
+    assert done.returncode == 0, done.stderr
+    assert (document["status"], document["result"]) == ("completed", 5)
+    assert document["forked_from"]["execution_id"] == failed
+    assert again.returncode == 0, again.stderr
+    assert "result: 2" in again.stdout
+
+
+def test_a_report_is_written(there: Any, failed: str) -> None:
+    done = there.noetl("show", failed, "--html", "report.html")
+
+    page = (there.folder / "report.html").read_text()
+    assert done.returncode == 0, done.stderr
+    assert failed in page
+    assert "10 // divisor" in page, "with the text of the playbook"
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_events_are_exported(there: Any, failed: str, form: str) -> None:
+    done = there.noetl("events", failed, "--export", form, f"events.{form}")
+    lines = there.noetl("events", failed, "--json").stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert f"{len(lines)} events written" in done.stderr
+    if form == "jsonl":
+        written = (there.folder / "events.jsonl").read_text().splitlines()
+        assert list(map(json.loads, written)) == list(map(json.loads, lines))
+
+
+def test_the_log_is_asked_in_sql(there: Any, failed: str) -> None:
+    query = "select step, count(*) n from events where step is not null group by 1"
+    one = there.noetl("sql", f"{query} order by 1", "--execution", failed, "--json")
+    all_ = there.noetl("sql", "select count(*) n from executions", "--json")
+
+    rows = [json.loads(line) for line in one.stdout.splitlines()]
+    assert [row["step"] for row in rows] == ["divide", "make"], one.stderr
+    assert json.loads(all_.stdout)["n"] >= 1
+    assert "others with --execution ID" in all_.stderr
+
+
+@pytest.mark.parametrize("at_home", [True, False], ids=["at home", "at a server"])
+def test_a_cursor_that_is_none_is_refused(
+    request: pytest.FixtureRequest, at_home: bool
+) -> None:
+    shell = request.getfixturevalue("shell" if at_home else "there")
+
+    done = shell.noetl("list", "--cursor", "nonsense", "--json")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--cursor: no execution 'nonsense'" in done.stderr
+    assert "the id of the last execution on the page before" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["fork", "{}", "--at", "9999"], "there is no event 9999"),
+        (["retry", "{}", "--from", "mkae"], "did you mean 'make'"),
+        (["retry", "{}", "--playbooks", "."], "--playbooks does not go with a server"),
+        (["retry", "nobody"], "no execution 'nobody' at http://"),
+        (["result", "get", "0" * 64], "is no result that is there"),
+        (["result", "get", "{}", "--step", "mkae"], "did you mean 'make'"),
+        (["sql", "select 1", "--execution", "nobody"], "no execution 'nobody'"),
+        (["events", "nobody", "--export", "jsonl", "x"], "no execution 'nobody'"),
+    ],
+)
+def test_a_mistake_is_explained(
+    there: Any, failed: str, args: list[str], said: str
+) -> None:
+    done = there.noetl(*(each.format(failed) for each in args))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,157 @@
+"""What a log says about whose a reference is."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from noetl.adapters.blobs.memory import MemoryBlobs
+from noetl.engine.events import Event
+from noetl.engine.references import make_reference
+from noetl.errors import BlobNotOwned
+from noetl.runtime.ownership import Owners
+from noetl.types import JSON
+
+pytestmark = pytest.mark.spec("S-48")
+
+
+class Logs:
+    """Logs by the names of their executions."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, list[Event]] = {}
+
+    def add(self, execution_id: str, name: str, **payload: JSON) -> None:
+        log = self.logs.setdefault(execution_id, [])
+        log.append(
+            Event(
+                event_id=f"{execution_id}.{len(log)}",
+                execution_id=execution_id,
+                seq=len(log) + 1,
+                timestamp="2026-11-15T08:00:00.000000Z",
+                source="server",
+                name=name,
+                entity_type="task",
+                entity_id="t",
+                status="success",
+                payload=payload,
+            )
+        )
+
+    def make(self, execution_id: str, reference: JSON) -> None:
+        """A task stores a value."""
+        outcome = {"result": reference}
+        self.add(execution_id, "task.done", outcome=outcome, spilled=["outcome.result"])
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> list[Event]:
+        return self.logs.get(execution_id, [])[after:][:limit]
+
+
+class Home:
+    def __init__(self) -> None:
+        self.logs = Logs()
+        self.blobs = MemoryBlobs()
+        self.owners = Owners(self.logs, self.blobs)
+
+    async def store(self, value: JSON) -> dict[str, JSON]:
+        """The reference to a stored value."""
+        body = msgspec.json.encode(value)
+        return make_reference(await self.blobs.put(body), len(body), "text", body)
+
+    async def owns(self, execution_id: str, reference: JSON) -> bool:
+        try:
+            await self.owners.check(execution_id, reference["key"])
+        except BlobNotOwned:
+            return False
+        return True
+
+
+@pytest.fixture
+def home() -> Home:
+    return Home()
+
+
+async def test_who_made_it_owns_it_and_who_only_names_it_does_not(home: Home) -> None:
+    mine, theirs = await home.store("mine"), await home.store("theirs")
+    home.logs.add("b", "task.done", outcome={"result": theirs}, spilled=[])
+    home.logs.make("a", mine)
+    home.logs.add("a", "task.done", set_ctx={"x": theirs}, spilled=["outcome.result"])
+
+    assert await home.owns("a", mine)
+    assert not await home.owns("a", theirs)
+    assert not await home.owns("b", theirs), "a name is no proof"
+    assert not await home.owns("nobody", mine)
+
+
+async def test_what_comes_later_counts_too(home: Home) -> None:
+    mine = await home.store("mine")
+    assert not await home.owns("a", mine)
+
+    home.logs.make("a", mine)
+
+    assert await home.owns("a", mine)
+
+
+async def test_a_key_with_a_dot_in_it_is_found(home: Home) -> None:
+    mine = await home.store("mine")
+    home.logs.add("a", "workflow.started", ctx={"a.b": mine}, spilled=["ctx.a.b"])
+
+    assert await home.owns("a", mine)
+
+
+async def test_what_a_value_refers_to_belongs_to_who_owns_it(home: Home) -> None:
+    inner = await home.store("inner")
+    middle = await home.store({"inner": inner})
+    outer = await home.store({"middle": middle})
+    whole = await home.store({"outer": outer})
+    home.logs.make("a", whole)
+
+    for each in (whole, outer, middle, inner):
+        assert await home.owns("a", each)
+
+
+async def test_what_a_child_answers_is_its_parents_if_it_is_the_childs(
+    home: Home,
+) -> None:
+    inner = await home.store("inner")
+    deep = await home.store({"inner": inner})
+    answer, stolen = await home.store({"deep": deep}), await home.store("stolen")
+    home.logs.make("b", answer)
+    home.logs.make("c", stolen)
+    for result in (answer, stolen, {"log": {"store": "noetl", "key": "log:b-1"}}):
+        told = {"execution_id": "b", "result": result}
+        home.logs.add("a", "task.resumed", answer=told)
+
+    for each in (answer, deep, inner, {"key": "log:b-1"}):
+        assert await home.owns("a", each), each
+    assert not await home.owns("a", stolen), "nobody launders what is another's"
+    assert not await home.owns("a", {"key": "log:c-1"})
+
+
+async def test_what_a_caller_passes_on_is_the_childs(home: Home) -> None:
+    item = await home.store("item")
+    home.logs.add("a", "task.done", set_iter={"x": item}, spilled=["set_iter.x"])
+    parent = {"execution_id": "a", "iter": {"x": item}}
+    home.logs.add("b", "playbook.execution.requested", parent=parent)
+
+    assert await home.owns("b", item)
+
+
+async def test_a_fork_has_what_its_origin_was_given(home: Home) -> None:
+    outer, answer, later = [await home.store(f"{n}") for n in range(3)]
+    lineage = {"execution_id": "elsewhere", "seq": 2, "iter": {"x": outer}}
+    home.logs.add("f", "playbook.execution.requested", fork=lineage)
+    for each in (answer, later):
+        told = {"execution_id": "elsewhere-too", "result": each}
+        home.logs.add("f", "task.resumed", answer=told)
+
+    assert await home.owns("f", outer)
+    assert await home.owns("f", answer)
+    assert not await home.owns("f", later), "that is after it has gone apart"
+
+
+async def test_a_forged_key_is_no_key(home: Home) -> None:
+    for key in (None, 5, "", "log:", "../x"):
+        assert not await home.owns("a", {"key": key})
