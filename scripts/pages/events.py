@@ -139,7 +139,11 @@ EVENTS: Mapping[str, Page] = {
         {
             "on": "What it waits for: delay, timer, signal, playbook or event.",
             "until": "When it goes on by itself, or null.",
+            "at?": "The time of day that it waits for.",
+            "zone?": "The time zone of `at`.",
             "signal?": "The signal's name.",
+            "schema?": "What the signal's data must fit.",
+            "roles?": "Of which its sender must have one.",
             "child?": "`{execution_id, path, version, args, iter}` of the playbook.",
             "timers?": "`{id, at}` of each timer of a choice, the next one first.",
         }
@@ -153,7 +157,12 @@ EVENTS: Mapping[str, Page] = {
         }
     ),
     "message.received": Page(
-        {"name": "The signal's name.", "data": "Its data.", "caller?": CALLER}
+        {
+            "name": "The signal's name.",
+            "data": "Its data.",
+            "by?": "`{name, roles}` of who sent it to a server.",
+            "caller?": CALLER,
+        }
     ),
     "step.done": Page(
         {"result": "Of the last task; of a loop its results."}, sources=BOTH

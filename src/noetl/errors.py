@@ -14,6 +14,7 @@ NoetlError
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
 │   └── SecretError       a secret cannot be had, by a task or for the keychain
 ├── Refused               a server's answer is no; has a stable kind
+├── SignalRefused         nobody waits for the signal, or not for this one
 ├── Unreachable           a server does not answer: nobody knows what became of it
 ├── AccessError           somebody is not known, or may not do what they ask for
 ├── KeychainError         entries of a keychain cannot be resolved: nothing is started
@@ -120,6 +121,25 @@ class Refused(NoetlError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class SignalRefused(NoetlError):
+    """A signal that is not recorded. ``kind`` is ``signal.unknown`` (nobody waits for
+    it), ``signal.invalid`` (its data do not fit; ``problems`` lists why) or
+    ``auth.role`` (its sender may not). ``waits`` is what the execution waits for."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        waits: list[dict[str, JSON]],
+        problems: list[str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.waits = waits
+        self.problems = problems
 
 
 class Unreachable(NoetlError):

@@ -298,6 +298,7 @@ def test_the_document_is_that_of_run(api: Api) -> None:
         "ctx",
         "result",
         "steps",
+        "waits",
         "events",
         "started_at",
         "duration_ms",

@@ -17,6 +17,7 @@ ROOTS = {
     "Refusal": 0,
     "ToolError": 0,
     "SecretError": 0,
+    "SignalRefused": 0,
     "TemplateError": 0,
     "StoreError": 1,
 }

@@ -18,9 +18,10 @@ from noetl.engine.forking import Fork, go_apart
 from noetl.engine.outcome import Outcome
 from noetl.engine.pipeline import Call
 from noetl.engine.reports import Fact
+from noetl.engine.signals import Sender, receive
 from noetl.engine.simulate import Simulation
 from noetl.engine.state import State
-from noetl.engine.waits import children_of, receive
+from noetl.engine.waits import children_of
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: docs/t}\n"
 RULES = "spec: {policy: {rules: "
@@ -82,12 +83,15 @@ FLOWS = [
 """,
     """
 - step: start
-  spec: {deadline: 1h}
+  spec: {deadline: 1d}
   loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
   tool:
     - ask: {kind: wait, signal: go, timeout: 1m, spec: {policy: {rules: [
         {else: {then: {do: continue}}}]}}}
+    - sure: {kind: wait, signal: go, timeout: 1m, schema: {type: 'null'},
+        roles: [admin], spec: {policy: {rules: [{else: {then: {do: continue}}}]}}}
     - nap: {kind: wait, for: 1}
+    - morning: {kind: wait, at: "09:00", zone: Europe/Berlin}
     - child: {kind: playbook, path: docs/child}
 """,
     """
@@ -150,7 +154,10 @@ def played(text: str, *, cancelled: bool) -> list[Event]:
     execution = Watched(playbook, answer)
     execution.start()
     caller = {"principal": "ann", "address": "192.0.2.7"} if cancelled else None
-    execution.order(receive, "go", None, caller)
+    if "signal: go" in text or "kind: choose" in text:
+        execution.order(receive, "go", None, Sender("ada", ["admin"]), caller)
+    if "signal: go" in text:
+        execution.signal("go")
     execution.order(pause, caller)
     execution.order(resume, caller)
     if cancelled:

@@ -29,6 +29,7 @@ FAILING = HEAD + (
     "workflow:\n  - step: start\n    tool: {kind: python, code: result = 1 / 0}\n"
 )
 DOCUMENT_KEYS = {
+    "waits",
     *("execution_id", "status", "playbook", "error", "workload", "ctx", "result"),
     *("steps", "events", "started_at", "duration_ms", "forked_from"),
 }

@@ -193,3 +193,60 @@ POLL = """
 @pytest.mark.spec("S-20")
 def test_a_task_that_tries_again_sees_what_others_wrote(shell: Any) -> None:
     assert shell.run(shell.write("poll", POLL))["status"] == "completed"
+
+
+FORM = """
+- step: start
+  tool:
+    - ask:
+        kind: wait
+        signal: approval
+        timeout: 1d
+        roles: [operator]
+        schema:
+          title: Pay?
+          type: object
+          required: [approved]
+          properties: {approved: {type: boolean}, by: {type: string}}
+    - say: {kind: noop, result: "{{ _prev.by }}"}
+"""
+
+
+@pytest.mark.spec("S-54")
+@pytest.mark.parametrize("runs", [True, False], ids=["running", "left"])
+def test_a_form_is_shown_checked_and_answered(shell: Any, runs: bool) -> None:
+    process = shell.start("run", shell.write("form", FORM), "--json")
+    execution_id = shell.await_event(process, "form", "task.suspended")
+    if not runs:
+        process.kill()
+        process.communicate()
+    listed = shell.noetl("list", "--waiting")
+    shown = shell.noetl("show", execution_id)
+    [line] = json.loads(shell.noetl("list", "--waiting", "--json").stdout)["executions"]
+
+    def signal(*args: str) -> Any:
+        return shell.noetl("signal", execution_id, *args)
+
+    wrong = signal("approval", "--set", "approved=perhaps")
+    unknown = signal("aproval")
+    both = signal("approval", "--set", "by=ana", "--data", "1")
+    sent = signal("approval", "--set", "approved=true", "--set", "by=ana")
+    if runs:
+        document = json.loads(process.communicate()[0])
+    else:
+        document = json.loads(shell.noetl("resume", execution_id, "--json").stdout)
+
+    assert line["waits"][0]["signal"] == "approval"
+    for text in (listed.stdout, shown.stdout):
+        assert "◷ start.ask: signal 'approval', since" in text
+        assert ", for operator\n    Pay?\n    fields: approved*, by\n" in text
+    assert (wrong.returncode, unknown.returncode, both.returncode) == (2, 2, 2)
+    assert "'approved' must be true or false, found text" in wrong.stderr
+    assert "the execution waits for signal 'approval' until" in unknown.stderr
+    assert "did you mean 'approval'?" in unknown.stderr
+    assert "--set contradicts --data" in both.stderr
+    assert sent.returncode == 0
+    assert document["result"] == "ana"
+    names = [event["name"] for event in shell.events(execution_id)]
+    assert names.count("message.received") == 1
+    assert shell.noetl("list", "--waiting").stdout == "nothing waits\n"

@@ -24,10 +24,15 @@ def test_the_one_who_was_asked_answers(noetl: Noetl, api: DemoApi) -> None:
     process = noetl.start("approval.yaml", api=api.url)
     message = asked(api)
 
+    waiting = noetl("list", "--waiting").stdout
+    vague = noetl("signal", message["execution"], "approval", "--set", "approved=yes")
     sent = noetl("signal", message["execution"], "approval", "--data", YES)
     document = json.loads(process.communicate()[0])
 
-    assert sent.returncode == 0
+    assert (vague.returncode, sent.returncode) == (2, 0)
+    assert "'by' is missing; 'approved' must be true or false" in vague.stderr
+    assert "signal 'approval', since" in waiting
+    assert "Pay 1200?" in waiting
     assert (message["to"], message["amount"]) == ("clerk", 1200)
     assert document["result"] == "paid, approved by ada"
     payments = api.get("/results/payments").body["items"]

@@ -27,6 +27,8 @@ PLAYBOOKS = sorted(
 EQUIVALENT = dict.fromkeys(
     (
         "agent: arc converse → report (1): unguarded",
+        "approval: arc ask_clerk → refuse (2): unguarded",
+        "approval: arc ask_manager → refuse (2): unguarded",
         "break: arc start → send (1): unguarded",
         "cheapest_hotel: arc read_hotels → choose (1): unguarded",
         "countdown: arc count → lift_off (1): unguarded",

@@ -34,7 +34,7 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
 VARIABLE = (
     (ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
-    (re.compile(r"until [\d: -]+\d \([^)]+\)"), "until TIME"),
+    (re.compile(r"(since|until) [\d: -]+\d \([^)]+\)"), r"\1 TIME"),
     (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
     (re.compile(r"\([\d,]+ KiB\)"), "(SIZE)"),
     (re.compile(r"http://127\.0\.0\.1:\d+/hooks/"), "http://HOST/hooks/"),

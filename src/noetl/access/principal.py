@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from noetl.access.grants import Grant
-from noetl.access.permissions import PERMISSIONS
+from noetl.access.grants import Grant, within
+from noetl.access.permissions import PERMISSIONS, ROLES
 from noetl.errors import AccessError
 
 Means = Literal["token", "session", "open"]
@@ -67,6 +67,26 @@ def require(principal: Principal, permission: str, where: str | None = None) -> 
         place = "" if where is None else f" for '{where}'"
         message = f"{principal.name} has no right to {permission}{place}"
         raise AccessError("auth.role", message)
+
+
+def roles_at(principal: Principal, where: str | None) -> frozenset[str]:
+    """The roles that they have there: with a token no more than its scopes."""
+    held = _roles(principal.grants, where)
+    if principal.limits is None:
+        return held
+    limits = _roles(principal.limits, where)
+    if "admin" in limits:
+        return held
+    return limits if "admin" in held else held & limits
+
+
+def _roles(grants: Iterable[Grant], where: str | None) -> frozenset[str]:
+    return frozenset(
+        grant.role
+        for grant in grants
+        if ROLES[grant.role].takes != "pool"
+        and (grant.where is None or (where is not None and within(where, grant.where)))
+    )
 
 
 def _any(grants: Iterable[Grant], permission: str, where: str | None) -> bool:

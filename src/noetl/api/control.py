@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from noetl.access.principal import roles_at
 from noetl.api.executions import moment, named
 from noetl.api.problems import Problem
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.api.shapes import BulkAnswer, BulkRequest, ControlAnswer, SignalRequest
 from noetl.engine.callers import Caller
+from noetl.engine.signals import Sender
 from noetl.engine.state import ExecutionStatus
 from noetl.service.looking import Filter
 from noetl.service.refusal import Refusal
@@ -119,14 +121,22 @@ async def resume_execution(call: Call[Nothing, Nothing]) -> Reply:
     permission=CONTROL,
     body=SignalRequest,
     answers={200: ControlAnswer},
-    problems=PROBLEMS,
+    problems=(*PROBLEMS, "signal.invalid", "signal.unknown"),
     recorded="log",
 )
 async def signal_execution(call: Call[SignalRequest, Nothing]) -> Reply:
-    """Send it a signal; a task of the kind `wait` takes it, now or later."""
+    """Send it a signal; a task of the kind `wait` takes it, now or later.
+
+    It is refused, and not recorded, if its data do not fit the task's `schema`
+    (`problems` lists why), if whoever sends it has none of the task's `roles`, or if
+    nothing can take it any more. `waits` is what the execution waits for.
+    """
     name, data = call.body.name, call.body.data
+    roles = roles_at(call.principal, named(call).playbook.get("path"))
+    sender = Sender(call.principal.name, sorted(roles))
     return await _steer(
-        call, lambda steering, who, caller: steering.signal(who, name, data, caller)
+        call,
+        lambda steering, who, caller: steering.signal(who, name, data, sender, caller),
     )
 
 

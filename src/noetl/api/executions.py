@@ -24,7 +24,7 @@ from noetl.api.shapes import (
 from noetl.dsl.source import MAX_BYTES
 from noetl.engine.times import rfc3339
 from noetl.ports import Summary, summary_document
-from noetl.service.looking import Filter
+from noetl.service.looking import Filter, waiting_document
 from noetl.service.starting import Asked, Found
 from noetl.types import JSON
 
@@ -117,10 +117,17 @@ async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
     """List executions, the newest first.
 
     `path` is one playbook, or `sales/*` for all below; `since` is a time. Give the
-    answer's `cursor` for the next page.
+    answer's `cursor` for the next page. With `waiting` there are only those that wait
+    for something, and `waits` says for what; a page may have fewer than `limit`.
     """
     query = call.query
     wanted = Filter(status=query.status, path=query.path, since=moment(query.since))
+    if query.waiting:
+        page, waits = await call.site.looking.find_waiting(
+            wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
+        )
+        lines = [waiting_document(each, waits) for each in page.executions]
+        return Reply(200, {"executions": lines, "cursor": page.cursor})
     page = await call.site.looking.find(
         wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
     )

@@ -127,6 +127,8 @@ STATUSES: Mapping[str, int] = {
     "secret.wrong": 422,
     "session.store_down": 401,
     "session.unknown": 404,
+    "signal.invalid": 422,
+    "signal.unknown": 409,
     "store.unavailable": 503,
     "trigger.exists": 409,
     "trigger.inputs": 422,

@@ -12,6 +12,7 @@ from noetl.dsl.diagnostics import Diagnostic
 from noetl.engine.document import StepLine
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
+from noetl.engine.waits import WaitLine
 from noetl.types import JSON
 
 # Text of a database has no NUL, and a name no control characters.
@@ -61,6 +62,7 @@ class ListQuery(Strict):
     since: Moment | None = None
     limit: Limit = 100
     cursor: ExecutionId | None = None
+    waiting: bool = False
 
 
 class ExecutionLine(msgspec.Struct):
@@ -72,6 +74,7 @@ class ExecutionLine(msgspec.Struct):
     duration_ms: float | None
     error: dict[str, JSON] | None
     parent_id: str | None
+    waits: list[WaitLine] | UnsetType = UNSET
 
 
 class ExecutionList(msgspec.Struct):
@@ -90,6 +93,7 @@ class ExecutionDocument(msgspec.Struct):
     ctx: dict[str, JSON]
     result: JSON
     steps: list[StepLine]
+    waits: list[WaitLine]
     events: int
     started_at: str
     duration_ms: float | None

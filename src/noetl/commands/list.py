@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from typing import get_args
 
 import click
 import msgspec
 
 from noetl.client import Client
-from noetl.commands.logs import find_execution, list_executions
+from noetl.commands.live.words import waiting_words
+from noetl.commands.logs import find_execution, list_executions, list_waiting
 from noetl.commands.printing import origin_words
 from noetl.commands.remote import whole_id
 from noetl.commands.targets import named_server, own_cluster, server_option
 from noetl.dsl.node import printable
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
+from noetl.engine.waits import WaitLine
 from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.ports import Summary, summary_document
@@ -33,12 +36,14 @@ _LIMIT = click.IntRange(1, 1000)
     "--limit", type=_LIMIT, default=20, show_default=True, help="At most so many."
 )
 @click.option("--cursor", metavar="ID", help="Go on after this one.")
+@click.option("--waiting", is_flag=True, help="Only those that wait, and for what.")
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
     status: ExecutionStatus | None,
     limit: int,
     cursor: str | None,
+    waiting: bool,
     server: str | None,
     as_json: bool,
 ) -> None:
@@ -50,10 +55,16 @@ def command(
     Examples:
       noetl list --limit 5
       noetl list --status failed --json
+      noetl list --waiting
     """
     client = named_server(server) or own_cluster()
     if cursor is not None and re.fullmatch(EXECUTION_ID, cursor) is None:
         cursor = _whole(client, cursor)
+    if waiting:
+        if status is not None:
+            raise click.UsageError("--status contradicts --waiting")
+        _list_waiting(client, limit, cursor, as_json=as_json)
+        return
     if client is None:
         more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
         found = more[:limit]
@@ -72,8 +83,34 @@ def command(
         _say_none(filtered=status is not None or cursor is not None)
     for each in found:
         click.echo(_line(each))
+    _say_more(f" --status {status}" if status is not None else "", following)
+
+
+def _list_waiting(
+    client: Client | None, limit: int, cursor: str | None, *, as_json: bool
+) -> None:
+    if client is None:
+        lines, following = asyncio.run(list_waiting(Home.of(), limit, cursor))
+    else:
+        query = {"waiting": "true", "limit": limit, "cursor": cursor}
+        page = client.get("/api/executions", **query)
+        lines, following = page["executions"], page["cursor"]
+    if as_json:
+        document = {"executions": lines, "cursor": following}
+        click.echo(json.dumps(document, ensure_ascii=False))
+        return
+    if not lines:
+        click.echo("nothing waits")
+    now = time.time()
+    for line in lines:
+        click.echo(_line(msgspec.convert(line, Summary)))
+        for wait in msgspec.convert(line["waits"], list[WaitLine]):
+            click.echo(f"  {waiting_words(wait, now)}")
+    _say_more(" --waiting", following)
+
+
+def _say_more(same: str, following: str | None) -> None:
     if following is not None:
-        same = f" --status {status}" if status is not None else ""
         more_of_it = f"noetl list{same} --cursor {following}"
         click.echo(f"there are more: {more_of_it}", err=True)
 

@@ -9,11 +9,15 @@ from pathlib import Path
 import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.config import read_plugins
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Summary
+from noetl.results import make_blobs
+from noetl.service.looking import Filter, Looking, waiting_document
+from noetl.types import JSON
 
 PAGE = 500
 """Events read at once: an execution may have millions of them."""
@@ -60,6 +64,26 @@ async def list_executions(
     async for store in each_log(home):
         found += await store.find(status=status, before=cursor, limit=limit)
     return sorted(found, key=lambda each: each.execution_id, reverse=True)[:limit]
+
+
+async def list_waiting(
+    home: Home, limit: int, cursor: str | None = None
+) -> tuple[list[dict[str, JSON]], str | None]:
+    """Lines of those that wait for something, with what it is, and the next cursor."""
+    found: list[dict[str, JSON]] = []
+    following: list[str] = []
+    blobs = make_blobs(home, read_plugins())
+    async for store in each_log(home):
+        page, waits = await Looking(store, blobs).find_waiting(
+            Filter(), limit=limit, cursor=cursor
+        )
+        found += [waiting_document(each, waits) for each in page.executions]
+        following += [page.cursor] if page.cursor is not None else []
+    found.sort(key=lambda line: line["execution_id"], reverse=True)
+    if len(found) > limit:
+        following.append(found[limit - 1]["execution_id"])
+    end = max(following, default=None)
+    return [line for line in found if end is None or line["execution_id"] >= end], end
 
 
 async def find_execution(home: Home, wanted: str) -> Place:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import click
+import msgspec
 
 from noetl.commands import remote
+from noetl.commands.live.words import waiting_words
 from noetl.commands.logs import find_execution, read_pages
 from noetl.commands.printing import count_of, origin_words
 from noetl.commands.run import print_end
 from noetl.commands.targets import server_of, server_option
 from noetl.commands.writing import check_target
 from noetl.engine.document import Document
+from noetl.engine.waits import WaitLine
 from noetl.home import Home
 from noetl.types import JSON
 
@@ -64,6 +68,8 @@ def command(
         click.echo(f"forked from {origin_words(document['forked_from'])}")
     for step in document["steps"]:
         click.echo(_line(step))
+    for wait in msgspec.convert(document["waits"], list[WaitLine]):
+        click.echo(waiting_words(wait, time.time()))
     print_end(document)
 
 

@@ -7,6 +7,7 @@ import json
 
 import click
 
+from noetl.commands.run import read_inputs
 from noetl.commands.steering import steer
 from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
@@ -18,20 +19,34 @@ from noetl.types import JSON
 @click.argument("execution", metavar="ID")
 @click.argument("name", metavar="NAME")
 @click.option("--data", metavar="JSON", help="What the waiting task returns (null).")
+@click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set a field.")
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(
-    execution: str, name: str, data: str | None, server: str | None, as_json: bool
+    execution: str,
+    name: str,
+    data: str | None,
+    settings: tuple[str, ...],
+    server: str | None,
+    as_json: bool,
 ) -> None:
     """Send a signal to an execution; a task of kind wait takes it.
 
-    It is kept until a task waits for it. A prefix of ID will do.
+    What the task waits for is checked first: its data must fit the task's schema. One
+    that comes early is kept until a task waits for it; one that nothing can take is
+    refused. See noetl list --waiting. A prefix of ID will do.
 
     \b
-    Example:
+    Examples:
       noetl signal 019a8f approved --data '{"by": "ana"}'
+      noetl signal 019a8f approved --set by=ana --set amount=20
     """
-    value = _parse(data)
+    if settings and data is not None:
+        raise click.UsageError("--set contradicts --data: use one of them")
+    value = read_inputs(None, settings) if settings else _parse(data)
+    if claims_reference(value):
+        message = "ref.not_owner: only NoETL itself may write 'store: noetl'"
+        raise click.BadParameter(message, param_hint="--set" if settings else "--data")
     order: dict[str, JSON] = {"do": "signal", "name": name, "data": value}
 
     async def record(runtime: Embedded) -> None:
@@ -54,9 +69,6 @@ def _parse(data: str | None) -> JSON:
         hint = "text needs quotes of its own: --data '\"yes\"'"
         message = f"not JSON: {error}; {hint}"
         raise click.BadParameter(message, param_hint="--data") from None
-    if claims_reference(value):
-        message = "ref.not_owner: only NoETL itself may write 'store: noetl'"
-        raise click.BadParameter(message, param_hint="--data")
     return value
 
 

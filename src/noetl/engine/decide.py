@@ -20,10 +20,10 @@ from noetl.engine.progress import Progress
 from noetl.engine.references import claims_reference
 from noetl.engine.reports import Fact, OutOfOrder, check_facts, record
 from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
+from noetl.engine.signals import deliver
 from noetl.engine.state import Run
 from noetl.engine.times import rfc3339, seconds_of
 from noetl.engine.tracing import trace_id_of
-from noetl.engine.waits import deliver
 from noetl.types import JSON
 
 

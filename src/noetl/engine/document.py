@@ -11,6 +11,7 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import evolve
 from noetl.engine.runs import status_of
 from noetl.engine.state import State
+from noetl.engine.waits import waits_of
 from noetl.types import JSON
 
 
@@ -68,6 +69,7 @@ class Document:
             "ctx": state.ctx,
             "result": state.result if state.finished else None,
             "steps": [msgspec.to_builtins(line) for line in self.steps],
+            "waits": [msgspec.to_builtins(wait) for wait in waits_of(state)],
             "events": self.events,
             "started_at": self._first,
             "duration_ms": elapsed_ms(self._first, self._last),

@@ -179,7 +179,7 @@ def _task_suspended(state: State, event: Event) -> None:
     if event.payload["on"] == "event":
         state.listeners.setdefault(command_id, [])
     progress = find_progress(run_in(state, event), path_of(event.iteration_id))
-    note_suspended(progress, event.payload)
+    note_suspended(progress, event.payload, event.timestamp)
 
 
 def _task_resumed(state: State, event: Event) -> None:

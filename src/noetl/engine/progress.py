@@ -18,9 +18,11 @@ from noetl.types import JSON
 class Waiting(msgspec.Struct):
     """Why a pipeline is suspended, and what ends it.
 
-    ``until`` is when it goes on by itself. ``answer`` is what came: the signal's data
-    under ``data``, the child's end, or the event that a guard accepted. ``timers`` are
-    those that are still to come, the next one first.
+    ``since`` is when it began, ``until`` when it goes on by itself. ``schema`` is what
+    a signal's data must fit, ``roles`` are those of which a sender must have one.
+    ``answer`` is what came: the signal's data under ``data``, the child's end, or the
+    event that a guard accepted. ``timers`` are those that are still to come, the next
+    one first.
     """
 
     on: Literal["delay", "timer", "signal", "playbook", "event"]
@@ -29,6 +31,9 @@ class Waiting(msgspec.Struct):
     child: dict[str, JSON] | None = None
     answer: dict[str, JSON] | None = None
     timers: list[dict[str, JSON]] = msgspec.field(default_factory=list)
+    since: str | None = None
+    schema: JSON = None
+    roles: list[str] | None = None
 
 
 class Progress(msgspec.Struct):
@@ -119,7 +124,7 @@ def note_forked(progress: Progress, first: str | None) -> None:
         progress.label, progress.visits = first, {first: 1}
 
 
-def note_suspended(progress: Progress, payload: Mapping[str, JSON]) -> None:
+def note_suspended(progress: Progress, payload: Mapping[str, JSON], since: str) -> None:
     progress.delay = 0.0
     progress.waiting = Waiting(
         payload["on"],
@@ -127,4 +132,7 @@ def note_suspended(progress: Progress, payload: Mapping[str, JSON]) -> None:
         payload.get("signal"),
         payload.get("child"),
         timers=payload.get("timers", []),
+        since=since,
+        schema=payload.get("schema"),
+        roles=payload.get("roles"),
     )

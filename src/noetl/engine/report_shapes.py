@@ -54,12 +54,22 @@ class _Child(msgspec.Struct):
     iter: JSON
 
 
+class _Timer(msgspec.Struct):
+    id: str
+    at: str | None = None
+    seconds: Seconds | None = None
+
+
 class _Suspended(msgspec.Struct):
-    on: Literal["delay", "timer", "signal", "playbook"]
+    on: Literal["delay", "timer", "signal", "playbook", "event"]
     until: str | None = None
     seconds: Seconds | None = None
+    at: str | None = None
+    zone: str | None = None
     signal: str | None = None
+    roles: list[str] | None = None
     child: _Child | None = None
+    timers: list[_Timer] | None = None
 
 
 def check_shape(fact: Fact) -> None:
@@ -87,8 +97,18 @@ def _check_suspended(asked: _Suspended) -> None:
         raise Malformed("who waits for a signal names it in `signal`")
     if asked.on == "playbook" and asked.child is None:
         raise Malformed("who waits for a playbook names it in `child`")
-    if asked.until is not None:
+    if (asked.at is None) is not (asked.zone is None):
+        raise Malformed("a time of day has a `zone`, and a zone a time of day in `at`")
+    if (asked.on == "event") is not (asked.timers is not None):
+        raise Malformed("who waits for events, and nobody else, has `timers`")
+    moments = [("until", asked.until)]
+    for timer in asked.timers or ():
+        if (timer.at is None) is (timer.seconds is None):
+            raise Malformed("a timer has one of `at` and `seconds`")
+        moments.append(("at", timer.at))
+    for name, moment in moments:
         try:
-            seconds_of(asked.until)
+            if moment is not None:
+                seconds_of(moment)
         except (ValueError, OverflowError):
-            raise Malformed("`until` is no moment") from None
+            raise Malformed(f"`{name}` is no moment") from None

@@ -102,7 +102,10 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bo
         )
         if fact.name == "task.suspended":
             _check_child(batch, run, path, progress, payload)
-            payload = fix_time(batch, payload)
+            try:
+                payload = fix_time(batch, payload)
+            except ValueError as error:
+                raise OutOfOrder(f"nobody can wait for that: {error}") from None
         _emit(batch, run, path, fact.name, task, payload, progress)
     return False
 

@@ -26,9 +26,10 @@ from noetl.engine.reports import Fact, fit_facts
 from noetl.engine.runs import find_progress, pipelines
 from noetl.engine.secrets import Secrets
 from noetl.engine.shelf import Shelf
+from noetl.engine.signals import receive
 from noetl.engine.state import Run, State
 from noetl.engine.times import NEVER, rfc3339
-from noetl.engine.waits import answer_child, receive
+from noetl.engine.waits import answer_child
 from noetl.errors import NoetlError, Unloaded
 from noetl.net.net import Net, build_net
 from noetl.types import JSON
@@ -146,7 +147,7 @@ class Simulation:
         return seq
 
     def signal(self, name: str, data: JSON = None) -> None:
-        """Somebody sends a signal now."""
+        """Somebody sends a signal now. Raises ``SignalRefused``."""
         self._settle(lambda batch: receive(batch, name, data))
 
     def cancel(self, error: dict[str, JSON] | None = None) -> None:

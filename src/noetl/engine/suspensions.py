@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from string import hexdigits
 
+import msgspec
+
 from noetl.dsl.durations import parse_duration
+from noetl.dsl.schemas import find_flaws
+from noetl.dsl.zones import UTC, find_zone, parse_time
 from noetl.engine.outcome import Outcome
 from noetl.engine.progress import Waiting
 from noetl.engine.times import rfc3339, seconds_of
@@ -16,6 +20,9 @@ SUSPENDING = frozenset({"wait", "playbook", "choose"})
 """Kinds that no tool runs: the pipeline waits for the server."""
 
 MAX_DEPTH = 16
+LARGEST_SCHEMA = 16 * 1024
+"""Bytes: it is in each event that waits for the signal."""
+_encode = msgspec.json.Encoder().encode
 _YEARS = 100 * 366 * 86_400.0
 
 
@@ -41,13 +48,41 @@ def wait_of(inputs: Mapping[str, JSON]) -> dict[str, JSON] | Outcome:
             return {"on": "timer", "seconds": _seconds(inputs["for"])}
         if inputs.get("until") is not None:
             return {"on": "timer", "until": rfc3339(seconds_of(str(inputs["until"])))}
+        if inputs.get("at") is not None:
+            return {"on": "timer", **_time_of_day(inputs)}
         name, timeout = inputs.get("signal"), inputs.get("timeout")
         if not isinstance(name, str) or not name:
             raise ValueError("'signal' must be a name")
         limit = None if timeout is None else _seconds(timeout)
-        return {"on": "signal", "signal": name, "seconds": limit}
+        return {"on": "signal", "signal": name, "seconds": limit, **_form(inputs)}
     except (ValueError, OverflowError) as error:
         return Outcome.failed("tool.contract", f"wait: {error}")
+
+
+def _time_of_day(inputs: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Checked here; the server says which day's it is, by its clock (I-28)."""
+    at, zone = str(inputs["at"]), str(inputs.get("zone") or UTC)
+    parse_time(at)
+    find_zone(zone)
+    return {"at": at, "zone": zone}
+
+
+def _form(inputs: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What the signal must bring, and who may send it."""
+    form: dict[str, JSON] = {}
+    schema, roles = inputs.get("schema"), inputs.get("roles")
+    if schema is not None:
+        flaws = find_flaws(schema)
+        if flaws:
+            raise ValueError("'schema' is no schema: " + "; ".join(flaws))
+        if len(_encode(schema)) > LARGEST_SCHEMA:
+            raise ValueError(f"'schema' takes more than {LARGEST_SCHEMA:,} bytes")
+        form["schema"] = schema
+    if roles is not None:
+        if not isinstance(roles, list) or not all(isinstance(r, str) for r in roles):
+            raise ValueError("'roles' must be a list of roles")
+        form["roles"] = roles
+    return form
 
 
 def child_of(

@@ -1,4 +1,4 @@
-"""Pipelines that wait, on the server: times fixed, signals and children's ends given.
+"""Pipelines that wait, on the server: times fixed, children's ends given.
 
 A waiting pipeline holds no worker and costs a row; what it waits for is in the state.
 """
@@ -6,10 +6,14 @@ A waiting pipeline holds no worker and costs a row; what it waits for is in the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
+import msgspec
+
+from noetl.dsl.schemas import find_flaws
+from noetl.dsl.zones import next_time
 from noetl.engine.batch import Batch
-from noetl.engine.callers import Caller, attributed
-from noetl.engine.listening import listening, offer, offer_missed, told
+from noetl.engine.progress import Waiting
 from noetl.engine.resuming import emit_resumed
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run, State
@@ -18,7 +22,13 @@ from noetl.types import JSON
 
 
 def fix_time(batch: Batch, payload: dict[str, JSON]) -> dict[str, JSON]:
-    """The moment that ends the wait, by the server's clock (I-28)."""
+    """The moment that ends the wait, by the server's clock (I-28).
+
+    Raises ``ValueError`` for what no worker of ours reports.
+    """
+    flaws = find_flaws(payload["schema"]) if "schema" in payload else ()
+    if flaws:
+        raise ValueError(flaws[0])
     fixed = {key: value for key, value in payload.items() if key != "seconds"}
     if payload["on"] == "event":
         fixed["timers"] = sorted(
@@ -30,6 +40,8 @@ def fix_time(batch: Batch, payload: dict[str, JSON]) -> dict[str, JSON]:
     fixed.setdefault("until", None)
     if seconds is not None:
         fixed["until"] = rfc3339(min(batch.clock + seconds, NEVER - 1))
+    elif "at" in payload:
+        fixed["until"] = rfc3339(next_time(payload["at"], payload["zone"], batch.clock))
     return fixed
 
 
@@ -38,43 +50,6 @@ def _armed(batch: Batch, timer: JSON) -> dict[str, JSON]:
         return {"id": timer["id"], "at": timer["at"]}
     moment = min(batch.clock + timer["seconds"], NEVER - 1)
     return {"id": timer["id"], "at": rfc3339(moment)}
-
-
-def deliver(batch: Batch, run: Run, path: list[int]) -> None:
-    """Give a pipeline that has just begun to wait what came before."""
-    waiting = find_progress(run, path).waiting
-    if waiting is not None and waiting.on == "event":
-        offer_missed(batch, run, path)
-        return
-    if waiting is None or waiting.on != "signal":
-        return
-    for message in batch.state.messages:
-        if message["name"] == waiting.signal:
-            answer = {"data": message["data"]}
-            emit_resumed(
-                batch, run, path, {"answer": answer, "message": message["seq"]}
-            )
-            return
-
-
-def receive(batch: Batch, name: str, data: JSON, caller: Caller = None) -> None:
-    """A signal: for the first pipeline that waits for it, or kept until one does."""
-    state = batch.state
-    if state.finished or state.cancelling is not None:
-        return
-    data = batch.secrets.redact(data)
-    payload = {"name": name, "data": data, **attributed(caller)}
-    batch.emit("message.received", state.execution_id, payload)
-    for command_id, on in state.suspended.items():
-        run, path = state.runs[command_id.split("/")[0]], path_of(command_id)
-        waiting = find_progress(run, path).waiting
-        if on == "signal" and waiting is not None and waiting.signal == name:
-            deliver(batch, run, path)
-            return
-    message = state.messages[-1]
-    for run, path in list(listening(batch.state)):
-        if offer(batch, run, path, told(message), message=message["seq"]):
-            return
 
 
 def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> None:
@@ -88,12 +63,19 @@ def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> Non
         emit_resumed(batch, run, path, {"answer": answer})
 
 
-def children_of(state: State) -> Iterator[tuple[str, dict[str, JSON]]]:
-    """Children that are waited for, by the command that waits."""
-    for command_id, on in state.suspended.items():
+def waiting_in(state: State) -> Iterator[tuple[str, Run, Waiting]]:
+    """What each pipeline that waits waits for, whoever waits longest first."""
+    for command_id in state.suspended:
         run = state.runs[command_id.split("/")[0]]
         waiting = find_progress(run, path_of(command_id)).waiting
-        if on == "playbook" and waiting is not None and waiting.child is not None:
+        if waiting is not None:
+            yield command_id, run, waiting
+
+
+def children_of(state: State) -> Iterator[tuple[str, dict[str, JSON]]]:
+    """Children that are waited for, by the command that waits."""
+    for command_id, _, waiting in waiting_in(state):
+        if waiting.on == "playbook" and waiting.child is not None:
             yield command_id, waiting.child
 
 
@@ -104,8 +86,51 @@ def moments_in(state: State) -> Iterator[float]:
     for run in state.runs.values():
         if run.deadline is not None:
             yield seconds_of(run.deadline)
-    for command_id in state.suspended:
-        run = state.runs[command_id.split("/")[0]]
-        waiting = find_progress(run, path_of(command_id)).waiting
-        if waiting is not None and waiting.until is not None:
+    for _, _, waiting in waiting_in(state):
+        if waiting.until is not None:
             yield seconds_of(waiting.until)
+
+
+MOST_SHOWN = 100
+
+
+class WaitLine(msgspec.Struct, frozen=True):
+    """What a pipeline waits for, as listings and documents have it.
+
+    ``on`` says which of the others count: ``signal`` with ``schema`` and ``roles``,
+    ``playbook`` with ``execution_id`` for a child.
+    """
+
+    step: str
+    task: str
+    on: str
+    since: str | None
+    until: str | None
+    iteration_id: str | None = None
+    signal: str | None = None
+    schema: JSON = None
+    roles: list[str] | None = None
+    playbook: str | None = None
+    execution_id: str | None = None
+
+
+def waits_of(state: State) -> list[WaitLine]:
+    """The first of all waits of an execution, whoever waits longest first."""
+    return [_line(*each) for each in islice(waiting_in(state), MOST_SHOWN)]
+
+
+def _line(command_id: str, run: Run, waiting: Waiting) -> WaitLine:
+    child = waiting.child or {}
+    return WaitLine(
+        run.step,
+        find_progress(run, path_of(command_id)).label or "",
+        waiting.on,
+        waiting.since,
+        waiting.until,
+        command_id if "/" in command_id else None,
+        waiting.signal,
+        waiting.schema,
+        waiting.roles,
+        child.get("path"),
+        child.get("execution_id"),
+    )

@@ -16,8 +16,9 @@ from noetl.engine.events import Event
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.runs import commands_of, is_pending
 from noetl.engine.secrets import Secrets
+from noetl.engine.signals import receive
 from noetl.engine.state import State
-from noetl.engine.waits import moments_in, receive
+from noetl.engine.waits import moments_in
 from noetl.errors import KeychainError, RequestKnown, StoreError
 from noetl.ports import Catalog, Clock, Lease, Store, Timer
 from noetl.runtime.alarm import Alarm
@@ -264,6 +265,7 @@ class Orchestrator:
         await self._put(execution_id, resume)
 
     async def signal(self, execution_id: str, name: str, data: JSON) -> None:
+        """Raises ``SignalRefused``; then nothing is recorded."""
         await self._put(execution_id, lambda batch: receive(batch, name, data))
 
     async def decide(self, execution_id: str, decision: Decision) -> Answer:
@@ -284,6 +286,8 @@ class Orchestrator:
             return
         if self.is_server:  # it is disarmed for good: no old facts will do
             await self.refresh(execution_id)
+            with suppress(OutOfOrder):
+                await self.load(execution_id)  # what only waits rests again already
         if execution_id not in self._live:
             return
         decision: Decision = partial(expire, timer_id=name)
@@ -367,6 +371,11 @@ class Orchestrator:
 
     def drop(self, execution_id: str) -> None:
         self._live.pop(execution_id, None)
+
+    def rest(self, execution_id: str, live: Live) -> None:
+        """What only waits need not stay in memory: whoever wakes it reads its log."""
+        if self.planner.may_rest(live, self.clock.now()):
+            self.drop(execution_id)
 
     def tell(
         self, live: Live, events: Sequence[Event], effects: Effects, granted: int

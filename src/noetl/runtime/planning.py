@@ -7,7 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from noetl.engine.effects import Effects
-from noetl.engine.waits import children_of
+from noetl.engine.runs import is_waiting
+from noetl.engine.times import NEVER
+from noetl.engine.waits import children_of, moments_in
 from noetl.ports import Timer
 from noetl.runtime.live import Live
 
@@ -19,6 +21,8 @@ MOST_LOST = 5
 
 TURNS = 16
 """Pipelines in a row that a report may bring to whoever reported."""
+SOON = 60.0
+"""Seconds within which it is not worth reading again what waits."""
 
 DEFAULT_POOL = "default"
 BEGUN_AFTER = 5.0
@@ -41,6 +45,14 @@ class Planner(msgspec.Struct):
     def most_lost(self) -> int | None:
         """Of one process for itself nobody else is lost."""
         return MOST_LOST if self.pool is None else None
+
+    def may_rest(self, live: Live, now: float) -> bool:
+        """Whether a server can forget it for a while: nothing will happen to it, unless
+        somebody sends something. Whoever calls others stays: they may be beginning
+        just now."""
+        if self.pool is not None or live.children or not is_waiting(live.state):
+            return False
+        return min(moments_in(live.state), default=NEVER) > now + SOON
 
     def pool_of(self, live: Live, command_id: str) -> str:
         if self.pool is not None:

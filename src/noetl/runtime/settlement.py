@@ -36,6 +36,10 @@ class Listener(Protocol):
         """It cannot be read at the moment: whoever comes next tries again."""
         ...
 
+    def rest(self, execution_id: str, live: Live) -> None:
+        """Nothing of it is being decided now."""
+        ...
+
 
 class Settlement:
     """One writer per execution in this process; the store decides between processes."""
@@ -80,6 +84,7 @@ class Settlement:
                 await self._settle(execution_id, live, inputs)
         finally:
             live.busy = False
+            self._listener.rest(execution_id, live)
 
     async def _settle(
         self, execution_id: str, live: Live, inputs: Sequence[Input], races: int = RACES

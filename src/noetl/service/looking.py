@@ -13,15 +13,17 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.tracing import event_line
+from noetl.engine.waits import WaitLine, waits_of
 from noetl.errors import BlobGone, StoreError
-from noetl.ports import Blobs, Store, Summary
-from noetl.runtime.live import PAGE
+from noetl.ports import Blobs, Store, Summary, summary_document
+from noetl.runtime.live import PAGE, fold
 from noetl.service.refusal import Refusal, no_execution
 from noetl.types import JSON
 
 SCANNED = 10_000
 """Lines that one listing looks at; if more are needed, its cursor goes on."""
 
+OPEN: tuple[ExecutionStatus, ...] = ("running", "waiting", "paused")
 Visible = Callable[[Summary], bool]
 
 
@@ -92,6 +94,37 @@ class Looking:
             if len(page) < size:
                 return Page(found)
         return Page(found, cursor)
+
+    async def find_waiting(
+        self,
+        wanted: Filter,
+        *,
+        visible: Visible = lambda _: True,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> tuple[Page, dict[str, list[WaitLine]]]:
+        """Those that wait for something, and for what; the newest first.
+
+        A page may have fewer than ``limit``: what runs may wait for nothing.
+        """
+        statuses = OPEN if wanted.status is None else (wanted.status,)
+        pages = [
+            await self.find(
+                msgspec.structs.replace(wanted, status=status),
+                visible=visible,
+                limit=limit,
+                cursor=cursor,
+            )
+            for status in statuses
+        ]
+        page = _merged(pages, limit)
+        waits: dict[str, list[WaitLine]] = {}
+        for each in page.executions:
+            found = waits_of(await fold(self._store, each.execution_id))
+            if found:
+                waits[each.execution_id] = found
+        lines = [each for each in page.executions if each.execution_id in waits]
+        return Page(lines, page.cursor), waits
 
     async def document(self, execution_id: str) -> dict[str, JSON]:
         """What ``noetl run --json`` prints."""
@@ -184,3 +217,27 @@ class Looking:
             after = page[-1].seq
         if after == 0:
             raise no_execution()
+
+
+def waiting_document(
+    summary: Summary, waits: dict[str, list[WaitLine]]
+) -> dict[str, JSON]:
+    """The line of a listing, with what the execution waits for."""
+    found = waits[summary.execution_id]
+    return {**summary_document(summary), "waits": msgspec.to_builtins(found)}
+
+
+def _merged(pages: Sequence[Page], limit: int) -> Page:
+    """The newest of all; not beyond the end of any that goes on."""
+    ends = [page.cursor for page in pages if page.cursor is not None]
+    found = sorted(
+        (each for page in pages for each in page.executions),
+        key=lambda each: each.execution_id,
+        reverse=True,
+    )
+    end = max(ends, default=None)
+    if end is not None:
+        found = [each for each in found if each.execution_id >= end]
+    if len(found) > limit:
+        return Page(found[:limit], found[limit - 1].execution_id)
+    return Page(found, end)

@@ -10,9 +10,10 @@ from noetl.engine.cancellation import cancel
 from noetl.engine.decide import pause, resume
 from noetl.engine.reports import OutOfOrder
 from noetl.engine.runs import status_of
+from noetl.engine.signals import Sender, receive
 from noetl.engine.state import ExecutionStatus, State
-from noetl.engine.waits import children_of, receive
-from noetl.errors import StoreError
+from noetl.engine.waits import children_of
+from noetl.errors import SignalRefused, StoreError
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.service.refusal import Refusal, no_execution
 from noetl.types import JSON
@@ -51,16 +52,29 @@ class Steering:
         return await self._order(execution_id, lambda batch: _resume(batch, caller))
 
     async def signal(
-        self, execution_id: str, name: str, data: JSON, caller: Caller = None
+        self,
+        execution_id: str,
+        name: str,
+        data: JSON,
+        sender: Sender | None = None,
+        caller: Caller = None,
     ) -> ExecutionStatus:
+        """Checked before it is recorded: whether it is waited for, its data, who sends
+        it."""
         status = await self._status(execution_id)
         self._need(status, "told anything", status not in _OVER)
 
         def tell(batch: Batch) -> None:
             _need(batch.state, "told anything", batch.state.cancelling is None)
-            receive(batch, name, data, caller)
+            receive(batch, name, data, sender, caller)
 
-        return await self._order(execution_id, tell)
+        try:
+            return await self._order(execution_id, tell)
+        except SignalRefused as error:
+            more: dict[str, JSON] = {"waits": error.waits}
+            if error.problems is not None:
+                more["problems"] = error.problems
+            raise Refusal(error.kind, error.message, **more) from None
 
     async def _status(self, execution_id: str) -> ExecutionStatus:
         """As it is stored: what is over need not be loaded."""

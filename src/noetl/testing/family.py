@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from noetl.engine.outcome import Failure
-from noetl.engine.runs import find_progress, path_of
+from noetl.engine.runs import path_of
 from noetl.engine.simulate import Simulation
 from noetl.engine.state import Run
 from noetl.engine.suspensions import MAX_DEPTH
-from noetl.engine.waits import children_of
+from noetl.engine.waits import children_of, waiting_in
+from noetl.errors import SignalRefused
 from noetl.testing.model import Signal
 from noetl.testing.schedule import Schedule
+from noetl.testing.script import ScriptError
 from noetl.types import JSON
 
 MOST_MOVES = 10_000
@@ -100,7 +102,7 @@ class Family:
         ]
         for signal in due:
             self._timed.remove(signal)
-            self.root.signal(signal.name, signal.data)
+            _tell(self.root, signal)
         return True
 
     def _send(self) -> bool:
@@ -109,7 +111,7 @@ class Family:
             for member in self.members:
                 if signal.name in _awaited_by(member.simulation):
                     self._awaited.remove(signal)
-                    member.simulation.signal(signal.name, signal.data)
+                    _tell(member.simulation, signal)
                     return True
         return False
 
@@ -169,14 +171,28 @@ class Family:
         parent.answer(member.command_id, state.execution_id, answer)
 
 
+def _tell(simulation: Simulation, signal: Signal) -> None:
+    """Raises ``ScriptError`` if it is refused, or is not and should be."""
+    if simulation.state.finished:
+        return
+    try:
+        simulation.signal(signal.name, signal.data)
+    except SignalRefused as error:
+        if not signal.refused:
+            hint = "add refused: true, if that is what the case shows"
+            raise ScriptError(
+                f"a signal is refused: {error}", hint, signal.at
+            ) from None
+    else:
+        if signal.refused:
+            message = f"signal '{signal.name}' was to be refused, and was taken"
+            raise ScriptError(message, at=signal.at)
+
+
 def _awaited_by(simulation: Simulation) -> set[str]:
     """The signals that some pipeline waits for."""
-    state = simulation.state
-    names: set[str] = set()
-    for command_id, on in state.suspended.items():
-        if on == "signal":
-            run = state.runs[command_id.split("/")[0]]
-            waiting = find_progress(run, path_of(command_id)).waiting
-            if waiting is not None and waiting.signal is not None:
-                names.add(waiting.signal)
-    return names
+    return {
+        waiting.signal
+        for _, _, waiting in waiting_in(simulation.state)
+        if waiting.signal is not None
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl.dsl.grammar.shape import (
     ANY,
+    BOOLEAN,
     DURATION,
     GUARD,
     MAPPING,
@@ -156,6 +157,9 @@ SIGNAL = Record(
             _SPAN,
             "When, counted from the start. Without it: as soon as it is waited for and "
             "nothing else can happen.",
+        ),
+        "refused": _field(
+            BOOLEAN, "Whether it must be refused, as its sender would be told (false)."
         ),
     },
 )

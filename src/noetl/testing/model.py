@@ -62,6 +62,7 @@ class Signal(Located, frozen=True):
     name: str
     data: JSON
     after: float | None
+    refused: bool = False
 
 
 class Case(Located, frozen=True):

@@ -143,7 +143,8 @@ def _signals(context: Context, at: Place) -> tuple[Signal, ...]:
         after = _seconds(context, fields["at"]) if "at" in fields else None
         if "signal" in fields:
             name = fields["signal"].node.value
-            signals.append(Signal(name, data, after, at=entry))
+            refused = "refused" in fields and fields["refused"].node.value
+            signals.append(Signal(name, data, after, refused, at=entry))
     return tuple(signals)
 
 

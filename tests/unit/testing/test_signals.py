@@ -42,7 +42,7 @@ FLOW = """
             "[{signal: go, at: 2h}]", "{error: timeout, duration: 1h}", id="too late"
         ),
         pytest.param(
-            "[{signal: stop, at: 1s}]",
+            "[{signal: stop, at: 1s, refused: true}]",
             "{error: timeout, duration: 1h}",
             id="another one",
         ),
@@ -53,6 +53,30 @@ def test_a_signal(judge: Judge, signals: str, expect: str) -> None:
     judged = judge(FLOW, f"signals: {signals}\nexpect: {expect}")
 
     assert judged.passed, judged.messages
+
+
+@pytest.mark.parametrize(
+    ("signal", "message"),
+    [
+        pytest.param(
+            "{signal: gp, at: 1s}",
+            "a signal is refused: nothing in this playbook waits for signal 'gp'; the "
+            "execution waits for signal 'go' until 2026-01-01T01:00:00.000000Z (s.ask)",
+            id="refused",
+        ),
+        pytest.param(
+            "{signal: go, refused: true}",
+            "signal 'go' was to be refused, and was taken",
+            id="taken",
+        ),
+    ],
+)
+def test_a_signal_is_taken_or_refused_as_the_case_says(
+    judge: Judge, signal: str, message: str
+) -> None:
+    judged = judge(FLOW, f"signals: [{signal}]\nexpect: {{result: 1}}")
+
+    assert judged.messages == [message]
 
 
 def test_a_case_has_its_own_signals_or_those_of_the_file(judge: Judge) -> None:

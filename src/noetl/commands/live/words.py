@@ -7,6 +7,9 @@ from datetime import UTC, datetime, tzinfo
 from noetl.commands.live.rows import Activity
 from noetl.dsl.node import printable
 from noetl.dsl.secrets import mask
+from noetl.engine.times import seconds_of
+from noetl.engine.waits import WaitLine
+from noetl.types import JSON
 
 _ERROR = 160
 
@@ -45,6 +48,41 @@ def one_line(text: str) -> str:
     text = " ".join(text[: 4 * _ERROR].split())
     text = printable(mask(text))
     return text if len(text) <= _ERROR else text[:_ERROR] + "…"
+
+
+def waiting_words(wait: WaitLine, now: float) -> str:
+    """``ask.decision: signal 'approval', since …, until …, for operator``."""
+    if wait.on == "signal":
+        about = f"signal '{one_line(wait.signal or '')}'"
+    elif wait.on == "playbook":
+        about = f"playbook {one_line(wait.playbook or '')} ({wait.execution_id})"
+    else:
+        about = "another attempt" if wait.on == "delay" else "a time"
+    words = f"◷ {wait.step}.{wait.task}: {about}"
+    if wait.since is not None:
+        began = seconds_of(wait.since)
+        words += f", since {_date(began)} ({span(max(0.0, now - began))} ago)"
+    if wait.until is not None:
+        end = seconds_of(wait.until)
+        left = f"in {span(end - now)}" if end > now else "over"
+        words += f", until {_date(end)} ({left})"
+    if wait.roles:
+        words += f", for {' or '.join(wait.roles)}"
+    return words + _form_words(wait.schema)
+
+
+def _form_words(schema: JSON) -> str:
+    """The fields of a form, the needed ones with a star."""
+    fields = (schema or {}).get("properties", {})
+    needed = (schema or {}).get("required", ())
+    names = [f"{name}*" if name in needed else name for name in fields]
+    title = (schema or {}).get("title")
+    words = f"\n    {one_line(title)}" if isinstance(title, str) else ""
+    return words + (f"\n    fields: {one_line(', '.join(names))}" if names else "")
+
+
+def _date(moment: float) -> str:
+    return f"{datetime.fromtimestamp(moment, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def activity_words(activity: Activity, now: float, zone: tzinfo | None = None) -> str:

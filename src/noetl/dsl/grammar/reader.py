@@ -68,11 +68,7 @@ class Reader(msgspec.Struct):
             )
             return False
         if shape.choices and node.value not in shape.choices:
-            message = f"'{key}' must be {shape}, found '{shorten(str(node.value))}'"
-            match = self._nearest(str(node.value), shape.choices)
-            hint = f"did you mean '{match}'?" if match else None
-            code = known.choice or known.code
-            self.report.error(code, "choice", child, message, hint)
+            self._other_choice(child, shape, known, f"'{key}'")
             return False
         if shape.low is not None and shape.high is not None:
             return self._in_range(child, known, key, shape.low, shape.high)
@@ -103,7 +99,21 @@ class Reader(msgspec.Struct):
                     known.code, "type", item, message, _quote_hint(item, items)
                 )
                 sound = False
+            elif items.choices and item.node.value not in items.choices:
+                value = str(item.node.value)
+                if not is_template(value):
+                    self._other_choice(item, items, known, f"each item of '{key}'")
+                    sound = False
         return sound
+
+    def _other_choice(
+        self, child: Place, shape: Shape, known: Field, what: str
+    ) -> None:
+        value = str(child.node.value)
+        message = f"{what} must be {shape}, found '{shorten(value)}'"
+        match = self._nearest(value, shape.choices)
+        hint = f"did you mean '{match}'?" if match else None
+        self.report.error(known.choice or known.code, "choice", child, message, hint)
 
     def refuse(self, at: Place, key: str, retired: Retired) -> None:
         """A key of an earlier draft: what replaces it, and who still accepts it."""

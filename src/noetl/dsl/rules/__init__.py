@@ -1,6 +1,6 @@
 """The validator's checks: each a name, a row, a sentence; none raises."""
 
-from noetl.dsl.rules import loops, policy, root, routing, steps, tasks, templates
+from noetl.dsl.rules import loops, policy, root, routing, steps, tasks, templates, waits
 from noetl.dsl.rules.registry import RULES, Rule, check
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "steps",
     "tasks",
     "templates",
+    "waits",
 ]

@@ -66,6 +66,17 @@ API = {
     ),
     "route.method": ErrorKind("The call has another method.", "The hint names it."),
     "route.unknown": ErrorKind("There is no such call.", "`/openapi.json` lists them."),
+    "signal.invalid": ErrorKind(
+        "The data of a signal do not fit what is waited for. Nothing was recorded; "
+        "`problems` lists what is wrong.",
+        "Send data that fit: `waits` has the schema.",
+    ),
+    "signal.unknown": ErrorKind(
+        "Nothing in the execution waits for this signal, or may do so later: it has "
+        "another name, or its time is over. Nothing was recorded.",
+        "`waits` and `noetl list --waiting` say what is waited for; perhaps a child "
+        "waits for it.",
+    ),
     "store.unavailable": ErrorKind(
         "The store does not answer; `store` says why. What was answered is stored.",
         "Try again after `Retry-After`.",

@@ -84,7 +84,9 @@ ON CONFLICT (execution, timer_id)
 DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
 
 -- name: make_due
-UPDATE command SET state = 'ready' WHERE state = 'delayed' AND not_before <= ?
+-- By that index: what waits may be many rows, and only those that are due are read.
+UPDATE command INDEXED BY command_delayed SET state = 'ready'
+WHERE state = 'delayed' AND not_before <= ?
 
 -- name: next_execution
 SELECT c.execution, x.execution_id, x.status
