@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import OidcClient, Provider
@@ -23,7 +26,7 @@ from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.triggers.triggers import SqlTriggers
 from noetl.embedded import make_keyring
-from noetl.errors import ConfigError
+from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Clock, Shelf, Store, Triggers
 from noetl.results import make_results
@@ -42,6 +45,14 @@ TOKENS_FRESH = 1.0
 
 class ServerStore(Store, Log, Protocol):
     """A log that can be checked, too: whoever forks it wants to know."""
+
+
+T = TypeVar("T")
+
+log = logging.getLogger("noetl.server")
+
+PATIENCE = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Seconds that a server waits, one after the other, for a database when it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +82,19 @@ async def open_backend(
 ) -> Backend:
     """Sessions are where ``link`` leads, or else in the home (SES-01); ``nats`` may
     keep results. Raises ``StoreError`` or ``ConfigError``."""
-    async with AsyncExitStack() as undo:
-        if database is None:
-            backend = _open_files(home, plugins, undo, link, nats)
-        else:
-            backend = await _open_database(home, database, plugins, undo, link, nats)
-        undo.pop_all()
-        return backend
+
+    async def attempt() -> Backend:
+        async with AsyncExitStack() as undo:
+            if database is None:
+                backend = _open_files(home, plugins, undo, link, nats)
+            else:
+                backend = await _open_database(
+                    home, database, plugins, undo, link, nats
+                )
+            undo.pop_all()
+            return backend
+
+    return await patiently(attempt)
 
 
 def _open_files(
@@ -162,6 +179,19 @@ def _shared_sessions(link: NatsLink) -> Sessions:
     from noetl.adapters.sessions.nats import NatsSessions
 
     return NatsSessions(lambda: link.client)
+
+
+async def patiently(connect: Callable[[], Awaitable[T]]) -> T:
+    """A database that is just being started again need not stop a server."""
+    for seconds in PATIENCE:
+        try:
+            return await connect()
+        except StoreError as error:
+            if error.kind != "store.unreachable":
+                raise
+            log.warning("%s: asked again in %g s", error, seconds)
+            await asyncio.sleep(seconds)
+    return await connect()
 
 
 def make_link(address: str | None) -> NatsLink | None:

@@ -62,6 +62,12 @@ class VersionTaken(StoreError):
     kind = "catalog.version_taken"
 
 
+class SetAside(StoreError):
+    """Nothing is recorded of an execution in quarantine until it is taken back."""
+
+    kind = "execution.quarantined"
+
+
 class BlobGone(StoreError):
     kind = "ref.gone"
 

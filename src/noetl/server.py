@@ -11,6 +11,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ from noetl.backends import (
     make_link,
     make_provider,
     open_backend,
+    patiently,
 )
 from noetl.embedded import new_execution_id
 from noetl.engine.times import rfc3339
@@ -53,6 +55,7 @@ from noetl.runtime.logins import Logins
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.people import People
 from noetl.runtime.planning import TTL
+from noetl.runtime.quarantine import is_defect, number_of
 from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
 from noetl.service.forking import Forking
@@ -130,7 +133,7 @@ class Server:
             undo.push_async_callback(backend.closing.aclose)
             server = cls(home, options, backend, plugins, link, tls)
             undo.callback(server._presence.end)
-            await server._open_door(home)
+            await patiently(lambda: server._open_door(home))
             await server._standing.hearing.refresh()
             undo.pop_all()
         return server
@@ -170,7 +173,6 @@ class Server:
             ttl=options.lease_ttl,
             doorbell=self._doorbell,
         )
-        self.orchestrator.trouble = _tell
         self._tools = make_tools(
             max(options.slots, 1),
             keys,
@@ -223,8 +225,14 @@ class Server:
         blobs, kinds = self._backend.results.own, self._plugins.kinds
         self.orchestrator.watch(self._streams.note)
         self.orchestrator.watch(metrics.note)
+        self.orchestrator.trouble = partial(_tell, metrics)
         metrics.gauge(
             "noetl_streams", "Watchers of events.", lambda: float(len(self._streams))
+        )
+        metrics.gauge(
+            "noetl_executions_loaded",
+            "Executions in memory; the others are in the store alone.",
+            self.orchestrator.count_loaded,
         )
         if self._doorbell is not None:
             metrics.gauge(
@@ -268,7 +276,7 @@ class Server:
             arranging=standing.arranging,
             receiving=standing.receiving,
             backfills=standing.backfills,
-            desk=Desk(self.orchestrator),
+            desk=Desk(self.orchestrator, metrics.fenced.inc),
             roll=Roll(self._backend.roster, self._clock),
             keychain=self._backend.keychain,
             streams=self._streams,
@@ -389,9 +397,14 @@ class Server:
         return None
 
 
-def _tell(execution_id: str, error: Exception) -> None:
+def _tell(metrics: Metrics, execution_id: str, error: Exception) -> None:
     """One execution is broken; the others go on."""
-    log.error("a defect", extra={"execution_id": execution_id}, exc_info=error)
+    if not is_defect(error):
+        log.warning("%s", error, extra={"execution_id": execution_id})
+        return
+    metrics.quarantined.inc()
+    about = {"execution_id": execution_id, "defect": number_of(error)}
+    log.error("an execution is set aside", extra=about, exc_info=error)
 
 
 async def _tend(work: Callable[[], Awaitable[None]]) -> None:
@@ -400,6 +413,9 @@ async def _tend(work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
             return
-        except Exception:
-            log.exception("a defect", extra={"part": work.__qualname__})
+        except Exception as error:
+            if isinstance(error, StoreError) and error.kind == "store.unreachable":
+                log.warning("%s: asked again in %g s", error, SWEEP)
+            else:
+                log.exception("a defect", extra={"part": work.__qualname__})
             await asyncio.sleep(SWEEP)

@@ -21,6 +21,7 @@ from noetl.dialects import load
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
 from noetl.home import Home
+from noetl.ports import Lease
 from noetl.results import make_blobs
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.executor import Executor
@@ -55,10 +56,11 @@ class Worker:
         self.name = _new_name()
         self._kinds = plugins.kinds
         self._stopping = asyncio.Event()
+        self._forced = asyncio.Event()
         self._transport = HttpTransport(options.servers, options.token, trust)
         at = read_settings()[RESULTS_URL]
         results = str(home.drafts) if at is None else make_blobs(home, plugins)
-        dispatcher = RemoteDispatcher(
+        self._dispatcher = dispatcher = RemoteDispatcher(
             Line(self._transport),
             self._parse,
             WorkerSeal(options.token),
@@ -85,13 +87,13 @@ class Worker:
         """Until ``stop``: what is under way is finished, or another one goes on."""
         serving = asyncio.create_task(self._executor.serve())
         stopping = asyncio.create_task(self._stopping.wait())
+        left: Sequence[Lease] = ()
         try:
             await asyncio.wait({serving, stopping}, return_when="FIRST_COMPLETED")
             if not serving.done():
                 log.info("stopping: what is under way is finished first")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(DRAIN):
-                        await self._executor.retire()
+                await self._drain()
+                left = self._executor.leases
         finally:
             stopping.cancel()
             serving.cancel()
@@ -99,9 +101,27 @@ class Worker:
                 await serving
             for tool in self._tools.values():
                 await tool.close()
+            if left:
+                log.warning("%d pipelines are left to other workers", len(left))
+                await self._dispatcher.release(left)
             await self._transport.close()
 
+    async def _drain(self) -> None:
+        """Until nothing is under way, for some time, or until somebody insists."""
+        work = {
+            asyncio.create_task(self._executor.retire()),
+            asyncio.create_task(self._forced.wait()),
+        }
+        _, unfinished = await asyncio.wait(
+            work, timeout=DRAIN, return_when="FIRST_COMPLETED"
+        )
+        for task in unfinished:
+            task.cancel()
+
     def stop(self) -> None:
+        """The first time orderly; the second time at once: nothing is lost by it."""
+        if self._stopping.is_set():
+            self._forced.set()
         self._stopping.set()
 
     def _parse(self, text: bytes, extensions: Sequence[str]) -> Playbook:

@@ -118,18 +118,32 @@ class Faults:
 
 
 class Wire:
-    """Calls of one worker, to any server that is up."""
+    """Calls of one worker, to any server that is up; ``held`` are paths whose calls
+    wait until they are let through; of those to ``deaf`` ones the first answer with an
+    order in it is lost; those to ``down`` ones never arrive."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.cut = False
+        self.held: dict[str, asyncio.Event] = {}
+        self.deaf: set[str] = set()
+        self.down: set[str] = set()
         self._turn = 0
 
-    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes:
+    def home_of(self, execution_id: str) -> str:
+        return ""  # none: any server may hear of it
+
+    async def call(
+        self, path: str, body: bytes, *, seconds: float, server: str | None = None
+    ) -> bytes:
         faults = self._cluster.faults
         await asyncio.sleep(0)
         if self.cut:
             await asyncio.Event().wait()
+        if path in self.held:
+            await self.held[path].wait()
+        if path in self.down:
+            raise Unreachable("down")
         if faults.strikes(faults.lost) or not self._cluster.servers:
             raise Unreachable("lost")
         self._turn += 1
@@ -138,6 +152,9 @@ class Wire:
             answer = await asyncio.wait_for(server.handle(path, body), seconds)
         except (StoreError, TimeoutError) as error:
             raise Unreachable(str(error)) from None
+        if path in self.deaf and b'"lease"' in answer:
+            self.deaf.discard(path)
+            raise Unreachable("unheard")
         if faults.strikes(faults.unheard):
             raise Unreachable("unheard")
         return answer
@@ -153,7 +170,7 @@ class Server:
         sealed: MemorySealed,
     ) -> None:
         keys = Keyring({}, sealed)
-        self._database = database
+        self.database = database
         self.store = store
         self.orchestrator = Orchestrator(
             store, Results(blobs), catalog, SystemClock(), keys, ttl=TTL
@@ -200,7 +217,7 @@ class Server:
         with suppress(asyncio.CancelledError):
             await self.sweeping
         await self.orchestrator.close()
-        await self._database.close()
+        await self.database.close()
 
 
 class Cluster:
@@ -216,6 +233,7 @@ class Cluster:
         self.workers: list[asyncio.Task[None]] = []
         self.tools: list[dict[str, Any]] = []
         self.wires: list[Wire] = []
+        self.executors: list[Executor] = []
 
     async def add_server(self) -> Server:
         database = Postgres(self._address)
@@ -240,6 +258,7 @@ class Cluster:
         tools = make_tools(slots, dispatcher.keys)
         self.tools.append(tools)
         executor = Executor(dispatcher, tools, SystemClock(), owner=name, slots=slots)
+        self.executors.append(executor)
         self.workers.append(asyncio.create_task(executor.serve()))
 
     def register(self, path: str, workflow: str) -> None:
@@ -290,6 +309,15 @@ class Cluster:
         async with asyncio.timeout(30):
             while not true(await store.read(execution_id)):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)  # other processes ring no bell here
+
+    async def is_leased(self, owner: str) -> bool:
+        sql = "SELECT 1 FROM command WHERE state = 'leased' AND owner = $1"
+        return bool(await self.servers[0].database.fetch(sql, owner))
+
+    async def most_claims(self) -> int:
+        sql = "SELECT coalesce(max(epoch), 0) FROM command"
+        [(epoch,)] = await self.servers[0].database.fetch(sql)
+        return int(epoch)
 
     def kill_worker(self, number: int) -> None:
         """It says nothing more: its leases must run out."""

@@ -6,6 +6,9 @@ import asyncio
 
 import pytest
 
+from noetl.runtime.clock import SystemClock
+from noetl.runtime.idleness import IDLE
+
 CHAIN = """
 workflow:
   - step: start
@@ -112,6 +115,100 @@ async def test_what_a_dead_worker_had_is_taken_up_by_another(cluster_of):
         assert (state.status, state.result) == ("completed", sum(range(1, 401)))
 
 
+@pytest.mark.spec("S-45", "WKR-02")
+async def test_a_worker_that_took_too_long_to_begin_goes_on_with_other_work(cluster_of):
+    async with cluster_of(workers=1) as cluster:
+        cluster.register("chain", CHAIN)
+        wire = cluster.wires[0]
+        wire.held["source"] = asyncio.Event()
+        execution_id = await cluster.start("chain")
+        async with asyncio.timeout(30):
+            while not await cluster.is_leased("w0"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        cluster.add_worker()
+        await cluster.end(execution_id)
+        cluster.kill_worker(1)
+        wire.held["source"].set()
+
+        state = await cluster.end(await cluster.start("chain"))
+
+        assert (state.status, state.result) == ("completed", 3)
+
+
+@pytest.mark.spec("S-45", "WKR-02")
+@pytest.mark.parametrize("path", ["claim", "events"])
+async def test_an_order_whose_answer_was_lost_is_given_again(cluster_of, path):
+    """Its lease would last for an hour; each command is leased once."""
+    async with cluster_of(workers=0) as cluster:
+        for server in cluster.servers:
+            server.orchestrator.planner.ttl = 3600.0
+        cluster.register("chain", CHAIN)
+        cluster.add_worker()
+        cluster.wires[0].deaf.add(path)
+
+        state = await cluster.end(await cluster.start("chain"))
+
+        assert (state.status, state.result) == ("completed", 3)
+        assert cluster.wires[0].deaf == set()
+        rows = await cluster.servers[0].database.fetch("SELECT epoch FROM command")
+        assert rows == [(1,)] * 3
+
+
+ONCE = """
+workflow:
+  - step: start
+    tool:
+      kind: shell
+      command: "if [ -e {file} ]; then echo done; else touch {file}; sleep 60; fi"
+"""
+
+
+@pytest.mark.spec("S-45", "WKR-02")
+async def test_a_worker_that_fears_for_its_lease_says_nothing_more(
+    cluster_of, tmp_path
+):
+    """It stopped the tool by itself: that is not what became of the task."""
+    async with cluster_of(servers=1, workers=0) as cluster:
+        [server] = cluster.servers
+        server.sweeping.cancel()  # nobody takes the lease away
+        file = tmp_path / "begun"
+        cluster.register("once", ONCE.format(file=file))
+        cluster.add_worker(slots=1)
+        execution_id = await cluster.start("once")
+        async with asyncio.timeout(30):
+            while not file.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        cluster.wires[0].down.add("heartbeat")
+        async with asyncio.timeout(30):
+            while cluster.executors[0].leases:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        cluster.wires[0].down.clear()
+        await cluster.add_server()
+
+        state = await cluster.end(execution_id)
+
+        assert state.status == "completed", state.error
+
+
+@pytest.mark.spec("S-45", "WKR-02")
+async def test_a_worker_does_not_begin_again_what_it_has_not_stopped_yet(cluster_of):
+    async with cluster_of(workers=1) as cluster:
+        cluster.register("chain", CHAIN)
+        wire = cluster.wires[0]
+        wire.held["events"] = asyncio.Event()
+        wire.down.add("heartbeat")
+        execution_id = await cluster.start("chain")
+        async with asyncio.timeout(30):
+            while await cluster.most_claims() < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        wire.down.clear()
+        wire.held.pop("events").set()
+
+        state = await cluster.end(execution_id)
+
+        assert (state.status, state.result) == ("completed", 3)
+
+
 @pytest.mark.spec("SRV-09")
 async def test_what_a_dead_server_had_is_taken_up_by_another(cluster_of):
     async with cluster_of() as cluster:
@@ -198,3 +295,43 @@ async def test_an_execution_that_cannot_be_loaded_harms_no_other(cluster_of):
 
         assert (state.status, state.result) == ("completed", 4)
         assert set(told) == {broken}
+
+
+class Later(SystemClock):
+    """The clock of somebody who looks some time later."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def now(self) -> float:
+        return super().now() + self._seconds
+
+
+@pytest.mark.spec("SRV-09")
+async def test_what_nobody_asks_about_leaves_the_memory(cluster_of):
+    async with cluster_of(workers=1) as cluster:
+        workflow = """
+            workflow:
+              - step: start
+                tool: {kind: wait, signal: go}
+                next: {arcs: [{step: end}]}
+              - {step: end, tool: {kind: noop, result: over}}
+        """
+        cluster.register("waits", workflow)
+        execution_id = await cluster.start("waits")
+        await cluster.suspended(execution_id)
+        first, second = (server.orchestrator for server in cluster.servers)
+        assert first.is_loaded(execution_id)
+        for server in cluster.servers:
+            server.orchestrator.clock = Later(IDLE + 1)
+            async with asyncio.timeout(30):  # what was just stored may still be busy
+                while server.orchestrator.is_loaded(execution_id):
+                    await server.orchestrator.sweep()
+            server.orchestrator.clock = SystemClock()
+
+        await second.load(execution_id)
+        await second.signal(execution_id, "go", None)
+        state = await cluster.end(execution_id)
+
+        assert (state.status, state.result) == ("completed", "over")
+        assert not second.is_loaded(execution_id)

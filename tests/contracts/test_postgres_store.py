@@ -258,3 +258,25 @@ async def test_a_command_that_is_due_in_a_pause_waits_for_its_end(postgres, fact
         await store.commit([facts.transition("x", 2)])
 
         assert await store.claim("w", pool="default", slots=1, now=60.0, ttl=1.0)
+
+
+async def test_functions_may_return_something_else_than_in_an_earlier_version(
+    postgres, facts
+):
+    async with opened(postgres):
+        pass
+    database = Postgres(postgres)
+    for drop in ("DROP FUNCTION expire_leases", "DROP FUNCTION claim"):
+        await database.fetch(drop)
+    await database.fetch(
+        "CREATE FUNCTION expire_leases(before double precision) RETURNS integer "
+        "LANGUAGE sql AS 'SELECT 1'"
+    )
+    await database.close()
+
+    async with opened(postgres) as store:
+        await store.commit([facts.transition("x", commands=["x-1"])])
+        await store.sweep(now=100.0)
+        leases = await store.claim("w", pool="default", slots=1, now=1.0, ttl=1.0)
+
+    assert [lease.command_id for lease in leases] == ["x-1"]

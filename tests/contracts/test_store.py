@@ -817,3 +817,14 @@ async def test_the_last_snapshot_counts(store, facts):
     await store.commit([facts.transition("x", 4, count=2, snapshot=b"six")])
 
     assert await store.snapshot("x") == Snapshot(6, b"six")
+
+
+async def test_the_leases_of_an_owner_can_be_asked_for(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2", "x-3"])])
+    leases = await claim(store, 2)
+    await claim(store, 1, owner="w2")
+
+    assert list(await store.held("w1")) == list(leases)
+    await store.commit([facts.transition("x", 1, done=["x-1"])])
+    assert [lease.command_id for lease in await store.held("w1")] == ["x-2"]
+    assert list(await store.held("nobody")) == []

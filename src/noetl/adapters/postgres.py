@@ -73,7 +73,8 @@ class Postgres:
     ) -> None:
         """Bring the tables of a part to the version that this code needs.
 
-        ``functions`` are made anew each time. Raises ``StoreError`` if the tables are
+        ``functions`` are made anew each time, also those that an earlier version
+        declared otherwise. Raises ``StoreError`` if the tables are
         of a newer version.
         """
 
@@ -95,7 +96,7 @@ class Postgres:
                         await connection.execute(script)
                         await connection.execute(_MIGRATED, part, number)
                 if functions:
-                    await connection.execute(functions)
+                    await _make_functions(connection, functions)
 
         await self.run(work)
 
@@ -118,7 +119,7 @@ class Postgres:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
                     self._dsn,
-                    min_size=1,
+                    min_size=0,  # it is made when it is needed, also after a restart
                     max_size=self._size,
                     timeout=CONNECT_TIMEOUT,
                     reset=_leave,
@@ -137,6 +138,22 @@ async def _leave(connection: Any) -> None:
     trip for each one."""
 
 
+async def _make_functions(connection: Any, functions: str) -> None:
+    try:
+        async with connection.transaction():
+            await connection.execute(functions)
+    except asyncpg.InvalidFunctionDefinitionError:  # one returns something else now
+        names = _FUNCTION.findall(functions)
+        for (signature,) in await connection.fetch(_DECLARED, names):
+            await connection.execute(f"DROP FUNCTION {signature}")
+        await connection.execute(functions)
+
+
+_FUNCTION = re.compile(r"CREATE OR REPLACE FUNCTION (\w+)")
+_DECLARED = """
+SELECT oid::regprocedure::text FROM pg_proc
+WHERE pronamespace = current_schema()::regnamespace AND proname = ANY ($1)
+"""
 _MIGRATIONS = """
 CREATE TABLE IF NOT EXISTS migration (
   part text, version integer, done_at timestamptz NOT NULL DEFAULT now(),

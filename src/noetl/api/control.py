@@ -31,7 +31,7 @@ ORDERS: Mapping[str, Order] = {
 FITTING: Mapping[str, tuple[ExecutionStatus, ...]] = {
     "cancel": ("running", "waiting", "paused"),
     "pause": ("running", "waiting"),
-    "resume": ("paused",),
+    "resume": ("paused", "quarantined"),
 }
 
 
@@ -108,10 +108,13 @@ async def pause_execution(call: Call[Nothing, Nothing]) -> Reply:
     "/api/executions/{execution_id}/resume",
     permission=CONTROL,
     answers={200: ControlAnswer},
-    problems=PROBLEMS,
+    problems=(*PROBLEMS, "execution.quarantined"),
 )
 async def resume_execution(call: Call[Nothing, Nothing]) -> Reply:
-    """Go on with it and its children, as if they had never been paused."""
+    """Go on with it and its children, as if they had never been paused.
+
+    What was set aside because of a defect is taken back, if it can be read again.
+    """
     return await _steer(call, Steering.resume)
 
 

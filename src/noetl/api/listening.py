@@ -75,6 +75,9 @@ def bind(host: str, port: int) -> Iterator[socket.socket]:
     # without that an answer in two parts waits 40 ms for an acknowledgement.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Those that it accepts inherit this. Without it the second part of an answer
+        # waits until the first one is acknowledged: 40 ms for each call.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             bound.bind((host, port))
         except OSError as error:

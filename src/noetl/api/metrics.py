@@ -38,6 +38,16 @@ class Metrics:
             ["route"],
             registry=registry,
         )
+        self.fenced = Counter(
+            "noetl_fenced_total",
+            "Reports of workers that had lost their lease: refused.",
+            registry=registry,
+        )
+        self.quarantined = Counter(
+            "noetl_quarantined_total",
+            "Executions that this server set aside.",
+            registry=registry,
+        )
         self._events = Counter(
             "noetl_events_total", "Events committed by this server.", registry=registry
         )

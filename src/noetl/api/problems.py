@@ -16,6 +16,7 @@ from noetl.errors import (
     NoetlError,
     PayloadTooLarge,
     SecretError,
+    SetAside,
     StoreError,
 )
 from noetl.service.refusal import Refusal
@@ -88,6 +89,7 @@ STATUSES: Mapping[str, int] = {
     "catalog.version_taken": 409,
     "event.not_allowed": 403,
     "event.too_large": 413,
+    "execution.quarantined": 409,
     "execution.state": 409,
     "execution.unknown": 404,
     "fork.impossible": 409,
@@ -158,6 +160,8 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem("store.unavailable", error.message)
         case StoreError(kind="ref.range"):
             return Problem("ref.range", str(error).removeprefix("ref.range: "))
+        case SetAside():
+            return Problem(error.kind, str(error), hint="noetl resume takes it back")
         case StoreError():
             hint = "try again; what was answered before is stored"
             headers = {"Retry-After": "2"}

@@ -25,7 +25,12 @@ from noetl.errors import ConfigError
 from noetl.home import Home
 from noetl.ports import Summary, summary_document
 
-_COLOURS = {"completed": "green", "failed": "red", "cancelled": "red"}
+_COLOURS = {
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "red",
+    "quarantined": "red",
+}
 _STATUSES = click.Choice(get_args(ExecutionStatus))
 _LIMIT = click.IntRange(1, 1000)
 

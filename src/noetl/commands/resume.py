@@ -64,7 +64,7 @@ async def _resume_there(
 ) -> dict[str, JSON]:
     """The server goes on with it; here it is only looked at."""
     document = show(client, execution_id)
-    if document["status"] == "paused":
+    if document["status"] in ("paused", "quarantined"):
         send(client, execution_id, {"do": "resume"})
     elif document["status"] in EXIT_CODES:
         return document

@@ -282,7 +282,7 @@ def print_end(document: dict[str, JSON]) -> None:
         click.echo(f"  {error['kind']}{where}: {error['message']}")
     if document["result"] is not None:
         _print_result(document)
-    if status == "paused":
+    if status in ("paused", "quarantined"):
         click.echo(f"  go on with: noetl resume {document['execution_id']}")
 
 

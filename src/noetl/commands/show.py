@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.commands import remote
 from noetl.commands.live.words import waiting_words
-from noetl.commands.logs import find_execution, read_pages
+from noetl.commands.logs import find_execution, read_pages, read_summary
 from noetl.commands.printing import count_of, origin_words
 from noetl.commands.run import print_end
 from noetl.commands.targets import server_of, server_option
@@ -58,7 +58,7 @@ def command(
         return
     client = asyncio.run(server_of(server, execution))
     if client is None:
-        document = asyncio.run(_read(execution)).as_json()
+        document = asyncio.run(_read(execution))
     else:
         document = remote.show(client, execution)
     if as_json:
@@ -87,11 +87,18 @@ def _write_page(execution: str, file: str, server: str | None) -> None:
     save_report(page, file or f"{execution_id}.html")
 
 
-async def _read(execution: str) -> Document:
-    document = Document()
-    async for page in read_pages(await find_execution(Home.of(), execution)):
-        document.take(page)
-    return document
+async def _read(execution: str) -> dict[str, JSON]:
+    from noetl.service.looking import shown
+
+    document, place = Document(), await find_execution(Home.of(), execution)
+    summary = await read_summary(place)
+    try:
+        async for page in read_pages(place):
+            document.take(page)
+    except Exception:
+        if summary.status != "quarantined":
+            raise
+    return shown(document, summary)
 
 
 def _line(step: dict[str, JSON]) -> str:

@@ -167,6 +167,10 @@ class Store(Protocol):
         """The epoch of its last lease; 0 if there was none, or no such command."""
         ...
 
+    async def held(self, owner: str) -> Sequence[Lease]:
+        """The leases of an owner, also those that it never heard of."""
+        ...
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         """Make commands of expired leases ready again; return the timers that are due.
 
@@ -176,6 +180,14 @@ class Store(Protocol):
 
     async def disarm(self, timer: Timer) -> None:
         """Of what is over, there are no more transitions that would."""
+        ...
+
+    async def mark(self, summary: Summary) -> None:
+        """Change the line of an execution that is not over, without an event.
+
+        With the status ``quarantined`` its leases end, nothing of it is offered or
+        due, and commits raise ``SetAside``; with another one it goes on.
+        """
         ...
 
     async def find(

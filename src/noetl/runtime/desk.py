@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from hashlib import sha256
 
@@ -12,7 +12,14 @@ import msgspec
 
 from noetl.engine.references import is_reference
 from noetl.engine.reports import OutOfOrder
-from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, SecretError, StoreError
+from noetl.errors import (
+    BlobCorrupt,
+    BlobGone,
+    LeaseLost,
+    SecretError,
+    SetAside,
+    StoreError,
+)
 from noetl.ports import Blob, Blobs, Lease
 from noetl.runtime import wire
 from noetl.runtime.drafts import new_draft
@@ -20,11 +27,14 @@ from noetl.runtime.live import Answer, Live, Work
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
 
+_OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
+"""Why nobody wants to hear of a lease any more."""
+
 IsGone = Callable[[], Awaitable[bool]]
 
-LOOK_AGAIN = 1.0
-"""Seconds after which a waiting worker's question is put to the store again: another
-server may have made work ready, and rings no bell here."""
+LOOK_AGAIN = 2.0
+"""Seconds after which a waiting worker's question is put to the store again. The sweep
+rings the bell more often than that; this is for a server whose sweep has failed."""
 
 
 async def _stays() -> bool:
@@ -32,10 +42,18 @@ async def _stays() -> bool:
 
 
 class Desk:
-    """Knows no HTTP. What a worker may say was checked before it came here."""
+    """Knows no HTTP. What a worker may say was checked before it came here.
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
+    ``on_fenced`` is called for each report of a worker that lost its lease.
+    """
+
+    def __init__(
+        self,
+        orchestrator: Orchestrator,
+        on_fenced: Callable[[], None] = lambda: None,
+    ) -> None:
         self._orchestrator = orchestrator
+        self._on_fenced = on_fenced
         self._closed = False
 
     def close(self) -> None:
@@ -50,31 +68,34 @@ class Desk:
 
         What a worker gets that ``is_gone`` meanwhile is given back.
         """
-        heard = self._orchestrator.bell.listen()
+        heard, loop = self._orchestrator.bell.listen(), asyncio.get_running_loop()
         left = min(asked.wait, wire.LONGEST_WAIT)
         while not self._closed:
             heard.clear()
-            works = await self._orchestrator.claim(
+            works = await self._unheard(asked) or await self._orchestrator.claim(
                 asked.worker, asked.slots, asked.pool
             )
             if works and await is_gone():
-                await self._release([work.lease for work in works])
+                await self._orchestrator.release([work.lease for work in works])
                 break
             if works or left <= 0:
                 orders = [_order(work, seal) for work in works]
                 return wire.Orders(orders, self._orchestrator.ttl)
+            began = loop.time()
             with suppress(TimeoutError):
                 await asyncio.wait_for(heard.wait(), min(left, LOOK_AGAIN))
-            left -= LOOK_AGAIN
+            left -= loop.time() - began
             if await is_gone():
                 break
         return wire.Orders([], self._orchestrator.ttl)
 
-    async def _release(self, leases: Sequence[Lease]) -> None:
-        """Nobody works on these: they expire with the next sweep."""
-        server = self._orchestrator
-        long_ago = server.clock.now() - 2 * server.ttl - 60.0
-        await server.store.renew(leases, now=long_ago, ttl=server.ttl)
+    async def _unheard(self, asked: wire.Claim) -> list[Work]:
+        """What it was given before, in an answer that never reached it."""
+        if not asked.again:
+            return []
+        leases = await self._orchestrator.store.held(asked.worker)
+        unheard = [each for each in leases if each.command_id not in asked.holds]
+        return await self._orchestrator.works_of(unheard[: asked.slots])
 
     async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""
@@ -84,6 +105,10 @@ class Desk:
         return wire.Replies(replies)
 
     async def beat(self, asked: wire.Beat) -> wire.Pulse:
+        if asked.leaving:
+            await self._orchestrator.release(asked.leases)
+            await self._orchestrator.sweep()
+            return wire.Pulse()
         lost = await self._orchestrator.renew(asked.leases)
         gone = {lease.command_id for lease in lost}
         cancelled = [
@@ -173,7 +198,10 @@ class Desk:
         """The execution of a lease. Raises ``LeaseLost`` if it is not held."""
         if await self._orchestrator.store.reported(lease) is None:
             raise LeaseLost(f"{lease.owner} does not hold {lease.command_id}")
-        await self._orchestrator.load(lease.execution_id)
+        try:
+            await self._orchestrator.load(lease.execution_id)
+        except SetAside as error:
+            raise LeaseLost(str(error)) from None
         live = self._orchestrator.live(lease.execution_id)
         if live is None:
             raise LeaseLost(f"{lease.execution_id} has ended")
@@ -194,8 +222,9 @@ class Desk:
                 number=each.number,
             )
         except StoreError as error:
-            if error.kind not in (LeaseLost.kind, "store.missing"):
+            if error.kind not in _OVER:
                 raise
+            self._on_fenced()
             return await self._not_held(lease, (LeaseLost.kind, str(error)))
         except OutOfOrder as error:
             return await self._not_held(lease, ("event.order", str(error)))

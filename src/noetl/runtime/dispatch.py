@@ -104,6 +104,10 @@ class Dispatcher(Protocol):
         """Extend leases; those that were lost."""
         ...
 
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Nobody works on these: somebody may go on at once."""
+        ...
+
     async def shelf_of(self, work: Work) -> Shelf:
         """Where a pipeline stores what is too large, and reads what it refers to."""
         ...

@@ -14,7 +14,7 @@ from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.references import WORKER_LIMIT, Values
 from noetl.engine.reports import Fact, OutOfOrder, fit_facts
 from noetl.errors import LeaseLost, Unloaded
-from noetl.ports import Clock, Tool
+from noetl.ports import Clock, Lease, Tool
 from noetl.runtime.dispatch import Dispatcher, Shelf
 from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Invocation, meta_of, tool_call
@@ -52,6 +52,7 @@ class Executor:
         self._running: set[asyncio.Task[None]] = set()
         self._works: dict[str, Work] = {}
         self._calls: dict[str, asyncio.Task[Outcome]] = {}
+        self._lost: set[Lease] = set()
         self._broken: BaseException | None = None
         self._retired = False
         dispatcher.employ(self)
@@ -69,7 +70,7 @@ class Executor:
                 works: Sequence[Work] = []
                 if free > 0:
                     works = await self._dispatcher.claim(self._owner, free)
-                for work in works:
+                for work in await self._sort_out(works):
                     task = asyncio.create_task(self._work(work))
                     self._running.add(task)
                     task.add_done_callback(self._finished)
@@ -79,10 +80,27 @@ class Executor:
             beating.cancel()
             await self._stop()
 
+    async def _sort_out(self, works: Sequence[Work]) -> Sequence[Work]:
+        """Without those whose earlier run has lost its lease and is not yet stopped:
+        of one command nothing is done twice at the same time, not even here."""
+        early = [work.lease for work in works if work.lease.command_id in self._works]
+        if early:
+            names = [lease.command_id for lease in early]
+            self._lose([self._works[name].lease for name in names])
+            await self._dispatcher.release(early)
+            running = set(self._running)
+            await asyncio.wait(running, timeout=1.0, return_when="FIRST_COMPLETED")
+        return [work for work in works if work.lease not in early]
+
     async def retire(self) -> None:
         """Take nothing more, and wait for the pipelines that are under way."""
         self._retired = True
         await self.drain()
+
+    @property
+    def leases(self) -> list[Lease]:
+        """Of the pipelines that are under way."""
+        return [work.lease for work in self._works.values()]
 
     async def drain(self) -> None:
         """Wait until what is under way has come to a halt."""
@@ -118,10 +136,13 @@ class Executor:
         """Renew all leases in one call; whoever lost one stops (I-19)."""
         while True:
             await self._clock.sleep(self._dispatcher.ttl / BEATS)
-            leases = [work.lease for work in self._works.values()]
-            if leases:
-                lost = await self._dispatcher.renew(leases)
-                self.revoke([lease.command_id for lease in lost])
+            if leases := self.leases:
+                self._lose(await self._dispatcher.renew(leases))
+
+    def _lose(self, leases: Sequence[Lease]) -> None:
+        """Stop their tools; that they were stopped is nobody's outcome."""
+        self._lost.update(leases)
+        self.revoke([lease.command_id for lease in leases])
 
     async def _work(self, first: Work) -> None:
         """A slot's life: what a report made ready is taken without a claim."""
@@ -130,7 +151,7 @@ class Executor:
         for turn in count(1):
             if work is None:
                 return
-            command_id = work.lease.command_id
+            lease, command_id = work.lease, work.lease.command_id
             self._works[command_id] = work
             try:
                 work = await self._run(work, wants=turns is None or turn < turns)
@@ -138,6 +159,7 @@ class Executor:
                 work = None  # somebody else's, or over: say nothing more
             finally:
                 del self._works[command_id]
+                self._lost.discard(lease)
 
     async def _run(self, work: Work, *, wants: bool) -> Work | None:
         """One pipeline, as far as it goes now; the work that its last report gave, if
@@ -237,6 +259,9 @@ class Executor:
         """Report what is not reported yet."""
         if not run.facts:
             return Answer()
+        lease = run.work.lease
+        if lease in self._lost:
+            raise LeaseLost(f"{self._owner} does not hold {lease.command_id}")
         facts, run.facts[:] = list(run.facts), []
         wants = wants and run.wants and not self._retired
         wants = wants and len(self._running) <= self._slots
@@ -244,7 +269,7 @@ class Executor:
         fitted, blobs = fit_facts(facts)
         for body in blobs.values():  # stored before anybody names them (I-35)
             await run.shelf.put(body)
-        return await self._dispatcher.report(run.work.lease, fitted, wants=owner)
+        return await self._dispatcher.report(lease, fitted, wants=owner)
 
 
 class _Run(msgspec.Struct):

@@ -9,7 +9,7 @@ from typing import IO, Protocol, TypeVar
 
 import msgspec
 
-from noetl.errors import LeaseLost, Unreachable
+from noetl.errors import LeaseLost, Refused, Unreachable
 from noetl.runtime import wire
 from noetl.runtime.planning import TTL
 
@@ -25,7 +25,14 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 class Transport(Protocol):
     """Everything raises ``Unreachable`` or ``Refused``."""
 
-    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes: ...
+    def home_of(self, execution_id: str) -> str:
+        """The server that hears of an execution, as long as it answers: one that
+        hears all of it need not read what others wrote."""
+        ...
+
+    async def call(
+        self, path: str, body: bytes, *, seconds: float, server: str | None = None
+    ) -> bytes: ...
 
     async def send(
         self, path: str, query: Mapping[str, str], source: IO[bytes]
@@ -54,12 +61,33 @@ class Line:
         """Whether leases may soon be somebody else's."""
         return self._monotonic() - self._heard > self.ttl * FENCE
 
+    def home_of(self, execution_id: str) -> str:
+        return self._transport.home_of(execution_id)
+
     async def call(
-        self, path: str, asked: wire.Message, answer: type[T], seconds: float
+        self,
+        path: str,
+        asked: wire.Message,
+        answer: type[T],
+        seconds: float,
+        about: str | None = None,
     ) -> T:
-        """Once. Raises ``Unreachable`` or ``Refused``."""
+        """Once; to the home of the execution that it is ``about``.
+
+        Raises ``Unreachable``, ``LeaseLost`` or ``Refused``.
+        """
         body = msgspec.json.encode(asked)
-        found = await self._transport.call(path, body, seconds=seconds)
+        try:
+            found = await self._transport.call(
+                path,
+                body,
+                seconds=seconds,
+                server=self.home_of(about) if about is not None else None,
+            )
+        except Refused as error:
+            if error.kind == LeaseLost.kind:
+                raise LeaseLost(str(error)) from None
+            raise
         self._heard = self._monotonic()
         if answer is bytes:
             return found  # type: ignore[return-value]
@@ -71,14 +99,15 @@ class Line:
         asked: wire.Message,
         answer: type[T],
         again: Callable[[wire.Message], wire.Message] = lambda asked: asked,
+        about: str | None = None,
     ) -> T:
         """Until somebody answers; ``again`` says how to ask a second time.
 
-        Raises ``Refused``, or ``LeaseLost`` if nobody answers in time.
+        Raises ``Refused``, or ``LeaseLost``, also if nobody answers in time.
         """
         for attempt in range(1_000_000):
             try:
-                return await self.call(path, asked, answer, self.ttl)
+                return await self.call(path, asked, answer, self.ttl, about)
             except Unreachable:
                 await self._wait(attempt)
                 asked = again(asked)

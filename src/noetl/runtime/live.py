@@ -92,7 +92,7 @@ class Input(msgspec.Struct):
 class Live(msgspec.Struct):
     """``inbox`` is what waits to be decided; ``busy`` while somebody does that. It is
     ``stale`` if the log may have grown without this process. ``request_key`` is for
-    its first commit.
+    its first commit. ``used`` is when somebody last wanted something of it.
     """
 
     playbook: Playbook
@@ -107,6 +107,7 @@ class Live(msgspec.Struct):
     inbox: list[Input] = msgspec.field(default_factory=list)
     children: dict[str, str] = msgspec.field(default_factory=dict)
     request_key: str | None = None
+    used: float = 0.0
 
     @classmethod
     def of(

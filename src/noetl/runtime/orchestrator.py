@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from noetl.dsl.model import Playbook
@@ -17,7 +17,7 @@ from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.runs import commands_of, is_pending
 from noetl.engine.secrets import Secrets
 from noetl.engine.signals import receive
-from noetl.engine.state import State
+from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.waits import moments_in
 from noetl.errors import KeychainError, RequestKnown, StoreError
 from noetl.ports import Catalog, Clock, Lease, Store, Timer
@@ -25,10 +25,12 @@ from noetl.runtime.alarm import Alarm
 from noetl.runtime.bell import Bell, Doorbell
 from noetl.runtime.dispatch import Shelf, Worker
 from noetl.runtime.families import Families
+from noetl.runtime.idleness import idle_ones
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work, fold
 from noetl.runtime.ownership import Owners
 from noetl.runtime.planning import DEFAULT_POOL, TTL, TURNS, Planner
+from noetl.runtime.quarantine import Quarantine
 from noetl.runtime.results import Results, store_blobs
 from noetl.runtime.settlement import Settlement
 from noetl.runtime.shelves import OwnShelf
@@ -81,6 +83,7 @@ class Orchestrator:
         self.doorbell = doorbell
         self.changed = asyncio.Event()
         self.families = Families(self, catalog)
+        self._quarantine = Quarantine(self)
         self._catalog = catalog
         self._live: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Lock] = {}
@@ -118,6 +121,9 @@ class Orchestrator:
 
     def is_loaded(self, execution_id: str) -> bool:
         return execution_id in self._live
+
+    def count_loaded(self) -> float:
+        return float(len(self._live))
 
     def running(self) -> list[str]:
         """What may still start something."""
@@ -192,10 +198,12 @@ class Orchestrator:
         """Take up an execution from its log, and what it has made due."""
         if execution_id not in self._live:
             lock = self._loading.setdefault(execution_id, asyncio.Lock())
-            async with lock:  # whoever comes meanwhile waits for the same
-                if execution_id not in self._live:
-                    await self._load(execution_id)
-            self._loading.pop(execution_id, None)
+            try:
+                async with lock, self._quarantine.guard(execution_id):
+                    if execution_id not in self._live:  # others wait for the same
+                        await self._load(execution_id)
+            finally:
+                self._loading.pop(execution_id, None)
         return self.state(execution_id)
 
     async def take_up(self, execution_id: str) -> None:
@@ -220,6 +228,7 @@ class Orchestrator:
             folder = about.get("folder")
             secrets = await self.keys.open(execution_id, playbook.keychain, folder)
         live = Live.of(playbook, state, about, secrets)
+        live.used = self.clock.now()
         self._live[execution_id] = live
         for moment in moments_in(state):
             self.alarm.set(moment)
@@ -243,15 +252,16 @@ class Orchestrator:
         """
         pool = self.planner.pool or pool
         command = lease.command_id
-        if self.is_server:
-            await self.load(lease.execution_id)
-        return await self._put(
-            lease.execution_id,
-            lambda batch: report(batch, command, facts),
-            lease,
-            Wanting(wants, pool) if wants is not None else None,
-            number=number,
-        )
+        async with self._quarantine.guard(lease.execution_id):
+            if self.is_server:
+                await self.load(lease.execution_id)
+            return await self._put(
+                lease.execution_id,
+                lambda batch: report(batch, command, facts),
+                lease,
+                Wanting(wants, pool) if wants is not None else None,
+                number=number,
+            )
 
     async def cancel(
         self, execution_id: str, error: dict[str, JSON] | None = None
@@ -274,8 +284,12 @@ class Orchestrator:
     async def sweep(self) -> None:
         """Expire leases and deadlines; then whoever waited for a time may go on."""
         for timer in await self.store.sweep(now=self.clock.now()):
-            with self._apart(timer.execution_id):
+            async with self._quarantine.apart(timer.execution_id):
                 await self._expire(timer)
+        if self.is_server:
+            now, shared = self.clock.now(), self.store.shared
+            for execution_id in idle_ones(self._live, now, shared=shared):
+                self.forget(execution_id)
         self.bell.ring()
 
     async def _expire(self, timer: Timer) -> None:
@@ -296,21 +310,21 @@ class Orchestrator:
             decision = _nothing
         await self._put(execution_id, decision, disarm=name)
 
-    @contextmanager
-    def _apart(self, execution_id: str) -> Iterator[None]:
-        """What is wrong with one execution of a server concerns no other (I-38)."""
-        try:
-            yield
-        except Exception as error:
-            away = isinstance(error, StoreError) and error.kind == "store.unreachable"
-            if away or not self.is_server:
-                raise
-            self.drop(execution_id)
-            self.trouble(execution_id, error)
+    async def take_back(self, execution_id: str) -> ExecutionStatus:
+        """Go on with what was set aside. Raises ``SetAside`` if it still cannot be."""
+        self.drop(execution_id)
+        status = await self._quarantine.end(await self.load(execution_id))
+        self.bell.ring()
+        return status
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Those that were lost."""
         return await self.store.renew(leases, now=self.clock.now(), ttl=self.ttl)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Nobody works on these: they expire with the next sweep."""
+        long_ago = self.clock.now() - 2 * self.ttl - 60.0
+        await self.store.renew(leases, now=long_ago, ttl=self.ttl)
 
     async def claim(
         self, owner: str, slots: int, pool: str = DEFAULT_POOL
@@ -320,14 +334,21 @@ class Orchestrator:
         leases = await self.store.claim(
             owner, pool=pool, slots=slots, now=self.clock.now(), ttl=self.ttl
         )
-        for execution_id in {lease.execution_id for lease in leases}:
-            with self._apart(execution_id):
+        return await self.works_of(leases)
+
+    async def works_of(self, leases: Sequence[Lease]) -> list[Work]:
+        """What is to be done under these; less, if some of it cannot be read."""
+        works: list[Work] = []
+        for execution_id in {lease.execution_id: None for lease in leases}:
+            mine = [lease for lease in leases if lease.execution_id == execution_id]
+            async with self._quarantine.apart(execution_id):
                 await self.refresh(execution_id)
-        works = []
-        for lease in leases:
-            live = self._live.get(lease.execution_id)
-            if live is not None and is_pending(live.state, lease.command_id):
-                works.append(make_work(live, lease, self.planner))
+                live = self._live.get(execution_id)
+                works += [
+                    make_work(live, lease, self.planner)
+                    for lease in mine
+                    if live is not None and is_pending(live.state, lease.command_id)
+                ]
         return works
 
     async def refresh(self, execution_id: str) -> None:

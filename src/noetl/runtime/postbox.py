@@ -12,45 +12,51 @@ from noetl.ports import Lease
 from noetl.runtime import wire
 from noetl.runtime.line import Line
 
+_Sent = tuple[wire.Report, asyncio.Future[wire.Reply]]
+
 
 class Postbox:
-    """One call at a time; what gathers meanwhile goes with the next one."""
+    """One call at a time to each server; what gathers meanwhile goes with the next."""
 
     def __init__(self, line: Line, worker: str, pool: str) -> None:
         self._line = line
         self._worker = worker
         self._pool = pool
-        self._numbers: dict[str, int] = {}
-        self._waiting: list[tuple[wire.Report, asyncio.Future[wire.Reply]]] = []
-        self._sending: asyncio.Task[None] | None = None
+        self._numbers: dict[Lease, int] = {}
+        self._waiting: dict[str, list[_Sent]] = {}
+        self._sending: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, lease: Lease) -> None:
         """The reports of a lease are counted from 1."""
-        self._numbers[lease.command_id] = 0
+        self._numbers[lease] = 0
 
     async def send(
         self, lease: Lease, facts: Sequence[Fact], *, wants: bool
     ) -> wire.Reply:
         """Raises ``LeaseLost`` if the server cannot be reached in time."""
-        name = lease.command_id
-        number = self._numbers[name] = self._numbers[name] + 1
+        number = self._numbers[lease] = self._numbers[lease] + 1
         future: asyncio.Future[wire.Reply] = asyncio.get_running_loop().create_future()
-        self._waiting.append((wire.Report(lease, number, facts, wants), future))
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send())
+        home = self._line.home_of(lease.execution_id)
+        waiting = self._waiting.setdefault(home, [])
+        waiting.append((wire.Report(lease, number, facts, wants), future))
+        if home not in self._sending or self._sending[home].done():
+            self._sending[home] = asyncio.create_task(self._send(home))
         reply = await future
         if reply.stop:
-            self._numbers.pop(name, None)
+            self._numbers.pop(lease, None)
         return reply
 
-    async def _send(self) -> None:
+    async def _send(self, home: str) -> None:
         most = wire.MOST_REPORTS
-        while self._waiting:
-            sent, self._waiting = self._waiting[:most], self._waiting[most:]
+        while waiting := self._waiting[home]:
+            sent, self._waiting[home] = waiting[:most], waiting[most:]
             reports = [report for report, _ in sent]
+            about = reports[0].lease.execution_id
             try:
                 asked = wire.Reports(self._worker, self._pool, reports)
-                answer = await self._line.ask("events", asked, wire.Replies, _again)
+                answer = await self._line.ask(
+                    "events", asked, wire.Replies, _again, about
+                )
             except Exception as error:
                 for _, future in sent:
                     if not future.done():

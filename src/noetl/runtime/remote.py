@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from noetl.dsl.model import Playbook
@@ -31,7 +32,11 @@ from noetl.types import JSON
 T = TypeVar("T")
 
 WAIT = 20.0
+FAREWELL = 2.0
+"""Seconds for the last call of a worker."""
 PLAYBOOKS = 256
+SEEN = 10_000
+"""Leases that are remembered, so that none of them is worked on twice."""
 
 Parse = Callable[[bytes, Sequence[str]], Playbook]
 
@@ -67,6 +72,8 @@ class RemoteDispatcher:
         self._workers: list[Worker] = []
         self._works: dict[str, Work] = {}
         self._stopped: set[str] = set()
+        self._seen: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._unsure = False
         self._playbooks: OrderedDict[str, Playbook] = OrderedDict()
 
     @property
@@ -84,31 +91,43 @@ class RemoteDispatcher:
         """Waits until there is some: whoever has a free slot has nothing else to do."""
         failures = 0
         while True:
-            asked = wire.Claim(owner, self._pool, slots, WAIT)
+            again, self._unsure = self._unsure, False
+            holds = list(self._works) if again else []
+            asked = wire.Claim(owner, self._pool, slots, WAIT, again, holds)
             try:
                 found = await self.line.call("claim", asked, wire.Orders, WAIT + 10)
             except Unreachable:
+                self._unsure = True
                 await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
                 failures += 1
                 continue
             failures = 0
             self.line.ttl = found.ttl
-            if found.orders:
-                return [await self._accept(order) for order in found.orders]
+            works = [await self._try(order) for order in found.orders]
+            if taken := [work for work in works if work is not None]:
+                return taken
 
     async def report(
         self, lease: Lease, facts: Sequence[Fact], *, wants: str | None = None
     ) -> Answer:
-        reply = await self._postbox.send(lease, facts, wants=wants is not None)
+        try:
+            reply = await self._postbox.send(lease, facts, wants=wants is not None)
+        except LeaseLost:
+            self._forget(lease)
+            raise
         if reply.stop:
-            self._works.pop(lease.command_id, None)
-            self._stopped.discard(lease.command_id)
+            self._forget(lease)
         if reply.error is not None:
             kind, message = reply.error
             raise OutOfOrder(message) if kind == "event.order" else LeaseLost(message)
-        order = reply.order
-        work = await self._accept(order) if order is not None else None
+        if reply.duplicate and wants is not None:
+            self._unsure = True  # the first answer may have had an order in it
+        work = await self._accept(reply.order) if reply.order is not None else None
         return Answer(reply.stop, reply.ctx, work)
+
+    def _forget(self, lease: Lease) -> None:
+        self._works.pop(lease.command_id, None)
+        self._stopped.discard(lease.command_id)
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         beat = wire.Beat(self._worker, self._pool, self._slots, leases)
@@ -120,6 +139,11 @@ class RemoteDispatcher:
         for worker in self._workers:
             worker.revoke(pulse.cancelled)
         return [lease for lease in leases if lease.command_id in pulse.lost]
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        beat = wire.Beat(self._worker, self._pool, self._slots, leases, leaving=True)
+        with suppress(Unreachable, Refused):
+            await self.line.call("heartbeat", beat, wire.Pulse, FAREWELL)
 
     async def shelf_of(self, work: Work) -> Shelf:
         if isinstance(self._results, str):
@@ -140,8 +164,22 @@ class RemoteDispatcher:
         works = self._works.values()
         return [w.secrets for w in works if w.lease.execution_id == execution_id]
 
-    async def _accept(self, order: wire.Order) -> Work:
+    async def _try(self, order: wire.Order) -> Work | None:
+        """Whoever was frozen since it asked may find that others do the work now."""
+        try:
+            return await self._accept(order)
+        except LeaseLost:
+            return None
+
+    async def _accept(self, order: wire.Order) -> Work | None:
+        """None for what was accepted before: an order may come by two ways."""
         lease = order.lease
+        key = (lease.command_id, lease.epoch)
+        if key in self._seen:
+            return None
+        self._seen[key] = None
+        if len(self._seen) > SEEN:
+            self._seen.popitem(last=False)
         work = Work(
             lease,
             await self._playbook(order),

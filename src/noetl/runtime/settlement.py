@@ -66,6 +66,7 @@ class Settlement:
     def put(self, execution_id: str, live: Live, each: Input) -> asyncio.Future[Answer]:
         """Queue an input. What is queued together is decided and stored together."""
         live.inbox.append(each)
+        live.used = self._clock.now()
         if not live.busy:
             live.busy = True
             task = asyncio.create_task(self._serve(execution_id, live))

@@ -30,12 +30,18 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(Message, frozen=True):
-    """Give ``worker`` up to so many pipelines; if there are none, wait some seconds."""
+    """Give ``worker`` up to so many pipelines; if there are none, wait some seconds.
+
+    ``again``: an answer was lost, and with it perhaps pipelines; it has those that it
+    ``holds``, and no others.
+    """
 
     worker: Name
     pool: Name
     slots: Slots
     wait: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
+    again: bool = False
+    holds: Annotated[Sequence[Name], msgspec.Meta(max_length=4096)] = ()
 
 
 class Order(Message, frozen=True):
@@ -92,12 +98,13 @@ class Replies(Message, frozen=True):
 
 
 class Beat(Message, frozen=True):
-    """I live, and hold these."""
+    """I live, and hold these; or, ``leaving``, I do so no longer."""
 
     worker: Name
     pool: Name
     slots: Slots
     leases: Sequence[Lease]
+    leaving: bool = False
 
 
 class Pulse(Message, frozen=True):

@@ -50,6 +50,16 @@ class Page(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
+def shown(document: Document, summary: Summary) -> dict[str, JSON]:
+    """What is set aside is shown as far as its log can be read."""
+    found = document.as_json()
+    if summary.status == "quarantined":
+        found["execution_id"], found["status"] = summary.execution_id, summary.status
+        found["playbook"], found["error"] = summary.playbook, summary.error
+        found["started_at"] = summary.started_at
+    return found
+
+
 class Looking:
     """Reads what is committed, and nothing else."""
 
@@ -128,10 +138,14 @@ class Looking:
 
     async def document(self, execution_id: str) -> dict[str, JSON]:
         """What ``noetl run --json`` prints."""
-        document = Document()
-        async for page in self._pages(execution_id):
-            document.take(page)
-        return document.as_json()
+        document, summary = Document(), await self.summary(execution_id)
+        try:
+            async for page in self._pages(execution_id):
+                document.take(page)
+        except Exception:
+            if summary.status != "quarantined":
+                raise
+        return shown(document, summary)
 
     async def source(self, execution_id: str) -> bytes:
         """The text of its playbook, as it was when it began. Raises ``BlobGone``."""

@@ -13,13 +13,13 @@ from noetl.engine.runs import status_of
 from noetl.engine.signals import Sender, receive
 from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.waits import children_of
-from noetl.errors import SignalRefused, StoreError
+from noetl.errors import SetAside, SignalRefused, StoreError
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.service.refusal import Refusal, no_execution
 from noetl.types import JSON
 
 Order = Callable[[Batch], None]
-_OVER = frozenset({"completed", "failed", "cancelled"})
+_CLOSED = frozenset({"completed", "failed", "cancelled", "quarantined"})
 
 
 class Steering:
@@ -33,7 +33,7 @@ class Steering:
         status = await self._status(execution_id)
         if status == "cancelled":
             return status
-        self._need(status, "cancelled", status not in _OVER)
+        self._need(status, "cancelled", status not in _CLOSED)
         return await self._order(execution_id, lambda batch: _cancel(batch, caller))
 
     async def pause(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
@@ -45,8 +45,10 @@ class Steering:
         return status
 
     async def resume(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
-        """Also of its children."""
+        """Also of its children; what was set aside is taken back."""
         status = await self._status(execution_id)
+        if status == "quarantined":
+            return await self._take_back(execution_id)
         self._need(status, "resumed", status == "paused")
         await self._reach(execution_id, lambda batch: resume(batch, caller))
         return await self._order(execution_id, lambda batch: _resume(batch, caller))
@@ -62,7 +64,7 @@ class Steering:
         """Checked before it is recorded: whether it is waited for, its data, who sends
         it."""
         status = await self._status(execution_id)
-        self._need(status, "told anything", status not in _OVER)
+        self._need(status, "told anything", status not in _CLOSED)
 
         def tell(batch: Batch) -> None:
             _need(batch.state, "told anything", batch.state.cancelling is None)
@@ -75,6 +77,12 @@ class Steering:
             if error.problems is not None:
                 more["problems"] = error.problems
             raise Refusal(error.kind, error.message, **more) from None
+
+    async def _take_back(self, execution_id: str) -> ExecutionStatus:
+        try:
+            return await self._orchestrator.take_back(execution_id)
+        except SetAside as error:
+            raise _is_aside(error) from None
 
     async def _status(self, execution_id: str) -> ExecutionStatus:
         """As it is stored: what is over need not be loaded."""
@@ -90,6 +98,8 @@ class Steering:
             await self._tell(execution_id, order)
         except OutOfOrder:  # it has ended, and was forgotten, at this moment
             raise _does_not_fit(await self._status(execution_id), "changed") from None
+        except SetAside as error:
+            raise _is_aside(error) from None
         return await self._status(execution_id)
 
     async def _tell(self, execution_id: str, order: Order) -> None:
@@ -125,7 +135,13 @@ def _need(state: State, what: str, fits: bool) -> None:
 
 def _does_not_fit(status: ExecutionStatus, what: str) -> Refusal:
     message = f"the execution is {status}: it cannot be {what}"
-    return Refusal("execution.state", message, state=status)
+    hint = "noetl resume takes it back" if status == "quarantined" else None
+    return Refusal("execution.state", message, hint, state=status)
+
+
+def _is_aside(error: SetAside) -> Refusal:
+    hint = "repair what it names, then noetl resume takes it back"
+    return Refusal(SetAside.kind, str(error), hint, state="quarantined")
 
 
 def _cancel(batch: Batch, caller: Caller) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import cycle
@@ -27,6 +29,8 @@ PATHS: Mapping[str, str] = {
 }
 _PART = 1 << 20
 _UNHURRIED = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
+REST = 2.0
+"""Seconds in which a server that did not answer is not the home of anything."""
 _LATER = frozenset({408, 421, 425, 429, 502, 503, 504})
 
 
@@ -47,17 +51,29 @@ class HttpTransport:
     ) -> None:
         self._trust = trust
         self._contexts: dict[str, ssl.SSLContext] = {}
-        self._servers = cycle([each.rstrip("/") for each in servers])
+        self._known = [each.rstrip("/") for each in servers]
+        self._servers = cycle(self._known)
         self._server = next(self._servers)
+        self._resting: dict[str, float] = {}
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
         }
         self._session: aiohttp.ClientSession | None = None
 
-    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes:
+    def home_of(self, execution_id: str) -> str:
+        """Workers that know the same servers agree on it, without a word."""
+        now = time.monotonic()
+        awake = [each for each in self._known if self._resting.get(each, 0.0) <= now]
+        return max(awake or self._known, key=lambda each: _weight(each, execution_id))
+
+    async def call(
+        self, path: str, body: bytes, *, seconds: float, server: str | None = None
+    ) -> bytes:
         limit = aiohttp.ClientTimeout(total=seconds)
-        async with self._request("POST", path, data=body, timeout=limit) as response:
+        async with self._request(
+            "POST", path, server, data=body, timeout=limit
+        ) as response:
             return await response.read()
 
     async def send(
@@ -82,14 +98,14 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _request(
-        self, method: str, path: str, **more: Any
+        self, method: str, path: str, server: str | None = None, **more: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=self._headers
             )
-        server = self._server
+        server = server or self._server
         url = server + PATHS[path]
         if server.startswith("https:") and server not in self._contexts:
             self._contexts[server] = self._trust(server)
@@ -103,14 +119,20 @@ class HttpTransport:
                     return
                 status, found = response.status, await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            self._server = next(self._servers)
+            self._rest(server)
             self._contexts.pop(server, None)
             why = str(error) or type(error).__name__
             raise Unreachable(f"{url}: {why}") from None
         if status in _LATER or status >= 500:
-            self._server = next(self._servers)
+            self._rest(server)
             raise Unreachable(f"{url}: status {status}")
         raise _refusal(status, found)
+
+    def _rest(self, server: str) -> None:
+        """It is not asked for a while, if there are others."""
+        self._resting[server] = time.monotonic() + REST
+        if server == self._server:
+            self._server = next(self._servers)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -120,6 +142,10 @@ class HttpTransport:
 async def _parts(source: IO[bytes]) -> AsyncIterator[bytes]:
     while part := await asyncio.to_thread(source.read, _PART):
         yield part
+
+
+def _weight(server: str, execution_id: str) -> bytes:
+    return hashlib.blake2b(f"{server} {execution_id}".encode(), digest_size=8).digest()
 
 
 def _refusal(status: int, body: bytes) -> Refused:

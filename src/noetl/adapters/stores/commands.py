@@ -127,6 +127,13 @@ class Commands:
     def reported(self, lease: Lease) -> int | None:
         return self._leased[lease.command_id].reported if self.is_held(lease) else None
 
+    def held(self, owner: str) -> list[Lease]:
+        return [
+            Lease(name, row.command.execution_id, owner, row.epoch)
+            for name, row in self._leased.items()
+            if row.owner == owner
+        ]
+
     def renew(self, leases: Sequence[Lease], expires_at: float) -> list[Lease]:
         """Those that were lost."""
         lost = []
@@ -140,6 +147,11 @@ class Commands:
     def expire(self, now: float) -> None:
         for row in list(self._leased.values()):
             if row.expires_at <= now - GRACE:
+                self._make_ready(row)
+
+    def release_all(self, execution: int) -> None:
+        for row in list(self._leased.values()):
+            if row.execution == execution:
                 self._make_ready(row)
 
     def _schedule(self, row: _Row, not_before: float) -> None:

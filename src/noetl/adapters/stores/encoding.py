@@ -9,6 +9,7 @@ import msgspec
 from noetl.engine.events import Event
 from noetl.errors import StoreError
 from noetl.ports import Command, Lease, Summary, Timer, Transition
+from noetl.types import JSON
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)
@@ -49,6 +50,19 @@ def decode_summary(text: str) -> Summary:
         raise StoreError(message, "store.corrupt") from error
 
 
+def read_line(execution_id: str, text: str) -> Summary:
+    """A line of a listing: one that cannot be read must not hide the others."""
+    try:
+        return decode_summary(text)
+    except StoreError as error:
+        why: dict[str, JSON] = {"kind": error.kind, "message": str(error)}
+        return Summary(execution_id, "quarantined", {}, "", error=why)
+
+
+def encode_summary(summary: Summary) -> str:
+    return _encoder.encode(summary).decode()
+
+
 def _encode(transition: Transition) -> Encoded:
     _check_sequence(transition)
     _check_owner(transition)
@@ -56,7 +70,7 @@ def _encode(transition: Transition) -> Encoded:
         bodies = transition.bodies
         if bodies is None:
             bodies = [_encoder.encode(event) for event in transition.events]
-        summary = _encoder.encode(transition.summary).decode()
+        summary = encode_summary(transition.summary)
     except (TypeError, ValueError) as error:  # among them: lone surrogates
         message = f"execution {transition.execution_id}: not JSON: {error}"
         raise StoreError(message, "store.encoding") from error

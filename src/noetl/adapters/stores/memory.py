@@ -8,9 +8,15 @@ import msgspec
 
 from noetl.adapters.stores.chain import FIRST, Damage, first_damage, link
 from noetl.adapters.stores.commands import Commands
-from noetl.adapters.stores.encoding import Encoded, decode, decode_summary, encode
+from noetl.adapters.stores.encoding import (
+    Encoded,
+    decode,
+    decode_summary,
+    encode,
+    encode_summary,
+)
 from noetl.adapters.stores.leasing import OVER, outlives
-from noetl.adapters.stores.refusals import refuse_stale
+from noetl.adapters.stores.refusals import Aside, refuse_stale
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
@@ -68,6 +74,9 @@ class MemoryStore:
     async def epoch(self, command_id: str) -> int:
         return self._commands.epoch(command_id)
 
+    async def held(self, owner: str) -> Sequence[Lease]:
+        return self._commands.held(owner)
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         self._commands.expire(now)
         due = [
@@ -75,8 +84,18 @@ class MemoryStore:
             for number, timers in self._timers.items()
             for timer in timers.values()
             if timer.due_at <= now
+            and self._by_number[number - 1].status != "quarantined"
         ]
         return [timer for *_, timer in sorted(due, key=lambda entry: entry[:3])]
+
+    async def mark(self, summary: Summary) -> None:
+        execution = self._known(summary.execution_id)
+        if execution.status in OVER:
+            return
+        execution.status = summary.status
+        execution.summary = encode_summary(summary)
+        if summary.status == "quarantined":
+            self._commands.release_all(execution.number)
 
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None
@@ -150,6 +169,8 @@ class MemoryStore:
 
     def _position(self, execution_id: str) -> int:
         execution = self._executions.get(execution_id)
+        if execution is not None and execution.status == "quarantined":
+            raise Aside(execution_id)
         return len(execution.bodies) if execution else 0
 
     def _write(self, item: Encoded) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from noetl.errors import LeaseLost, LogConflict, RequestKnown
+from noetl.errors import LeaseLost, LogConflict, RequestKnown, SetAside
 from noetl.ports import Lease, Transition
 
 
@@ -37,6 +37,14 @@ class Known(RequestKnown):
     def __init__(self, transition: Transition) -> None:
         super().__init__(f"request {transition.request_key} has an execution already")
         self.execution_id = transition.execution_id
+
+
+class Aside(SetAside):
+    """Says which execution is in quarantine."""
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(f"execution {execution_id} is set aside")
+        self.execution_id = execution_id
 
 
 def refuse_stale(

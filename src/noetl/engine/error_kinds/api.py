@@ -13,6 +13,12 @@ API = {
         "The execution is in a state that the order does not fit; `state` says which.",
         "Nothing, if that is what you wanted; else look at the execution.",
     ),
+    "execution.quarantined": ErrorKind(
+        "The log of the execution cannot be read, or decided on: it was set aside, so "
+        "that it harms no other. Nothing is lost, and nothing of it runs.",
+        "`details.defect` is its number in the server's log. Repair what that names, "
+        "then `noetl resume` takes it back.",
+    ),
     "execution.unknown": ErrorKind(
         "There is no such execution, or it is not yours to see.",
         "`noetl list` shows those that are.",

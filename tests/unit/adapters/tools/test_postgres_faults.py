@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socketserver
 import ssl
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -247,6 +249,31 @@ def test_no_connection_and_no_word_of_the_password(
     told = f"{outcome.error} {outcome.helper}"
     for secret in (PASSWORD, "s3cret", "of%3Atests"):
         assert secret not in told
+
+
+class Ending(socketserver.BaseRequestHandler):
+    """A server in its last moment: it does not even say whether it has TLS."""
+
+    def handle(self) -> None:
+        self.request.recv(8)
+        self.request.sendall(b"?")
+
+
+@pytest.mark.spec("S-65")
+@pytest.mark.parametrize(
+    ("mode", "kind", "retryable"),
+    [("", "connection", True), ("?sslmode=require", "pg.tls", False)],
+)
+def test_a_server_that_is_just_ending_is_worth_another_try(
+    mode: str, kind: str, retryable: bool, sql: Sql
+) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), Ending) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        outcome = sql("SELECT 1", dsn=f"postgresql://me@127.0.0.1:{port}/x{mode}")
+        server.shutdown()
+
+    assert (outcome.error.kind, outcome.error.retryable) == (kind, retryable)
 
 
 @asynccontextmanager

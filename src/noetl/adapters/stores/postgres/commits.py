@@ -15,7 +15,7 @@ from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.leasing import OPEN
 from noetl.adapters.stores.postgres.plans import Group
 from noetl.adapters.stores.postgres.statements import statement
-from noetl.adapters.stores.refusals import Conflict, Known, Lost
+from noetl.adapters.stores.refusals import Aside, Conflict, Known, Lost
 from noetl.errors import StoreError
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -201,6 +201,8 @@ def _refusal(item: Encoded, last_seq: int, lost: str | None) -> StoreError:
     transition = item.transition
     if lost is None and transition.after == last_seq == 0:
         return Known(transition)
+    if lost is None and item.after == last_seq > 0:
+        return Aside(transition.execution_id)
     if lost is None:
         return Conflict(transition.execution_id, transition.after, last_seq)
     for lease in transition.leases:

@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.scripts import read_migrations
 from noetl.adapters.stores.chain import Damage, first_damage
-from noetl.adapters.stores.encoding import decode, decode_summary, encode
+from noetl.adapters.stores.encoding import (
+    decode,
+    decode_summary,
+    encode,
+    encode_summary,
+    read_line,
+)
 from noetl.adapters.stores.leasing import GRACE
 from noetl.adapters.stores.postgres.commits import Committer
 from noetl.engine.events import Event
@@ -36,9 +42,15 @@ _DISARM = (
     "DELETE FROM timer AS t USING execution AS x WHERE x.number = t.execution "
     "AND t.timer_id = $1 AND x.execution_id = $2"
 )
+_HELD = (
+    "SELECT c.command_id, x.execution_id, c.owner, c.epoch FROM command AS c "
+    "JOIN execution AS x ON x.number = c.execution "
+    "WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id"
+)
 _DUE = (
     "SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t "
     "JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1 "
+    "AND x.status <> 'quarantined' "
     "ORDER BY t.due_at, t.execution, t.timer_id"
 )
 
@@ -112,10 +124,20 @@ class PostgresStore:
         found: int | None = await self._run(lambda c: c.fetchval(sql, command_id))
         return found or 0
 
+    async def held(self, owner: str) -> Sequence[Lease]:
+        rows = await self._run(lambda c: c.fetch(_HELD, owner))
+        return [Lease(*row) for row in rows]
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         await self._run(lambda c: c.execute("SELECT expire_leases($1)", now - GRACE))
         rows = await self._run(lambda c: c.fetch(_DUE, now))
         return [Timer(*row) for row in rows]
+
+    async def mark(self, summary: Summary) -> None:
+        await self._known(summary.execution_id)
+        text = encode_summary(summary)
+        key = (summary.execution_id, summary.status, text)
+        await self._run(lambda c: c.execute("SELECT mark($1, $2, $3)", *key))
 
     # -- reading -----------------------------------------------------------------
 
@@ -158,10 +180,10 @@ class PostgresStore:
         limit: int = 100,
     ) -> Sequence[Summary]:
         number = _NEWEST if before is None else await self._number_before(before)
-        sql = "SELECT summary FROM execution WHERE number < $1 "
+        sql = "SELECT execution_id, summary FROM execution WHERE number < $1 "
         sql += "AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2"
         rows = await self._run(lambda c: c.fetch(sql, number, limit, status))
-        return [decode_summary(row["summary"]) for row in rows]
+        return [read_line(*row) for row in rows]
 
     async def _number_before(self, execution_id: str) -> int:
         """The first number that is too large; ids are in the order of time."""

@@ -17,6 +17,7 @@ class Head(NamedTuple):
     last_seq: int
     last_hash: bytes
     summary: str
+    status: str
 
 
 class Memory:

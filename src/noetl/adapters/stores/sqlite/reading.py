@@ -6,7 +6,7 @@ import sqlite3
 from typing import NamedTuple
 
 from noetl.adapters.stores.chain import Damage, first_damage
-from noetl.adapters.stores.encoding import decode, decode_summary
+from noetl.adapters.stores.encoding import decode, decode_summary, read_line
 from noetl.adapters.stores.sqlite.memory import Head
 from noetl.adapters.stores.sqlite.queries import SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS
@@ -68,6 +68,10 @@ def epoch(db: sqlite3.Connection, command_id: str) -> int:
     return row[0] if row else 0
 
 
+def held(db: sqlite3.Connection, owner: str) -> list[Lease]:
+    return [Lease(*row) for row in db.execute(SQL["held"], (owner,))]
+
+
 def find(
     db: sqlite3.Connection,
     status: ExecutionStatus | None,
@@ -79,7 +83,7 @@ def find(
         rows = db.execute(SQL["find"], (number, limit))
     else:
         rows = db.execute(SQL["find_by_status"], (status, number, limit))
-    return [decode_summary(text) for (text,) in rows]
+    return [read_line(*row) for row in rows]
 
 
 def heads(db: sqlite3.Connection, after: int, limit: int) -> list[Position]:

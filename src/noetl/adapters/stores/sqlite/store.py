@@ -34,7 +34,7 @@ from noetl.adapters.stores.sqlite.queues import (
 from noetl.adapters.stores.sqlite.readers import Readers
 from noetl.adapters.stores.sqlite.removal import remove
 from noetl.adapters.stores.sqlite.schema import migrate, require_current
-from noetl.adapters.stores.sqlite.transitions import record
+from noetl.adapters.stores.sqlite.transitions import mark, record
 from noetl.adapters.stores.sqlite.writer import Writer
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -169,10 +169,20 @@ class SqliteStore:
     async def epoch(self, command_id: str) -> int:
         return await self._read(lambda db: reading.epoch(db, command_id))
 
+    async def held(self, owner: str) -> Sequence[Lease]:
+        return await self._read(lambda db: reading.held(db, owner))
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(
             lambda db: self._leases.sweep(db, now), durable=self._durable_leases
         )
+
+    async def mark(self, summary: Summary) -> None:
+        def change(db: sqlite3.Connection) -> None:
+            mark(db, summary)
+            self._memory.clear()
+
+        await self._write(change)
 
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None

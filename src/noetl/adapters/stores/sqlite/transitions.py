@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from noetl.adapters.stores.chain import FIRST, link
-from noetl.adapters.stores.encoding import Encoded
+from noetl.adapters.stores.encoding import Encoded, encode_summary
 from noetl.adapters.stores.leasing import OVER, outlives
-from noetl.adapters.stores.refusals import refuse_stale
+from noetl.adapters.stores.refusals import Aside, refuse_stale
 from noetl.adapters.stores.sqlite.memory import Head, Memory
 from noetl.adapters.stores.sqlite.queries import SQL
-from noetl.ports import Lease, Transition
+from noetl.errors import StoreError
+from noetl.ports import Lease, Summary, Transition
 
 SEQ_BITS = 32
 """The key of an event is its execution's number, shifted, and its ``seq``."""
@@ -32,6 +33,8 @@ def record(
             row = db.execute(SQL["head"], (execution_id,)).fetchone()
             head = Head(*row) if row else None
         heads[execution_id] = head
+        if head is not None and head.status == "quarantined":
+            raise Aside(execution_id)
         return head.last_seq if head else 0
 
     def is_held(lease: Lease) -> bool:
@@ -52,6 +55,18 @@ def record(
             memory.drop_head(execution_id)
         else:
             memory.keep_head(execution_id, head)
+
+
+def mark(db: sqlite3.Connection, summary: Summary) -> None:
+    """Leases of what is set aside end: whoever has them hears of it with its beat."""
+    row = db.execute(SQL["head"], (summary.execution_id,)).fetchone()
+    if row is None:
+        message = f"there is no execution {summary.execution_id}"
+        raise StoreError(message, "store.missing")
+    number = Head(*row).number
+    db.execute(SQL["mark"], (summary.status, encode_summary(summary), number))
+    if summary.status == "quarantined":
+        db.execute(SQL["release_all"], (number,))
 
 
 def _write(
@@ -78,7 +93,8 @@ def _write(
     for timer in transition.notify:
         row = (timer.timer_id, timer.due_at, timer.kind, timer.execution_id)
         db.execute(SQL["notify"], row)
-    return Head(head.number, last_seq, last_hash, item.summary)
+    status = transition.summary.status
+    return Head(head.number, last_seq, last_hash, item.summary, status)
 
 
 def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
@@ -87,7 +103,7 @@ def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
     row = (transition.execution_id, status, item.summary, key)
     number = db.execute(SQL["begin_execution"], row).lastrowid
     assert number is not None
-    return Head(number, 0, FIRST, item.summary)
+    return Head(number, 0, FIRST, item.summary, status)
 
 
 def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> bytes:

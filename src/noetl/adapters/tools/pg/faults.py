@@ -75,6 +75,8 @@ _MEMBERS = {
 }
 _PARAMETER = re.compile(r'(?:unnamed portal|portal "[^"]*") parameter \$(\d+)')
 # The driver's words when the server has left between two operations.
+_WITHOUT_TLS = ("disable", "allow", "prefer")
+"""Modes in which an odd answer to the question for TLS is a server that is ending."""
 _LOST = re.compile("closed|closing|released|another operation")
 _SHOWN = 200
 _LONGEST = 4096
@@ -172,7 +174,7 @@ def network_error(error: OSError, address: Address) -> ToolError:
     if isinstance(error, ssl.SSLError):
         why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
         return ToolError("pg.tls", f"no trust in {address}: {why}")
-    if "rejected SSL" in str(error):
+    if "rejected SSL" in str(error) and address.sslmode not in _WITHOUT_TLS:
         message = f"{address} offers no TLS, and sslmode demands it"
         return ToolError("pg.tls", message)
     why = error.strerror or str(error) or type(error).__name__

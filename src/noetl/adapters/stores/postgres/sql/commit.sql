@@ -18,7 +18,7 @@ begun AS (
 ),
 -- Whoever else decides on one of these waits here, always in this order: no ring.
 found AS MATERIALIZED (
-  SELECT number, execution_id, last_seq FROM execution
+  SELECT number, execution_id, last_seq, status FROM execution
   WHERE execution_id = ANY ($1) ORDER BY execution_id FOR UPDATE
 ),
 lease AS MATERIALIZED (
@@ -35,11 +35,12 @@ lost AS MATERIALIZED (
   WHERE h.state IS DISTINCT FROM 'leased' GROUP BY l.place
 ),
 fine AS MATERIALIZED (
-  SELECT t.*, coalesce(b.number, f.number) AS number
+  SELECT t.*, coalesce(b.number, f.number) AS number, f.status AS before
   FROM t LEFT JOIN begun AS b USING (execution_id)
     LEFT JOIN found AS f USING (execution_id) LEFT JOIN lost USING (place)
   WHERE lost.place IS NULL
-    AND CASE t.after WHEN 0 THEN b.number IS NOT NULL ELSE f.last_seq = t.after END
+    AND CASE t.after WHEN 0 THEN b.number IS NOT NULL
+      ELSE f.last_seq = t.after AND f.status <> 'quarantined' END
 ),
 appended AS (
   INSERT INTO event (execution, seq, hash, body)
@@ -71,12 +72,15 @@ counted AS (
   WHERE c.command_id = r.command_id AND c.command_id <> ALL ($25)
 ),
 -- part: steering
--- What is not open offers nothing; what is over never will again.
+-- What is not open offers nothing; what is over never will again. What was open already
+-- has nothing that is held: looking for it would cost every commit a scan.
 steered AS (
   UPDATE command AS c SET owner = NULL, expires_at = NULL,
     state = CASE fine.offers WHEN 'open' THEN 'ready' WHEN 'held' THEN 'held' END
   FROM fine
   WHERE c.execution = fine.number AND c.command_id <> ALL ($25)
+    AND NOT (fine.offers = 'open' AND fine.before IN ('running', 'waiting'))
+    AND c.state IS NOT NULL
     AND CASE fine.offers WHEN 'held' THEN c.state = 'ready'
       WHEN 'open' THEN c.state = 'held' WHEN 'over' THEN c.state IS NOT NULL END
 ),

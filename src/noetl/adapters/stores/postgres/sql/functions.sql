@@ -70,9 +70,13 @@ BEGIN
   RETURNING c.command_id, c.epoch, c.owner;
 END $$;
 
--- Commands whose owners are lost are offered again.
+-- Commands whose owners are lost are offered again. So are those that became due in the
+-- moment in which somebody resumed their execution: neither saw what the other one did.
 CREATE OR REPLACE FUNCTION expire_leases(before double precision)
 RETURNS void LANGUAGE sql AS $$
+  UPDATE command AS c SET state = 'ready' FROM execution AS x
+  WHERE c.state = 'held' AND x.number = c.execution
+    AND x.status IN ('running', 'waiting');
   UPDATE command AS c SET owner = NULL, expires_at = NULL,
     state = CASE WHEN x.status IN ('running', 'waiting') THEN 'ready' ELSE 'held' END
   FROM (
@@ -81,3 +85,21 @@ RETURNS void LANGUAGE sql AS $$
   ) AS gone, execution AS x
   WHERE c.command_id = gone.command_id AND x.number = c.execution
 $$;
+
+-- Set an execution aside, or take it back: what it offers follows from its status.
+CREATE OR REPLACE FUNCTION mark(name text, as_status text, as_summary text)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  marked bigint;
+  is_open boolean := as_status IN ('running', 'waiting');
+BEGIN
+  UPDATE execution AS x SET status = as_status, summary = as_summary
+  WHERE x.execution_id = name AND x.status NOT IN ('completed', 'failed', 'cancelled')
+  RETURNING x.number INTO marked;
+  PERFORM 1 FROM command AS c WHERE c.execution = marked AND c.state IS NOT NULL
+  ORDER BY c.command_id FOR UPDATE;
+  UPDATE command AS c SET owner = NULL, expires_at = NULL,
+    state = CASE WHEN is_open THEN 'ready' ELSE 'held' END
+  WHERE c.execution = marked AND CASE WHEN is_open THEN c.state = 'held'
+    ELSE c.state IN ('ready', 'leased') END;
+END $$;

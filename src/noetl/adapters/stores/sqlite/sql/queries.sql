@@ -1,7 +1,8 @@
 -- What the store asks of SQLite, by name.
 
 -- name: head
-SELECT number, last_seq, last_hash, summary FROM execution WHERE execution_id = ?
+SELECT number, last_seq, last_hash, summary, status FROM execution
+WHERE execution_id = ?
 
 -- name: holds
 SELECT 1 FROM command
@@ -23,6 +24,14 @@ UPDATE execution SET last_seq = ?, last_hash = ? WHERE number = ?
 -- name: summarize
 -- Apart from advance: naming status writes its index, changed or not.
 UPDATE execution SET status = ?, summary = ? WHERE number = ?
+
+-- name: mark
+UPDATE execution SET status = ?, summary = ?
+WHERE number = ? AND status NOT IN ('completed', 'failed', 'cancelled')
+
+-- name: release_all
+UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
+WHERE state = 'leased' AND execution = ?
 
 -- name: keep
 INSERT INTO snapshot (execution, seq, body) VALUES (?, ?, ?)
@@ -117,6 +126,11 @@ WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
 -- name: epoch
 SELECT epoch FROM command WHERE command_id = ?
 
+-- name: held
+SELECT c.command_id, x.execution_id, c.owner, c.epoch
+FROM command AS c JOIN execution AS x ON x.number = c.execution
+WHERE c.state = 'leased' AND c.owner = ? ORDER BY c.command_id
+
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
@@ -132,7 +146,8 @@ WHERE state = 'leased' AND boot_id <> ?
 -- name: due_timers
 SELECT x.execution_id, t.timer_id, t.due_at, t.kind
 FROM timer AS t JOIN execution AS x ON x.number = t.execution
-WHERE t.due_at <= ? ORDER BY t.due_at, t.execution, t.timer_id
+WHERE t.due_at <= ? AND x.status <> 'quarantined'
+ORDER BY t.due_at, t.execution, t.timer_id
 
 -- name: events
 SELECT key, body FROM event WHERE key > ? AND key <= ? ORDER BY key LIMIT ?
@@ -156,10 +171,10 @@ SELECT number, last_seq, summary FROM execution WHERE number > ?
 ORDER BY number LIMIT ?
 
 -- name: find
-SELECT summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
+SELECT execution_id, summary FROM execution WHERE number < ? ORDER BY number DESC LIMIT ?
 
 -- name: find_by_status
-SELECT summary FROM execution WHERE status = ? AND number < ?
+SELECT execution_id, summary FROM execution WHERE status = ? AND number < ?
 ORDER BY number DESC LIMIT ?
 
 -- name: remove_events

@@ -1,0 +1,17 @@
+"""Where the server listens."""
+
+from __future__ import annotations
+
+import socket
+
+from noetl.api.listening import bind
+
+
+def test_answers_are_sent_at_once() -> None:
+    """They come in two parts, and the second one waits for nobody."""
+    with bind("127.0.0.1", 0) as bound:
+        bound.listen()
+        with socket.create_connection(bound.getsockname()):
+            accepted, _ = bound.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

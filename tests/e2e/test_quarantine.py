@@ -1,0 +1,130 @@
+"""An execution whose log was damaged: its operator sees it, and brings it back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import ASKS, HELLO, Api, Running
+
+pytestmark = pytest.mark.spec("S-62")
+
+
+class Operator:
+    """A server, a damaged execution on it, and whoever looks after both."""
+
+    def __init__(self, home: Path) -> None:
+        self.running = Running(home)
+        self.api = Api(self.running.url, self.running.token)
+        self.id = self.api.start(ASKS)
+        self.api.await_event(self.id, "task.suspended")
+        self._log = home / "log-server.db"
+
+    def damage(self) -> bytes:
+        """An event of it becomes something that nobody can read."""
+        [[body]] = self._sql("SELECT body FROM event WHERE key & 0xffffffff = 2")
+        self.write(b"{}")
+        assert self.running.server is not None
+        self.running.do(self.running.server.orchestrator.drop, self.id)
+        return bytes(body)
+
+    def write(self, body: bytes) -> None:
+        [[guard]] = self._sql(
+            "SELECT sql FROM sqlite_schema WHERE name = 'event_is_never_changed'"
+        )
+        self._sql("DROP TRIGGER event_is_never_changed")
+        self._sql("UPDATE event SET body = ? WHERE key & 0xffffffff = 2", body)
+        self._sql(guard)
+
+    def _sql(self, text: str, *values: Any) -> list[Any]:
+        connection = sqlite3.connect(self._log, timeout=60)
+        try:
+            with connection:
+                return connection.execute(text, values).fetchall()
+        finally:
+            connection.close()
+
+    def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
+        environ = {**os.environ, "NOETL_HOME": str(self.running.home.folder)}
+        command = [sys.executable, "-m", "noetl", *args]
+        return subprocess.run(command, env=environ, capture_output=True, text=True)
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> Iterator[Operator]:
+    someone = Operator(tmp_path / "home")
+    yield someone
+    someone.running.stop()
+
+
+def test_what_is_damaged_is_seen_and_others_go_on(operator: Operator) -> None:
+    operator.damage()
+    refused = operator.api.post(
+        f"/api/executions/{operator.id}/signal", {"name": "go", "data": 1}
+    )
+    assert (refused.status, refused.body["kind"]) == (409, "execution.quarantined")
+    assert "cannot be decoded" in refused.body["detail"]
+    assert operator.api.run(HELLO)["status"] == "completed"
+
+    found = operator.api.get("/api/executions?status=quarantined").body["executions"]
+    assert [each["execution_id"] for each in found] == [operator.id]
+    document = operator.api.get(f"/api/executions/{operator.id}").body
+    assert document["status"] == "quarantined"
+    assert document["error"]["kind"] == "execution.quarantined"
+    assert document["playbook"]["name"] == "asks"
+    assert b"noetl_quarantined_total 1.0" in operator.api.get("/metrics").body
+
+
+def test_commands_show_it_and_say_how_to_go_on(operator: Operator) -> None:
+    operator.damage()
+    operator.noetl("signal", operator.id, "go")
+
+    listed = operator.noetl("list", "--status", "quarantined")
+    shown = operator.noetl("show", operator.id)
+    as_json = json.loads(operator.noetl("show", operator.id, "--json").stdout)
+    cancelled = operator.noetl("cancel", operator.id)
+    again = operator.noetl("resume", operator.id)
+
+    assert operator.id in listed.stdout
+    assert "it is set aside" in listed.stdout
+    assert f"go on with: noetl resume {operator.id}" in shown.stdout
+    assert as_json["status"] == "quarantined"
+    assert "noetl resume" in cancelled.stderr
+    assert cancelled.returncode == 2
+    assert "cannot be decoded" in again.stderr
+    assert "Traceback" not in again.stderr + shown.stderr + listed.stderr
+
+
+def test_repaired_it_is_taken_back_and_ends(operator: Operator) -> None:
+    body = operator.damage()
+    operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})
+    operator.write(body)
+
+    answer = operator.api.post(f"/api/executions/{operator.id}/resume")
+    told = operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})
+    document = operator.api.finish(operator.id)
+
+    assert (answer.status, answer.body["status"]) == (200, "waiting")
+    assert told.status == 200
+    assert (document["status"], document["result"]) == ("completed", "over")
+
+
+def test_a_server_starts_with_it(operator: Operator, tmp_path: Path) -> None:
+    operator.damage()
+    operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})
+    operator.running.stop()
+
+    operator.running = Running(tmp_path / "home")
+    api = Api(operator.running.url, operator.running.token)
+
+    assert api.get("/readyz").status == 200
+    assert api.run(HELLO)["status"] == "completed"
+    found = api.get("/api/executions?status=quarantined").body["executions"]
+    assert [each["execution_id"] for each in found] == [operator.id]

@@ -1,0 +1,129 @@
+"""What must hold of the database after a campaign, whatever was done to the cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from faults.ledger import Ledger
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.stores.postgres import PostgresStore
+from noetl.engine.events import Event
+from noetl.engine.evolve import replay
+from noetl.engine.invariants import Audit
+from noetl.engine.state import State
+from noetl.runtime.live import fold, freeze
+
+ENDS = ("loop.iteration.done", "loop.iteration.failed")
+
+
+class Findings(msgspec.Struct):
+    """``wrong`` must be empty; the figures say what the cluster went through."""
+
+    wrong: list[str] = msgspec.field(default_factory=list)
+    iterations: int = 0
+    events: int = 0
+    steals: int = 0
+    in_doubt: int = 0
+    retries: int = 0
+    duplicates: int = 0
+
+
+class Checker:
+    def __init__(
+        self, database: Postgres, store: PostgresStore, ledger: Ledger
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._ledger = ledger
+        self.found = Findings()
+
+    async def check(self, runs: dict[str, int]) -> Findings:
+        """``runs`` are executions, and how many iterations each of them has."""
+        found = self.found
+        await self._check_rows(runs)
+        for execution_id, count in runs.items():
+            await self._check_log(execution_id, count)
+        found.steals = await self._one(
+            "SELECT coalesce(sum(epoch - 1) FILTER (WHERE epoch > 0), 0) FROM command"
+        )
+        if self._ledger.overlaps:
+            self._blame(f"{self._ledger.overlaps} effects had two owners at once")
+        return found
+
+    async def _check_rows(self, runs: dict[str, int]) -> None:
+        """No start is lost or doubled, and nothing is left to do."""
+        rows = await self._database.fetch("SELECT execution_id FROM noetl.execution")
+        if {name for (name,) in rows} != {*runs}:
+            self._blame(f"{len(rows)} executions are stored, {len(runs)} were started")
+        for table, where in (("command", "state IS NOT NULL"), ("timer", "true")):
+            left = await self._one(f"SELECT count(*) FROM {table} WHERE {where}")
+            if left:
+                self._blame(f"{left} rows of {table} are left")
+
+    async def _check_log(self, execution_id: str, count: int) -> None:
+        store = self._store
+        if damage := await store.verify(execution_id):
+            self._blame(f"{execution_id}: {damage}")
+        events, audit = await store.read(execution_id), Audit()
+        breaches = [breach for event in events for breach in audit.take(event)]
+        for breach in [*breaches, *audit.end()]:
+            self._blame(f"{execution_id}: {breach}")
+        state = replay(events)
+        if freeze(state) != freeze(await fold(store, execution_id)):
+            self._blame(f"{execution_id}: the snapshot is not what the log adds up to")
+        self._check_end(execution_id, state, (await store.summary(execution_id)).status)
+        self._check_iterations(execution_id, events, count)
+        await self._check_effects(execution_id, events, count)
+        self.found.iterations += count
+        self.found.events += len(events)
+
+    def _check_end(self, execution_id: str, state: State, status: str) -> None:
+        if not state.finished or (state.status, status) != ("completed",) * 2:
+            why = f"{state.status}, listed as {status}: {state.error}"
+            self._blame(f"{execution_id} is {why}")
+
+    def _check_iterations(
+        self, execution_id: str, events: Sequence[Event], count: int
+    ) -> None:
+        ends = Counter(
+            int((event.iteration_id or "").rpartition("/")[2])
+            for event in events
+            if event.name in ENDS
+        )
+        if ends != Counter(range(count)):
+            self._blame(f"{execution_id}: iterations do not end exactly once")
+
+    async def _check_effects(
+        self, execution_id: str, events: Sequence[Event], count: int
+    ) -> None:
+        sql = "SELECT i FROM public.kept WHERE run = $1 ORDER BY i"
+        kept = [i for (i,) in await self._database.fetch(sql, execution_id)]
+        if kept != list(range(count)):
+            self._blame(f"{execution_id}: the keyed sink has {len(kept)} of {count}")
+        begun = [event for event in events if event.name == "task.started"]
+        again: Counter[int] = Counter()
+        for event in begun:
+            index = int((event.iteration_id or "/-1").rpartition("/")[2])
+            doubted = event.payload.get("in_doubt") is not None
+            self.found.in_doubt += doubted
+            self.found.retries += (event.attempt or 1) > 1 and not doubted
+            if event.task_label == "tell":
+                again[index] += 1
+        for index in range(count):
+            calls = self._ledger.calls[execution_id, index]
+            self.found.duplicates += max(calls - 1, 0)
+            if not 1 <= calls <= again[index]:
+                self._blame(
+                    f"{execution_id}: effect {index} happened {calls} times, "
+                    f"the log knows of {again[index]}"
+                )
+
+    async def _one(self, sql: str) -> int:
+        [(value,)] = await self._database.fetch(sql)
+        return int(value)
+
+    def _blame(self, message: str) -> None:
+        self.found.wrong.append(message)

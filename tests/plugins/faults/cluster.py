@@ -1,0 +1,195 @@
+"""A cluster of real processes: servers, workers, PostgreSQL and NATS, each of which may
+die at any moment. Whoever died is started again, as a supervisor would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from noetl.adapters.secrets.token import make_token
+from noetl.cluster.nats import Nats
+from noetl.cluster.postgres import Postgres
+from noetl.home import Home
+
+TTL = 2.0
+SLOTS = 6
+NATS, POSTGRES = "nats", "postgres"
+HUNG = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+class Cluster:
+    """Its parts have names: ``server0``, ``worker0``, ``nats``, ``postgres``.
+
+    Without NATS the servers are told of one that does not exist. Workers ask the
+    servers that there are when they start, each of them another one first.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        servers: int,
+        workers: int,
+        *,
+        nats: bool,
+        ttl: float = TTL,
+        slots: int = SLOTS,
+    ) -> None:
+        self.home = Home(folder)
+        self.home.make()
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.exits: list[str] = []
+        self.has_nats = nats
+        self._postgres, self._nats = Postgres(self.home), Nats(self.home)
+        self._output = (folder / "output.txt").open("ab")
+        self._ports: list[int] = []
+        self._slots = slots
+        self.urls: list[str] = []
+        self.servers: list[str] = []
+        self.workers: list[str] = []
+        self._postgres.start()
+        bus = f"nats://127.0.0.1:{free_port()}"
+        if nats:
+            self._nats.start()
+            bus = self._nats.address() or ""
+        self.database = self._postgres.address() or ""
+        self.token = make_token(self.home.token)
+        self._environ = {
+            **os.environ,
+            "NOETL_DATABASE": self.database,
+            "NOETL_NATS": bus,
+            "NOETL_LEASE_TTL": f"{ttl:g}",
+            "NOETL_RESULTS_URL": f"file://{folder}/results",
+            "NOETL_TOKEN": self.token,
+        }
+        for _ in range(servers):
+            self.add_server()
+        for _ in range(workers):
+            self.add_worker()
+
+    def add_server(self) -> None:
+        port, name = free_port(), f"server{len(self.servers)}"
+        self._ports.append(port)
+        self.urls.append(f"http://127.0.0.1:{port}")
+        self.servers.append(name)
+        self.start(name)
+        self._wait(port)
+
+    def add_worker(self) -> None:
+        name = f"worker{len(self.workers)}"
+        self.workers.append(name)
+        self.start(name)
+
+    @property
+    def parts(self) -> list[str]:
+        others = [NATS, POSTGRES] if self.has_nats else [POSTGRES]
+        return [*self.servers, *self.workers, *others]
+
+    def start(self, name: str) -> None:
+        if name == POSTGRES:
+            self._postgres.start()
+            return
+        if name == NATS:
+            self._nats.start()
+            return
+        command = [sys.executable, "-m", "noetl"]
+        home = self.home.folder
+        if name.startswith("server"):
+            number = int(name.removeprefix("server"))
+            home = self._home_of(number)
+            port = str(self._ports[number])
+            command += ["server", "start", "--foreground", "--port", port]
+        else:
+            command += ["worker", "start", "--foreground", "--slots", str(self._slots)]
+            first = int(name.removeprefix("worker")) % len(self.urls)
+            for url in [*self.urls[first:], *self.urls[:first]]:
+                command += ["--server", url]
+        self.processes[name] = subprocess.Popen(
+            command,
+            env={**self._environ, "NOETL_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+        )
+
+    def _home_of(self, number: int) -> Path:
+        """A home for each server, with one token for all."""
+        if number == 0:
+            return self.home.folder
+        home = self.home.folder / f"home{number}"
+        if not home.exists():
+            home.mkdir()
+            shutil.copy(self.home.token, home / "token")
+        return home
+
+    def pid_of(self, name: str) -> int:
+        if name in (POSTGRES, NATS):
+            part = (self._postgres if name == POSTGRES else self._nats).find()
+            assert part is not None, name
+            return part.pid
+        return self.processes[name].pid
+
+    def kill(self, name: str) -> None:
+        """Without a word (`kill -9`)."""
+        os.kill(self.pid_of(name), signal.SIGKILL)
+        if name in self.processes:
+            self.processes[name].wait()
+        else:
+            self._gone(name)
+
+    def _gone(self, name: str) -> None:
+        part = self._postgres if name == POSTGRES else self._nats
+        deadline = time.monotonic() + HUNG
+        while part.find() is not None:  # its children hold the lock a moment longer
+            assert time.monotonic() < deadline, f"{name} does not die"
+            time.sleep(0.01)
+
+    def wipe_nats(self) -> None:
+        """NATS forgets everything that it ever knew."""
+        self.kill(NATS)
+        shutil.rmtree(self.home.folder / "nats" / "streams", ignore_errors=True)
+        self.start(NATS)
+
+    def freeze(self, name: str) -> None:
+        os.kill(self.pid_of(name), signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        os.kill(self.pid_of(name), signal.SIGCONT)
+
+    def supervise(self) -> None:
+        """Start again whoever ended by itself; it is remembered."""
+        for name, process in list(self.processes.items()):
+            code = process.poll()
+            if code is not None:
+                self.exits.append(f"{name}: {code}")
+                self.start(name)
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+        if self.has_nats:
+            self._nats.stop()
+        self._postgres.stop()
+        self._output.close()
+
+    def _wait(self, port: int) -> None:
+        deadline = time.monotonic() + HUNG
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline, "a server does not start"
+                time.sleep(0.05)
