@@ -321,6 +321,7 @@ async def test_what_nobody_asks_about_leaves_the_memory(cluster_of):
         execution_id = await cluster.start("waits")
         await cluster.suspended(execution_id)
         first, second = (server.orchestrator for server in cluster.servers)
+        await first.load(execution_id)
         assert first.is_loaded(execution_id)
         for server in cluster.servers:
             server.orchestrator.clock = Later(IDLE + 1)
