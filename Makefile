@@ -63,7 +63,7 @@ fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
 	done
 
 faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS.md
-	@$(BIN)/python scripts/faults.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
+	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
 
 lock: setup ## refresh requirements.lock (UPGRADE=1 takes newer versions)
 	@scripts/lock $(if $(UPGRADE),--upgrade)

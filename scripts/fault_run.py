@@ -1,6 +1,6 @@
 """Long runs of real faults, and the table of what became of them (``make faults``).
 
-python scripts/faults.py [--seed N] [--scale 0.1]
+python scripts/fault_run.py [--seed N] [--scale 0.1]
 
 It is the code of the short test, with other figures. ``--scale`` makes all of it
 smaller. A run that finds something wrong says so, leaves the table alone and exits
