@@ -12,15 +12,16 @@ from noetl.commands.printing import count_of, format_diagnostic
 from noetl.commands.reading import SourceFile, read_file
 from noetl.commands.writing import writing
 from noetl.config import read_extensions, read_plugins
-from noetl.dialects.migration import Migrated, migrate
-from noetl.dsl.grammar.retired import DIALECTS
+from noetl.dialects.migration import Migrated, migrate, spoken
 
 
 @click.command("migrate")
 @click.argument("file", metavar="FILE")
 @click.option("--write", is_flag=True, help="Change the file itself.")
 @click.option("--check", is_flag=True, help="Only say whether something is to be done.")
-@click.option("--extensions", metavar="NAMES", help="Dialects (legacy,classic).")
+@click.option(
+    "--extensions", metavar="NAMES", help="Dialects (legacy,classic); else found."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
     file: str, write: bool, check: bool, extensions: str | None, as_json: bool
@@ -28,9 +29,13 @@ def command(
     """Rewrite a playbook of an older dialect into the language.
 
     FILE is a playbook, or - for standard input. Comments and layout stay where nothing
-    is changed. The new text is printed, or written to the file; it means the same as
-    the old one. What has no exact equivalent stays as it is, and is listed with what
-    to write instead. When nothing is left, the extension is not named any more.
+    is changed; comments of what is written anew are put above its step. The new text is
+    printed, or written to the file; it means the same as the old one. What has no exact
+    equivalent stays as it is, and is listed with what to write instead. When nothing is
+    left of a dialect, its extension is not named any more.
+
+    The dialect is the one that --extensions, the settings or the playbook name; else
+    the one whose forms it has.
 
     Exit code: 0 done, 1 with --check if there is something to do, 2 no valid playbook.
 
@@ -43,9 +48,9 @@ def command(
     if write and (check or file == "-"):
         raise click.UsageError("--write needs a file, and contradicts --check")
     source = read_file(file)
-    enabled = read_extensions(extensions or ",".join(DIALECTS))
+    given, kinds = read_extensions(extensions), read_plugins().kinds
     text = source.content.decode("utf-8-sig", "replace")
-    found = migrate(text, read_plugins().kinds, enabled)
+    found = migrate(text, kinds, spoken(text, kinds, given))
     if found.text is None:
         _refuse(source, found)
     changed = found.text != text

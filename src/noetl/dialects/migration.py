@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from noetl.dialects import load, rewrite
+from noetl.dialects.classic.results import is_bare
 from noetl.dialects.edits import Editor
 from noetl.dsl.canonical import canonical
 from noetl.dsl.diagnostics import Diagnostic, Report
@@ -20,6 +21,7 @@ from noetl.dsl.grammar.retired import DIALECTS
 from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded
 from noetl.dsl.node import Node
+from noetl.dsl.parse import declared_extensions
 from noetl.dsl.source import read_source
 from noetl.types import JSON
 
@@ -44,13 +46,42 @@ def migrate(text: str, kinds: Kinds, extensions: frozenset[str]) -> Migrated:
     root = read_source(text, Report())
     if before.playbook is None or root is None:
         return Migrated(None, before.diagnostics)
-    after, _ = rewrite(root, kinds, extensions, Report())
-    found = _edited(text, root, _presentable(root, after))
-    loaded = load(found, kinds, extensions)
+    enabled = before.playbook.extensions
+    after, _ = rewrite(root, kinds, enabled, Report())
+    edited = _edited(text, root, _presentable(root, after))
+    # Nothing of `legacy` is left where the text is as it shall be without it.
+    found, rest = _switched_off(edited, frozenset({"legacy"})), enabled - {"legacy"}
+    loaded = load(found, kinds, rest)
     if not _same(before, loaded):
-        return Migrated(text, _left(before, text))
+        found, rest = edited, enabled
+        loaded = load(found, kinds, rest)
+    if not _same(before, loaded):
+        return Migrated(text, (*_left(before, text), *_obstacles(text)))
     left = _left(loaded, found)
-    return Migrated(found if left else _switched_off(found, before, kinds), left)
+    if not left:
+        bare = _switched_off(found, frozenset(DIALECTS))
+        if _same(before, load(bare, kinds, rest - set(DIALECTS))):
+            found = bare
+    return Migrated(found, left)
+
+
+def spoken(text: str, kinds: Kinds, given: frozenset[str]) -> frozenset[str]:
+    """The dialects to read a playbook in: those that it names, or else that it needs.
+
+    A diagnostic names the extension that would accept a form; `legacy` has its own
+    meaning for names of steps, so it is asked first.
+    """
+    found = load(text, kinds, given)
+    root = read_source(text, Report())
+    declared = frozenset() if root is None else declared_extensions(root)
+    enabled = given | declared
+    settled = bool(enabled & set(DIALECTS))
+    for name in DIALECTS:
+        wanted = any(f"'{name}'" in (each.hint or "") for each in found.diagnostics)
+        if wanted and name not in enabled and not (settled and found.valid):
+            enabled |= {name}
+            found = load(text, kinds, enabled)
+    return enabled
 
 
 def _edited(text: str, old: Node, new: Node) -> str:
@@ -61,9 +92,10 @@ def _edited(text: str, old: Node, new: Node) -> str:
 
 
 def _same(one: Loaded, other: Loaded) -> bool:
+    """By the canonical form, without the switch and the knobs that it sets."""
     if one.playbook is None or other.playbook is None:
         return False
-    return canonical(one.playbook) == canonical(other.playbook)
+    return bool(_bare(canonical(one.playbook)) == _bare(canonical(other.playbook)))
 
 
 def _spoken(loaded: Loaded) -> tuple[Diagnostic, ...]:
@@ -78,6 +110,8 @@ def _left(loaded: Loaded, text: str) -> tuple[Diagnostic, ...]:
 def _shapes(loaded: Loaded, text: str) -> Iterator[Diagnostic]:
     """Tasks whose results are read in a shape that only the dialect gives them."""
     assert loaded.playbook is not None
+    if "classic" not in loaded.playbook.extensions:
+        return
     for step in loaded.playbook.workflow:
         for task in step.tasks:
             if task.kind == "http":
@@ -94,27 +128,36 @@ def _shapes(loaded: Loaded, text: str) -> Iterator[Diagnostic]:
             )
 
 
-def _switched_off(text: str, before: Loaded, kinds: Kinds) -> str:
-    """Without the extension, if the playbook is the same then."""
+def _obstacles(text: str) -> Iterator[Diagnostic]:
+    """Why a text that can be read cannot be edited."""
+    message = "the text cannot be changed in place without changing its meaning"
+    hint = "noetl validate --canonical prints the whole playbook in canonical form"
+    line, column = 1, 1
+    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        if isinstance(token, yaml.AnchorToken | yaml.AliasToken):
+            message = "parts that share text by anchors cannot be rewritten apart"
+            hint = "write it out, and migrate again"
+            line, column = token.start_mark.line + 1, token.start_mark.column + 1
+            break
+    yield Diagnostic("S-01", "migration", "warning", message, "", line, column, hint)
+
+
+def _switched_off(text: str, names: frozenset[str]) -> str:
+    """Without these extensions."""
     root = read_source(text, Report())
-    assert root is not None
-    assert before.playbook is not None
-    found = _edited(text, root, _without_switch(root, _WAY))
-    loaded = load(found, kinds)
-    if loaded.playbook is None:
+    if root is None:
         return text
-    same = _bare(canonical(loaded.playbook)) == _bare(canonical(before.playbook))
-    return found if same else text
+    return _edited(text, root, _without_switch(root, _WAY, names))
 
 
-def _without_switch(node: Node, way: tuple[str, ...]) -> Node:
+def _without_switch(node: Node, way: tuple[str, ...], names: frozenset[str]) -> Node:
     """The name goes, and whatever is empty without it."""
     inner = node.entries.get(way[0]) if way else None
     entries = dict(node.entries)
     if inner is not None and len(way) > 1:
-        entries[way[0]] = _without_switch(inner, way[1:])
+        entries[way[0]] = _without_switch(inner, way[1:], names)
     elif inner is not None:
-        others = [each for each in inner.items if each.value not in DIALECTS]
+        others = [each for each in inner.items if each.value not in names]
         entries[way[0]] = Node(others, inner.line, inner.column)
     if inner is not None and not entries[way[0]].value:
         del entries[way[0]]
@@ -124,13 +167,18 @@ def _without_switch(node: Node, way: tuple[str, ...]) -> Node:
 
 
 def _bare(value: JSON) -> JSON:
-    """Without the switch, the knobs that it sets, and what is empty without them."""
+    """Without the switch, the knobs that it sets, and what is empty without them.
+
+    The order of conditions counts, as that of no other mapping.
+    """
     if isinstance(value, list):
         return [_bare(each) for each in value]
     if not isinstance(value, dict):
         return value
     gone = (*_KNOBS, "extensions")
     inner = {key: _bare(each) for key, each in value.items() if key not in gone}
+    if inner.get("kind") == "choose" and isinstance(inner.get("when"), dict):
+        inner["when"] = [[name, each] for name, each in inner["when"].items()]
     scopes = ("spec", "executor")
     return {k: v for k, v in inner.items() if not (k in scopes and v == {})}
 
@@ -142,7 +190,7 @@ def _presentable(old: Node, new: Node) -> Node:
         return _like(new, [_presentable(before, after) for before, after in pairs])
     if not new.is_mapping:
         return new
-    if "tool" in new.entries and "step" in old.entries and "tool" not in old.entries:
+    if "tool" in new.entries and is_bare(old):
         return old  # a bare last step: its result is the dialect's
     entries: dict[str, Node] = {}
     for key, value in new.entries.items():
@@ -157,9 +205,15 @@ def _presentable(old: Node, new: Node) -> Node:
     shown = {
         key: each
         for key, each in entries.items()
-        if not (key in ("spec", "args") and each.value == {} and key not in old.entries)
+        if not (
+            key in ("spec", "args") and each.value == {} and not _is_empty(old, key)
+        )
     }
     return _like(new, shown)
+
+
+def _is_empty(node: Node, key: str) -> bool:
+    return key in node.entries and node.entries[key].value == {}
 
 
 def _paired(old: Node, new: Node) -> list[tuple[Node, Node]]:

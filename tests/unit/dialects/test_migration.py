@@ -84,6 +84,7 @@ def test_only_what_is_older_is_touched() -> None:
     expected = (
         "workflow:\n"
         "  # first\n"
+        "  # two of them\n"
         "  - step: start   # here\n"
         "    tool:\n"
         "      - name: list\n"
@@ -92,8 +93,7 @@ def test_only_what_is_older_is_touched() -> None:
         "          set -e\n"
         "          ls\n"
         "          pwd\n"
-        "        spec:\n"
-        "          timeout: 5\n"
+        "        spec: {timeout: 5}\n"
         "    next:\n"
         "      arcs:\n"
         "        - step: last\n"

@@ -160,7 +160,8 @@ def _with_args(arc: Node, carried: Mapping[str, str]) -> Node:
 
 def is_bare(step: Node) -> bool:
     """A step that does nothing and leads nowhere."""
-    return not {"tool", "next", "loop"} & step.entries.keys() and "step" in step.entries
+    busy = {"tool", "next", "loop", "case"}
+    return not busy & step.entries.keys() and "step" in step.entries
 
 
 def give_result(step: Place, uses: Uses) -> Node:

@@ -36,7 +36,10 @@ def rewrite_loop(loop: Place, report: Report) -> Node:
     spec = loop.get("spec")
     if spec is not None and spec.node.is_mapping:
         fresh["spec"] = _spec(spec, report)
-    return changed(loop.node, fresh, frozenset(gone))
+    found = changed(loop.node, fresh, frozenset(gone))
+    for old in gone:
+        found.key_marks[_NAMES[old]] = loop.node.key_marks[old]
+    return found
 
 
 def _spec(spec: Place, report: Report) -> Node:

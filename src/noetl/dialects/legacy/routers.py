@@ -86,7 +86,9 @@ def _arc(arc: Place, report: Report) -> Node:
     if "with" not in arc:
         return arc.node
     note_use(report, arc.key("with"), "with", ARC.retired["with"].replacement)
-    return changed(arc.node, {"args": arc["with"].node}, frozenset({"with"}))
+    found = changed(arc.node, {"args": arc["with"].node}, frozenset({"with"}))
+    found.key_marks["args"] = arc.node.key_marks["with"]
+    return found
 
 
 def delayed(tool: Node | None, seconds: float, like: Node) -> Node:

@@ -7,9 +7,12 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl import load
+from noetl.adapters.tools import BUILTIN
+from noetl.dialects.migration import migrate
 from noetl.dsl.load import Loaded
 from noetl.engine.events import Event
 from noetl.engine.outcome import Outcome
@@ -23,7 +26,9 @@ LEGACY = frozenset({"legacy"})
 
 
 def read(text: str) -> str:
-    """A whole document from a file's name, or from the steps of a workflow."""
+    """A whole document as it is, by its file's name, or of the steps of a workflow."""
+    if "apiVersion: " in text:
+        return text
     if text.endswith(".yaml"):
         return (PLAYBOOKS / text).read_text()
     steps, _, root = dedent(text).partition("---\n")
@@ -37,8 +42,14 @@ class Execution(Simulation):
     ``noop`` and tasks without a script do what they do.
     """
 
-    def __init__(self, text: str, script: dict[str, JSON], **options: Any) -> None:
-        loaded = load(read(text), extensions=LEGACY)
+    def __init__(
+        self,
+        text: str,
+        script: dict[str, JSON],
+        extensions: frozenset[str] = LEGACY,
+        **options: Any,
+    ) -> None:
+        loaded = load(read(text), extensions=extensions)
         assert loaded.playbook is not None, loaded.diagnostics
         super().__init__(loaded.playbook, self._answer, **options)
         self.calls: list[Call] = []
@@ -91,15 +102,33 @@ class Execution(Simulation):
             for token in event.payload["fired"]
         ]
 
+    def happened(self) -> list[Any]:
+        """The log, but for the extensions that the execution has been accepted with."""
+        events = [msgspec.to_builtins(event) for event in self.log]
+        for event in events:
+            event["payload"].pop("extensions", None)
+        return events
+
 
 @pytest.fixture
 def execute() -> Callable[..., Execution]:
-    """Run a playbook to its end, or until nothing moves by itself."""
+    """Run a playbook to its end, or until nothing moves by itself.
+
+    In the language of today it must do the same, event by event.
+    """
 
     def run(text: str, script: dict[str, JSON] | None = None, **options: Any) -> Any:
         execution = Execution(text, script or {}, **options)
         execution.run()
         execution.recover()
+        migrated = migrate(read(text), BUILTIN, LEGACY)
+        assert migrated.text is not None
+        assert not migrated.left
+        again = Execution(migrated.text, script or {}, frozenset(), **options)
+        again.run()
+        again.recover()
+        assert again.happened() == execution.happened()
+        assert again.state == execution.state
         return execution
 
     run.kind = Execution  # type: ignore[attr-defined]
