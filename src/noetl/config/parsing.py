@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from noetl.dsl.diagnostics import nearest
-from noetl.dsl.grammar.retired import DIALECTS
+from noetl.dsl.grammar.dialects import DIALECTS
 from noetl.dsl.node import shorten
 from noetl.errors import AccessError, ConfigError
 from noetl.types import JSON

@@ -25,7 +25,7 @@ from noetl.config.parsing import (
 )
 from noetl.config.security import SECURITY
 from noetl.config.setting import Setting
-from noetl.dsl.grammar.retired import DIALECTS
+from noetl.dsl.grammar.dialects import DIALECTS
 
 HOME = Setting(
     name="home",

@@ -17,7 +17,7 @@ from noetl.dialects.classic.results import is_bare
 from noetl.dialects.edits import Editor
 from noetl.dsl.canonical import canonical
 from noetl.dsl.diagnostics import Diagnostic, Report
-from noetl.dsl.grammar.retired import DIALECTS
+from noetl.dsl.grammar.dialects import DIALECTS
 from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded
 from noetl.dsl.node import Node

@@ -12,7 +12,7 @@ Outcome = Literal["done", "failed", "skipped"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 # The boundary events that arcs are asked about, in order, as guards see them. The
-# second name is what 003 calls the field (C-05).
+# second name is what earlier guards call the field (C-05).
 _STEP_DONE = {"name": "step.done", "event_type": "step.done", "status": "success"}
 _STEP_FAILED = {"name": "step.failed", "event_type": "step.failed", "status": "error"}
 _LOOP_DONE = {"name": "loop.done", "event_type": "loop.done"}

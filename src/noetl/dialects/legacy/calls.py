@@ -9,14 +9,13 @@ import msgspec
 from noetl.dialects.legacy.actions import Call
 from noetl.dialects.legacy.code import free_names
 from noetl.dialects.legacy.nodes import changed, make
-from noetl.dialects.legacy.pipeline import MARK, Pipeline, Rule
+from noetl.dialects.legacy.pipeline import ERROR, MARK, Pipeline, Rule
 from noetl.dialects.legacy.retries import Retry
 from noetl.dialects.legacy.spelling import Spelling
 from noetl.dsl.node import Node
 from noetl.templates import is_template
 from noetl.types import JSON
 
-ERROR = "outcome.status == 'error'"
 _OWN = frozenset({"retry", "poll", "vars", "set_vars", "sink"})
 
 

@@ -17,6 +17,9 @@ END = None
 """Where a pipeline goes to end."""
 
 
+ERROR = "outcome.status == 'error'"
+
+
 class Rule(msgspec.Struct, frozen=True):
     """``when`` is an expression without braces, None for the fallback.
 
@@ -68,8 +71,14 @@ class Pipeline:
         )
 
 
+def _is_usual(rules: list[Rule], following: str) -> bool:
+    """What happens without rules: an error fails, and everything else goes on."""
+    ahead = following or END
+    return rules == [Rule(ERROR, {"do": "fail"}), Rule(None, {"go": ahead})]
+
+
 def _written(task: Task, following: str) -> Node:
-    if not task.rules:
+    if not task.rules or _is_usual(task.rules, following):
         return task.body
     rules = [_rule(rule, following) for rule in task.rules]
     spec = task.body.entries.get("spec") or make({}, task.body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from noetl.dsl.grammar.dialects import DIALECTS, accepted_as
 from noetl.dsl.grammar.knobs import POOL, TIMEOUT
 from noetl.dsl.grammar.retired import (
     CONDITIONS,
@@ -25,10 +26,10 @@ from noetl.dsl.grammar.shape import (
 )
 
 API_VERSION = "noetl.io/v2"
-_WORKBOOK = (
-    "canonical form: workbook: {name: {kind: …}} (the extension 'classic' accepts a "
-    "list of {name, tool})"
+_WORKBOOK = accepted_as(
+    "canonical form: workbook: {name: {kind: …}}", "a list of {name, tool}"
 )
+_DIALECTS = ", ".join(f"`{name}`" for name in DIALECTS)
 
 METADATA = Record(
     "metadata",
@@ -127,7 +128,7 @@ EXECUTOR_SPEC = Record(
     "executor.spec",
     {
         "extensions": Field(
-            list_of(TEXT), "S-01", "Dialects (`legacy`, `classic`) and extra root keys."
+            list_of(TEXT), "S-01", f"Dialects ({_DIALECTS}) and extra root keys."
         ),
         "limits": Field(mapping_of("limits"), "S-36", "Runaway guards."),
         "deadline": Field(DURATION, "S-36", "How long the execution may take."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noetl.dsl.grammar.dialects import accepted
 from noetl.dsl.node import Node
 
 _COMMANDS = "command: … with ';' between the statements"
@@ -79,11 +80,6 @@ KEYCHAIN_FIELDS: Mapping[str, str] = {
 
 NAMES: Mapping[str, str] = {"loop_index": "iter.index", "job": "execution_id"}
 EVENTS: Mapping[str, str] = {"call.done": "step.done", "call.error": "step.failed"}
-
-
-def accepted(canonical: str) -> str:
-    """The hint: what to write, and which switch makes that unnecessary."""
-    return f"canonical form: {canonical} (the extension 'classic' accepts it as it is)"
 
 
 def older_input(kind: str, key: str, node: Node) -> str | None:

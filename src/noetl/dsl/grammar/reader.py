@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from noetl.dsl.diagnostics import Report, did_you_mean, nearest
+from noetl.dsl.grammar.dialects import or_enabled
 from noetl.dsl.grammar.retired import SCOPE_OWNED
 from noetl.dsl.grammar.shape import Field, Record, Retired, Shape
 from noetl.dsl.node import describe, shorten
@@ -121,7 +122,7 @@ class Reader(msgspec.Struct):
         say = self.report.warn if retired.code == "S-52" else self.report.error
         hint = retired.replacement
         if retired.dialect is not None:
-            hint = f"{hint}, or enable the extension '{retired.dialect}'"
+            hint = or_enabled(hint, retired.dialect)
         say(retired.code, "retired-key", at, message, hint)
 
     def _unknown(

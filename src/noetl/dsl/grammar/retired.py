@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from noetl.dsl.grammar.shape import Retired
 
-DIALECTS = ("legacy", "classic")
-"""The extensions that accept keys of other dialects."""
-
 _CONDITION = Retired(
     "VAL-16",
     'write the condition as when: "{{ … }}"',

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.dsl.grammar.dialects import RETIRED_KEYS
 from noetl.dsl.node import Node
 
 Type = Literal["text", "integer", "number", "boolean", "mapping", "list", "null"]
@@ -114,7 +115,7 @@ class Retired(msgspec.Struct, frozen=True):
 
     code: str
     replacement: str
-    dialect: str | None = "legacy"  # the extension that still accepts it
+    dialect: str | None = RETIRED_KEYS  # the extension that still accepts it
     message: str = "is not part of the language"
 
 

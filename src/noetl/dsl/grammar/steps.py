@@ -62,6 +62,7 @@ STEP = Record(
             "use a task policy rule: then: {do: retry, attempts: 60, delay: 5}",
         ),
         "sink": Retired("VAL-17", "make it a task at the end of 'tool'"),
+        "args": Retired("S-50", "give them to the task, or on the arcs that lead here"),
         "vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
         "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
         **NEVER,

@@ -108,7 +108,9 @@ THEN = Record(
         "set_ctx": Field(MAPPING, "POL-11", "Patch of the execution's state."),
     },
     retired={
-        "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+        "set_vars": Retired(
+            "VAL-19", "write with set_ctx (or set_iter in a loop)", dialect=None
+        ),
         **NEVER,
         **CONDITIONS,
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl.dsl.grammar.dialects import or_enabled
 from noetl.dsl.grammar.steps import ARC, NEXT_SPEC, ROUTER
 from noetl.dsl.model import Arc, Router
 from noetl.dsl.node import describe
@@ -34,7 +35,7 @@ def _other_shape(context: Context, at: Place) -> Router | None:
     """Lists and bare names are older forms."""
     name = at.node.value if isinstance(at.node.value, str) else "name"
     message = f"'next' must be a router with 'arcs', found {describe(at.node)}"
-    hint = f"write next: {{arcs: [{{step: {name}}}]}}"
+    hint = or_enabled(f"write next: {{arcs: [{{step: {name}}}]}}")
     context.report.error("VAL-13", "router", at, message, hint)
     return None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.grammar.older import KINDS, accepted
+from noetl.dsl.grammar.dialects import accepted
+from noetl.dsl.grammar.older import KINDS
 from noetl.dsl.grammar.retired import CONDITIONS, NEVER
 from noetl.dsl.grammar.shape import Retired
 from noetl.dsl.grammar.tasks import TASK_SPEC
@@ -25,7 +26,7 @@ from noetl.types import JSON
 RETIRED: Mapping[str, Retired] = {
     "retry": Retired("VAL-17", "use a policy rule: then: {do: retry, attempts: 3}"),
     "poll": Retired("VAL-17", "use a policy rule: then: {do: retry, delay: 5}"),
-    "case": Retired("VAL-17", "use spec.policy.rules"),
+    "case": Retired("VAL-17", "use spec.policy.rules", dialect=None),
     "sink": Retired("VAL-17", "make it a task of its own, after this one"),
     "vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
     "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),

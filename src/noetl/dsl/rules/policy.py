@@ -7,6 +7,7 @@ from functools import partial
 from itertools import islice
 
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.grammar.dialects import accepted_as
 from noetl.dsl.grammar.directives import DIRECTIVES
 from noetl.dsl.model import Directive, Step, Task
 from noetl.dsl.node import shorten
@@ -16,9 +17,8 @@ from noetl.dsl.rules.loops import RESERVED
 from noetl.dsl.rules.registry import Found, rule
 
 _LISTED = 12  # labels that a message names
-_ON_TASKS = (
-    "move the rule to spec.policy.rules of a task (the extension 'classic' accepts it "
-    "as a hint, without effect)"
+_ON_TASKS = accepted_as(
+    "move the rule to spec.policy.rules of a task", "it as a hint, without effect"
 )
 _OWNERS = {key: do for do, form in DIRECTIVES.items() for key in form.keys}
 

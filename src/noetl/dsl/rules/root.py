@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
-from noetl.dsl.grammar.older import KEYCHAIN, KEYCHAIN_FIELDS, accepted
-from noetl.dsl.grammar.retired import DIALECTS
+from noetl.dsl.grammar.dialects import DIALECTS, accepted
+from noetl.dsl.grammar.older import KEYCHAIN, KEYCHAIN_FIELDS
 from noetl.dsl.node import Node, shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
@@ -108,7 +108,9 @@ def extensions_mean_something(draft: Draft) -> Iterator[Found]:
         name = item.node.value
         if isinstance(name, str) and name not in (*DIALECTS, *draft.playbook.extras):
             match = nearest(name, DIALECTS)
-            hint = f"did you mean '{match}'?" if match else "known: legacy, classic"
+            hint = (
+                f"did you mean '{match}'?" if match else f"known: {', '.join(DIALECTS)}"
+            )
             yield item, f"extension '{name}' enables nothing here", hint
 
 

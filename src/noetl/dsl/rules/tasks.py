@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from functools import partial
 
 from noetl.dsl.diagnostics import nearest
-from noetl.dsl.grammar.older import INPUTS, accepted
+from noetl.dsl.grammar.dialects import accepted, accepts_older_forms
+from noetl.dsl.grammar.older import INPUTS
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.place import Place
@@ -70,7 +71,7 @@ def _nearest_entry(name: str, names: Collection[str]) -> str:
 @rule("credential-field", "S-67", "warning")
 def credentials_have_known_fields(draft: Draft) -> Iterator[Found]:
     """A credential of `postgres` has `host`, `port`, `user`, `password`, `database`."""
-    if "classic" in draft.playbook.extensions:
+    if accepts_older_forms(draft.playbook.extensions):
         return
     for at in _inputs_named(draft, "auth"):
         for key in at.child_keys():

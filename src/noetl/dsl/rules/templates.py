@@ -9,7 +9,8 @@ from itertools import islice
 
 from noetl.dsl.code import needs_name, returns_at_top
 from noetl.dsl.diagnostics import did_you_mean, nearest
-from noetl.dsl.grammar.older import EVENTS, accepted
+from noetl.dsl.grammar.dialects import accepted, accepts_older_forms, or_enabled
+from noetl.dsl.grammar.older import EVENTS
 from noetl.dsl.grammar.older import NAMES as OLDER
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
@@ -90,7 +91,7 @@ def outcomes_are_of_tasks_of_the_step(draft: Draft) -> Iterator[Found]:
 def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
     """A bare name is a key of args, ctx, iter or workload that something in the
     playbook defines."""
-    if "classic" in draft.playbook.extensions:
+    if accepts_older_forms(draft.playbook.extensions):
         return
     names = Names(draft)
     for use in draft.uses:
@@ -107,6 +108,8 @@ def _nearest_name(name: str, names: Names, use: TemplateUse) -> str:
         return "time and chance are not available; use execution.started_at"
     if name in OLDER:
         return accepted(OLDER[name])
+    if name == "vars":
+        return or_enabled("read ctx.…, and write with set_ctx")
     if name == use.step and use.site == "arc":
         return accepted("event.payload.result")
     if name in names.steps:
@@ -207,7 +210,7 @@ def guards_yield_truth(draft: Draft) -> Iterator[Found]:
 def code_returns_from_functions(draft: Draft) -> Iterator[Found]:
     """Python `code` gives its value by `main(…)` or `result`, not by a bare
     `return`; arguments are names of their own, not members of `input_data`."""
-    if "classic" in draft.playbook.extensions:
+    if accepts_older_forms(draft.playbook.extensions):
         return
     for step in draft.playbook.workflow:
         for task in step.tasks:

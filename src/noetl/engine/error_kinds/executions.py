@@ -93,7 +93,7 @@ CHILDREN = {
     ),
     "poll.timeout": ErrorKind(
         "Polling ended before its condition was met.",
-        "Raise `max_attempts` or the deadline of `poll` (of the extension `legacy`).",
+        "Raise `max_attempts` or the deadline of `poll`.",
     ),
 }
 WORKERS = {

@@ -5,6 +5,7 @@ That they do the same is seen by ``execute``, for every playbook that it runs.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -178,10 +179,7 @@ def test_only_a_step_of_the_dialect_is_written_anew_and_its_comments_stay() -> N
                   policy:
                     rules:
                       - when: "{{ outcome.status == 'error' }}"
-                        then:
-                          do: retry
-                          attempts: 4
-                          delay: "{{ ([1.0 * 2.0 ** (_attempt - 1), 604800.0] | min) }}"
+                        then: {do: retry, attempts: 4}
                       - when: "{{ outcome.status == 'error' }}"
                         then: {do: fail}
                       - else:
@@ -223,9 +221,8 @@ def test_code_stays_readable() -> None:
 
 @pytest.mark.parametrize("code", ["  a = 1\n  b = 2\n", "a = 1\n\n\n", "\n\na = 1\n"])
 def test_code_of_any_layout_is_the_same_code(code: str) -> None:
-    steps = f"- step: a\n  retry: {{max_attempts: 2}}\n  tool: {{kind: python, code: {code!r}}}\n"
-    text = document(steps.replace("'", '"'))
-    found = done(text)
+    tool = f"{{kind: python, code: {json.dumps(code)}}}"
+    found = done(document(f"- {{step: a, retry: {{max_attempts: 2}}, tool: {tool}}}"))
     assert found.text is not None
     after = load(found.text).playbook
     assert after is not None
