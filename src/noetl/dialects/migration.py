@@ -185,6 +185,8 @@ def _bare(value: JSON) -> JSON:
 
 def _presentable(old: Node, new: Node) -> Node:
     """Without what the dialect adds by itself each time that it reads."""
+    if "kind" in old.entries and [len(task.entries) for task in new.items] == [1]:
+        new = _named(new.items[0])
     if new.is_sequence:
         pairs = _paired(old, new)
         return _like(new, [_presentable(before, after) for before, after in pairs])
@@ -210,6 +212,15 @@ def _presentable(old: Node, new: Node) -> Node:
         )
     }
     return _like(new, shown)
+
+
+def _named(entry: Node) -> Node:
+    """The only task of a pipeline, labelled inside of its mapping."""
+    [(label, body)] = entry.entries.items()
+    entries = {"name": Node(label, entry.line, entry.column), **body.entries}
+    named = Node(entries, body.line, body.column)
+    named.key_marks = {"name": (0, 0), **body.key_marks}
+    return named
 
 
 def _is_empty(node: Node, key: str) -> bool:

@@ -62,8 +62,9 @@ def _entry(value: JSON, column: int) -> str:
 
 def _is_short(value: dict[str, JSON] | list[JSON]) -> bool:
     members = value.values() if isinstance(value, dict) else value
-    if any(isinstance(each, dict | list) and each for each in members):
-        return False
+    for each in members:
+        if (isinstance(each, dict | list) and each) or "\n" in str(each):
+            return False
     text = inline(value)
     return len(text) <= _SHORT and "{{" not in text
 

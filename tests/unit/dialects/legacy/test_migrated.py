@@ -145,7 +145,7 @@ def test_a_list_of_targets_becomes_arcs() -> None:
     )
 
 
-def test_only_a_step_of_the_dialect_is_written_anew_and_its_comments_stay() -> None:
+def test_a_task_that_stays_keeps_its_lines() -> None:
     becomes(
         """
         # Ask first.
@@ -165,30 +165,85 @@ def test_only_a_step_of_the_dialect_is_written_anew_and_its_comments_stay() -> N
         """,
         """
         # Ask first.
-        # a GET
-        # not a '#' in text
         # it is slow
         - step: ask   # politely
           desc:   Three   spaces.
           tool:
-            - call:
-                kind: http
-                url: "https://api.example"
-                spec:
-                  timeout: 3
-                  policy:
-                    rules:
-                      - when: "{{ outcome.status == 'error' }}"
-                        then: {do: retry, attempts: 4}
-                      - when: "{{ outcome.status == 'error' }}"
-                        then: {do: fail}
-                      - else:
-                          then: {do: break}
+            kind: http   # a GET
+            url: https://api.example   # not a '#' in text
+            spec:
+              timeout: 3
+              policy:
+                rules:
+                  - when: "{{ outcome.status == 'error' }}"
+                    then: {do: retry, attempts: 4}
+                  - when: "{{ outcome.status == 'error' }}"
+                    then: {do: fail}
+                  - else:
+                      then: {do: break}
+            name: call
           # What comes of it:
 
         # Then rest.
         - step:   rest
           tool:   { kind: noop }   # done
+        """,
+    )
+
+
+def test_what_is_written_anew_leaves_its_comments_above_the_step() -> None:
+    becomes(
+        """
+        # The first
+        - step: start   # here
+          case:   # one
+            # two
+            - when: "{{ true }}"   # three
+              then:
+                - wait: {tool: {kind: wait, for: 0}}   # four
+                - tell:
+                    tool:
+                      kind: noop
+                      result: |   # five
+                        # text
+                        of two lines
+
+        # The last
+        - {step: last, tool: {kind: noop}}   # six
+        """,
+        """
+        # The first
+        # one
+        # two
+        # three
+        # four
+        # five
+        - step: start   # here
+          tool:
+            - step__case:
+                kind: choose
+                when:
+                  case_0: "{{ true }}"
+                mode: exclusive
+                event: {name: step.started, data: {}}
+                spec:
+                  policy:
+                    rules:
+                      - when: "{{ outcome.status == 'error' }}"
+                        then: {do: fail}
+                      - when: "{{ 'case_0' in outcome.choose.matched }}"
+                        then: {do: continue}
+                      - else:
+                          then: {do: break}
+            - wait: {kind: wait, for: 0}
+            - tell:
+                kind: noop
+                result: |
+                  # text
+                  of two lines
+
+        # The last
+        - {step: last, tool: {kind: noop}}   # six
         """,
     )
 
@@ -200,17 +255,18 @@ def test_code_stays_readable() -> None:
             - step: start
               retry: {max_attempts: 2}
               tool:
-                kind: python
-                code: |
-                  # no comment of the playbook's
+                - {first: {kind: noop}}
+                - kind: python
+                  code: |
+                    # no comment of the playbook's
 
-                  result = {"a": 1}
+                    result = {"a": 1}
+              case: []
             """
         )
     )
 
     assert found.text is not None
-    assert "step: start\n    tool:" in found.text
     assert (
         "          code: |\n"
         "            # no comment of the playbook's\n"
