@@ -90,14 +90,14 @@ class Editor:
             mark, child = entries[key]
             start = self._line_start(mark.start_mark.index)
             taken = lines if key == gone[-1] else ""
-            self._put(start, self._next_line(_end(child)), taken)
+            self._put(start, self._next_line(self._end(child)), taken)
         if added and not gone:
-            end = self._next_line(_end(at.value[-1][1]))
+            end = self._next_line(self._end(at.value[-1][1]))
             ahead = "" if self._text[:end].endswith("\n") else "\n"
             self._insert(end, ahead + lines)
 
     def _replace(self, at: yaml.Node, value: JSON, spot: Spot) -> None:
-        start, end = at.start_mark.index, _end(at)
+        start, end = at.start_mark.index, self._end(at)
         column = at.start_mark.column
         tail = "\n" if self._text[end - 1 : end] == "\n" else ""
         filled = isinstance(value, dict | list) and bool(value)
@@ -133,6 +133,11 @@ class Editor:
     def _insert(self, at: int, text: str) -> None:
         start, end, before = self._edits.get(at, (at, at, ""))
         self._edits[at] = (start, end, before + text)  # inner ones came first
+
+    def _end(self, at: yaml.Node) -> int:
+        """Without the empty lines that the reader counts to the text before them."""
+        end = _end(at)
+        return min(end, len(self._text[:end].rstrip()) + 1)
 
     def _line_start(self, index: int) -> int:
         return self._text.rfind("\n", 0, index) + 1
