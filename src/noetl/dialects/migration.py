@@ -85,6 +85,10 @@ def spoken(text: str, kinds: Kinds, given: frozenset[str]) -> frozenset[str]:
 
 
 def _edited(text: str, old: Node, new: Node) -> str:
+    lines = text.count("\n")
+    if lines and text.count("\r\n") == lines:
+        plain = text.replace("\r\n", "\n")
+        return _edited(plain, old, new).replace("\n", "\r\n")
     try:
         return Editor(text).apply(old, new)
     except yaml.YAMLError:  # it reads YAML in its own way
