@@ -128,11 +128,14 @@ class Editor:
                 self._insert(above, "".join(f"{pad}{each}\n" for each in lost))
 
     def _put(self, start: int, end: int, text: str) -> None:
-        self._edits[start] = (start, end, text)
+        """Behind what has been inserted there: that belongs to the part before."""
+        _, reached, before = self._edits.get(start, (start, start, ""))
+        self._edits[start] = (start, end, (before if reached == start else "") + text)
 
     def _insert(self, at: int, text: str) -> None:
-        start, end, before = self._edits.get(at, (at, at, ""))
-        self._edits[at] = (start, end, before + text)  # inner ones came first
+        """Behind what has been inserted, as inner ones came first; before the rest."""
+        start, end, there = self._edits.get(at, (at, at, ""))
+        self._edits[at] = (start, end, there + text if end == at else text + there)
 
     def _end(self, at: yaml.Node) -> int:
         """Without the empty lines that the reader counts to the text before them."""

@@ -251,6 +251,49 @@ def test_what_is_written_anew_leaves_its_comments_above_the_step() -> None:
     )
 
 
+def test_what_is_added_below_text_of_lines_goes_before_what_is_replaced() -> None:
+    becomes(
+        """
+        - step: a
+          tool:
+            kind: python
+            code: |
+              result = 1
+          retry: {max_attempts: 2}
+          # then
+          next: b   # the last one
+        - step: b
+          tool: {kind: noop}
+        """,
+        """
+        # the last one
+        - step: a
+          tool:
+            kind: python
+            code: |
+              result = 1
+            name: call
+            spec:
+              policy:
+                rules:
+                  - when: "{{ outcome.status == 'error' }}"
+                    then: {do: retry, attempts: 2}
+                  - when: "{{ outcome.status == 'error' }}"
+                    then: {do: fail}
+                  - else:
+                      then: {do: break}
+          # then
+          next:
+            spec:
+              mode: inclusive
+            arcs:
+              - step: b
+        - step: b
+          tool: {kind: noop}
+        """,
+    )
+
+
 def test_ends_of_lines_stay() -> None:
     text = PLAYBOOKS[0].read_text()
     found, other = done(text), done(text.replace("\n", "\r\n"))
