@@ -27,6 +27,7 @@ from noetl.types import JSON
 
 _KNOBS = ("dialect", "statements")
 _WAY = ("executor", "spec", "extensions")
+_TRIALS = 200  # each of them reads the whole text
 _MORE = re.compile(r"\bcommand_\d|\brow_count\b")
 
 
@@ -48,15 +49,15 @@ def migrate(text: str, kinds: Kinds, extensions: frozenset[str]) -> Migrated:
         return Migrated(None, before.diagnostics)
     enabled = before.playbook.extensions
     after, _ = rewrite(root, kinds, enabled, Report())
-    edited = _edited(text, root, _presentable(root, after))
+    shown = _presentable(root, after)
+    edited = _edited(text, root, shown)
     # Nothing of `legacy` is left where the text is as it shall be without it.
     found, rest = _switched_off(edited, frozenset({"legacy"})), enabled - {"legacy"}
     loaded = load(found, kinds, rest)
     if not _same(before, loaded):
-        found, rest = edited, enabled
+        found, rest = _stepwise(text, root, shown, before, kinds), enabled
         loaded = load(found, kinds, rest)
-    if not _same(before, loaded):
-        return Migrated(text, (*_left(before, text), *_obstacles(text)))
+        return Migrated(found, (*_left(loaded, found), *_obstacles(found)))
     left = _left(loaded, found)
     if not left:
         bare = _switched_off(found, frozenset(DIALECTS))
@@ -93,6 +94,26 @@ def _edited(text: str, old: Node, new: Node) -> str:
         return Editor(text).apply(old, new)
     except yaml.YAMLError:  # it reads YAML in its own way
         return text
+
+
+def _stepwise(text: str, root: Node, new: Node, before: Loaded, kinds: Kinds) -> str:
+    """With the steps in new words that can be so without the others."""
+    assert before.playbook is not None
+    workflow, fresh = root.entries["workflow"], new.entries["workflow"].items
+    steps, found, trials = list(workflow.items), text, 0
+    changed = [i for i, step in enumerate(steps) if step.plain() != fresh[i].plain()]
+    waiting: list[int] = []
+    while changed != waiting and trials < _TRIALS:
+        waiting, changed = changed, []
+        for place in waiting:
+            tried = [*steps[:place], fresh[place], *steps[place + 1 :]]
+            document = {**root.entries, "workflow": _like(workflow, tried)}
+            edited, trials = _edited(text, root, _like(root, document)), trials + 1
+            if _same(before, load(edited, kinds, before.playbook.extensions)):
+                steps, found = tried, edited
+            else:
+                changed.append(place)
+    return found
 
 
 def _same(one: Loaded, other: Loaded) -> bool:

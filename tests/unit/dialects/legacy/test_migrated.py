@@ -373,6 +373,30 @@ def test_what_shares_text_is_left_with_its_line_and_a_way_out() -> None:
     assert anchor.hint == "write it out, and migrate again"
 
 
+def test_what_can_be_done_beside_it_is_done() -> None:
+    steps = """
+        - step: start
+          tool: &it {kind: noop}
+          retry: {max_attempts: 2}
+          next: {arcs: [{step: middle}]}
+        - step: middle
+          loop: {collection: [1], element: n}
+          tool: [{one: {kind: noop}}]
+          next: {to: [{step: last}]}
+        - step: last
+          tool: *it
+        """
+    text = SWITCH + document(steps)
+    found = done(text)
+    assert found.text is not None
+
+    assert found.text == text.replace("collection:", "in:").replace(
+        "element:", "iterator:"
+    ).replace("{to: [{step: last}]}", "{spec: {mode: inclusive}, arcs: [{step: last}]}")
+    assert [each.line for each in found.left] == [9, 8]
+    assert done(found.text) == found
+
+
 def test_other_extensions_and_what_needs_them_stay() -> None:
     text = (
         HEAD
