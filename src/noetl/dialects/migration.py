@@ -13,8 +13,8 @@ import msgspec
 import yaml
 
 from noetl.dialects import load, rewrite
-from noetl.dialects.classic.results import is_bare
 from noetl.dialects.edits import Editor
+from noetl.dialects.presenting import KNOBS, like, presentable
 from noetl.dsl.canonical import canonical
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.grammar.dialects import DIALECTS
@@ -25,7 +25,6 @@ from noetl.dsl.parse import declared_extensions
 from noetl.dsl.source import read_source
 from noetl.types import JSON
 
-_KNOBS = ("dialect", "statements")
 _WAY = ("executor", "spec", "extensions")
 _TRIALS = 200  # each of them reads the whole text
 _MORE = re.compile(r"\bcommand_\d|\brow_count\b")
@@ -49,7 +48,7 @@ def migrate(text: str, kinds: Kinds, extensions: frozenset[str]) -> Migrated:
         return Migrated(None, before.diagnostics)
     enabled = before.playbook.extensions
     after, _ = rewrite(root, kinds, enabled, Report())
-    shown = _presentable(root, after)
+    shown = presentable(root, after)
     edited = _edited(text, root, shown)
     # Nothing of `legacy` is left where the text is as it shall be without it.
     found, rest = _switched_off(edited, frozenset({"legacy"})), enabled - {"legacy"}
@@ -107,8 +106,8 @@ def _stepwise(text: str, root: Node, new: Node, before: Loaded, kinds: Kinds) ->
         waiting, changed = changed, []
         for place in waiting:
             tried = [*steps[:place], fresh[place], *steps[place + 1 :]]
-            document = {**root.entries, "workflow": _like(workflow, tried)}
-            edited, trials = _edited(text, root, _like(root, document)), trials + 1
+            document = {**root.entries, "workflow": like(workflow, tried)}
+            edited, trials = _edited(text, root, like(root, document)), trials + 1
             if _same(before, load(edited, kinds, before.playbook.extensions)):
                 steps, found = tried, edited
             else:
@@ -200,65 +199,9 @@ def _bare(value: JSON) -> JSON:
         return [_bare(each) for each in value]
     if not isinstance(value, dict):
         return value
-    gone = (*_KNOBS, "extensions")
+    gone = (*KNOBS, "extensions")
     inner = {key: _bare(each) for key, each in value.items() if key not in gone}
     if inner.get("kind") == "choose" and isinstance(inner.get("when"), dict):
         inner["when"] = [[name, each] for name, each in inner["when"].items()]
     scopes = ("spec", "executor")
     return {k: v for k, v in inner.items() if not (k in scopes and v == {})}
-
-
-def _presentable(old: Node, new: Node) -> Node:
-    """Without what the dialect adds by itself each time that it reads."""
-    if "kind" in old.entries and [len(task.entries) for task in new.items] == [1]:
-        new = _named(new.items[0])
-    if new.is_sequence:
-        pairs = _paired(old, new)
-        return _like(new, [_presentable(before, after) for before, after in pairs])
-    if not new.is_mapping:
-        return new
-    if "tool" in new.entries and is_bare(old):
-        return old  # a bare last step: its result is the dialect's
-    entries: dict[str, Node] = {}
-    for key, value in new.entries.items():
-        before = old.entries.get(key)
-        if key == "_result" or (key == "keychain" and before is None):
-            continue
-        if key in _KNOBS and before is None:
-            continue
-        if key == "data" and before is None and "form" in old.entries:
-            key, value = "form", old.entries["form"]  # `data` would be read as JSON
-        entries[key] = _presentable(before or Node(None, 0, 0), value)
-    shown = {
-        key: each
-        for key, each in entries.items()
-        if not (
-            key in ("spec", "args") and each.value == {} and not _is_empty(old, key)
-        )
-    }
-    return _like(new, shown)
-
-
-def _named(entry: Node) -> Node:
-    """The only task of a pipeline, labelled inside of its mapping."""
-    [(label, body)] = entry.entries.items()
-    entries = {"name": Node(label, entry.line, entry.column), **body.entries}
-    named = Node(entries, body.line, body.column)
-    named.key_marks = {"name": (0, 0), **body.key_marks}
-    return named
-
-
-def _is_empty(node: Node, key: str) -> bool:
-    return key in node.entries and node.entries[key].value == {}
-
-
-def _paired(old: Node, new: Node) -> list[tuple[Node, Node]]:
-    nothing = Node(None, 0, 0)
-    olds = [*old.items, *[nothing] * (len(new.items) - len(old.items))]
-    return list(zip(olds, new.items, strict=False))
-
-
-def _like(node: Node, value: dict[str, Node] | list[Node]) -> Node:
-    found = Node(value, node.line, node.column)
-    found.key_marks = node.key_marks
-    return found
