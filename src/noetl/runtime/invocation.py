@@ -9,10 +9,9 @@ import msgspec
 
 from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Frame
-from noetl.engine.reports import OutOfOrder
 from noetl.engine.times import rfc3339
 from noetl.engine.tracing import span_id_of
-from noetl.errors import LeaseLost, ToolError
+from noetl.errors import ToolError
 from noetl.ports import Drafts, Tool, ToolCall
 from noetl.runtime.dispatch import TokenGiver
 
@@ -90,18 +89,51 @@ class Invocation:
         self, running: asyncio.Task[Outcome], flush: Callable[[], Awaitable[object]]
     ) -> Outcome:
         """Await it; a call that takes long becomes visible in the log meanwhile."""
+        # A timer alone: most calls are short, and waiting with a limit costs as much
+        # as they do.
+        watch = _Watch(running, flush)
+        timer = running.get_loop().call_later(VISIBLE_AFTER, watch.show)
         try:
-            await asyncio.wait({running}, timeout=VISIBLE_AFTER)
-            if not running.done():
-                await flush()
             return await running
         except asyncio.CancelledError:
-            if not running.cancelled():  # we are being stopped, not the call alone
-                running.cancel()
-                raise
             if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                watch.stop()  # we are being stopped, not the call alone
                 raise
+            if watch.lost is not None:
+                raise watch.lost from None
             return Outcome.failed("cancelled", "the execution was cancelled")
-        except (LeaseLost, OutOfOrder):
-            running.cancel()
-            raise
+        finally:
+            timer.cancel()
+            await watch.end()
+
+
+class _Watch:
+    """Tells the log of a call that takes long; one that is nobody's any more ends."""
+
+    def __init__(
+        self, running: asyncio.Task[Outcome], flush: Callable[[], Awaitable[object]]
+    ) -> None:
+        self._telling: asyncio.Task[None] | None = None
+        self.lost: Exception | None = None
+        self._running = running
+        self._flush = flush
+
+    def show(self) -> None:
+        if not self._running.done():
+            self._telling = asyncio.ensure_future(self._tell())
+
+    def stop(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+
+    async def end(self) -> None:
+        """What is told of it later comes after what is being told."""
+        if self._telling is not None:
+            await asyncio.wait({self._telling})
+
+    async def _tell(self) -> None:
+        try:
+            await self._flush()
+        except Exception as error:  # a lease that is lost, or a store
+            self.lost = error
+            self._running.cancel()
