@@ -192,5 +192,6 @@ def _not_fitting(error: msgspec.ValidationError, shape: type[Any]) -> Problem:
     message = f"the body does not fit: {error}"
     known = ", ".join(field.name for field in msgspec.structs.fields(shape))
     hint = f"the members of the body are: {known}" if known else "send no body"
-    kind = "unknown_field" if "unknown field" in message else "invalid"
-    return Problem(f"request.{kind}", message, hint=hint)
+    if "unknown field" in message:
+        return Problem("request.unknown_field", message, hint=hint)
+    return Problem("request.invalid", message, hint=hint)
