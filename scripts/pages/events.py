@@ -73,9 +73,15 @@ EVENTS: Mapping[str, Page] = {
             "workload": "The merged workload; it does not change any more.",
             "ctx": "What `ctx` begins with.",
             "token": "`{token_id, step, args}`: the first token.",
-            "deadline": "When it is cancelled, or null.",
+            "deadline": "When it is cancelled, or null; null while it is queued.",
+            "concurrency?": "`{key, limit, on_limit, of}`: what it needs a place of; "
+            "`of` is the playbook whose key it is.",
         }
     ),
+    "workflow.queued": Page(
+        {"time_limit": "Seconds that it may take once it has a place, or null."}
+    ),
+    "workflow.admitted": Page({"deadline": "When it is cancelled, or null."}),
     "workflow.forked": Page(
         {
             "from": "`{execution_id, seq}`: the events up to here are that one's.",

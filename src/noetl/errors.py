@@ -7,6 +7,7 @@ NoetlError
 │   ├── LeaseLost         this worker no longer owns the run: stop, report nothing
 │   ├── PayloadTooLarge   a report holds a large value, and not a reference to it
 │   ├── RequestKnown      the request was answered before: there is an execution
+│   ├── NoPlace           as many executions of a concurrency key as may be under way
 │   ├── VersionTaken      another playbook is registered under this path and version
 │   ├── BlobGone          a referenced value is not there any more
 │   ├── BlobFormat        a reference leads to a file, and not to a value
@@ -56,6 +57,12 @@ class LeaseLost(StoreError):
 
 class RequestKnown(StoreError):
     kind = "request.known"
+
+
+class NoPlace(StoreError):
+    """Nothing was stored: the execution may wait for a place, or be refused."""
+
+    kind = "place.taken"
 
 
 class VersionTaken(StoreError):

@@ -293,6 +293,7 @@ def test_the_document_is_that_of_run(api: Api) -> None:
         "status",
         "playbook",
         "forked_from",
+        "concurrency",
         "error",
         "workload",
         "ctx",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import HELLO, Answer, Api, Running
+from servers import ASKS, HELLO, Answer, Api, Running
 
 SECRET = "a secret that both sides know"
 
@@ -257,3 +257,68 @@ def test_an_unknown_playbook_is_on_record(fresh: Api, tmp_path: Path) -> None:
     assert again.body["execution_id"] == first.body["execution_id"]
     shown = fresh.get(f"/api/executions/{first.body['execution_id']}").body
     assert shown["status"] == "failed"
+
+
+@pytest.mark.spec("S-36")
+def test_a_trigger_says_how_many_may_be_under_way(api: Api) -> None:
+    assert api.post("/api/catalog", {"playbook": ASKS}).status in (200, 201)
+    places = {
+        "key": "{{ payload.region }}-{{ workload.table }}",
+        "on_limit": "reject",
+    }
+    workload = {"table": "orders"}
+    sender = make(
+        api, "one", playbook="tests/asks", concurrency=places, workload=workload
+    )
+
+    first = sender.post("/hooks/one", {"region": "eu"})
+    second = sender.post("/hooks/one", {"region": "eu"})
+    third = sender.post("/hooks/one", {"region": "us"})
+
+    assert (first.status, second.status, third.status) == (201, 409, 201)
+    assert second.body["holders"] == [first.body["execution_id"]]
+    document = api.get(f"/api/executions/{first.body['execution_id']}").body
+    assert document["concurrency"]["key"] == "eu-orders"
+    for answer in (first, third):
+        api.post(f"/api/executions/{answer.body['execution_id']}/cancel")
+
+
+@pytest.mark.spec("S-36")
+def test_a_key_that_a_delivery_does_not_make_is_on_record(api: Api) -> None:
+    sender = make(api, "keyless", concurrency={"key": "{{ payload.region }}"})
+
+    answer = sender.post("/hooks/keyless", {"region": None})
+
+    assert (answer.status, answer.body["kind"]) == (422, "trigger.inputs")
+    assert "concurrency.key" in answer.body["message"]
+    assert "execution_id" in answer.body
+
+
+def test_deliveries_beyond_the_rate_come_again_later(api: Api) -> None:
+    sender = make(api, "rated", webhook={"rate": "3/h"})
+
+    answers = [sender.post("/hooks/rated", {}) for _ in range(4)]
+
+    assert [answer.status for answer in answers] == [201, 201, 201, 429]
+    assert answers[-1].body["kind"] == "request.rate"
+    assert "3/h" in answers[-1].body["message"]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 1200
+
+
+@pytest.mark.parametrize(
+    ("members", "path"),
+    [
+        ({"webhook": {"rate": "ten"}}, "webhook.rate"),
+        ({"webhook": {"rate": "0/s"}}, "webhook.rate"),
+        ({"webhook": {"rate": "5/d"}}, "webhook.rate"),
+        ({"concurrency": {"key": "{{ slot }}"}}, "concurrency.key"),
+        ({"concurrency": {"key": "{{ payload."}}, "concurrency.key"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(api: Api, members: Any, path: str) -> None:
+    trigger = {"name": "wrong", "playbook": "tests/hello", "webhook": {}, **members}
+
+    answer = api.post("/api/triggers", {"trigger": trigger})
+
+    assert (answer.status, answer.body["kind"]) == (422, "trigger.invalid")
+    assert path in str(answer.body)

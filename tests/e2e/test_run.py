@@ -31,7 +31,7 @@ FAILING = HEAD + (
 DOCUMENT_KEYS = {
     "waits",
     *("execution_id", "status", "playbook", "error", "workload", "ctx", "result"),
-    *("steps", "events", "started_at", "duration_ms", "forked_from"),
+    *("steps", "events", "started_at", "duration_ms", "forked_from", "concurrency"),
 }
 
 

@@ -22,6 +22,7 @@ from noetl.api.shapes import (
     StateQuery,
 )
 from noetl.dsl.source import MAX_BYTES
+from noetl.engine.concurrency import Concurrency, why_not_key
 from noetl.engine.times import rfc3339
 from noetl.ports import Summary, summary_document
 from noetl.service.looking import Filter, waiting_document
@@ -46,6 +47,8 @@ INLINE = "playbooks:write"
         "playbook.invalid",
         "playbook.not_found",
         "keychain.unresolved",
+        "concurrency.key",
+        "concurrency.taken",
         "request.key_reused",
         "request.rate",
     ),
@@ -57,8 +60,10 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     A request that cannot be granted is on record, too: the problem names the
     execution. With an idempotency key (in the body, or as the header
     `Idempotency-Key`) a repeated request gets the same execution, and the header
-    `Idempotent-Replayed`. With `wait` the answer comes when the execution has ended,
-    with its result or error, or after so many seconds.
+    `Idempotent-Replayed`. With `concurrency` no more executions of the playbook with
+    that key are under way than its limit: one more is `waiting` until its turn, takes
+    the place of an earlier one, or is refused. With `wait` the answer comes when the
+    execution has ended, with its result or error, or after so many seconds.
     """
     body, key = call.body, _key(call)
     _check(body)
@@ -73,6 +78,7 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
         raise Problem("request.rate", message, headers=headers)
     members = msgspec.structs.asdict(body)
     del members["idempotency_key"]
+    members["concurrency"] = _concurrency(body)
     asked = Asked(**members)
     found = await call.site.starting.resolve(asked)
     _check_rights(call, found)
@@ -209,6 +215,16 @@ def _check(body: StartRequest) -> None:
         check_size(body.playbook)
 
 
+def _concurrency(body: StartRequest) -> Concurrency | None:
+    asked = body.concurrency
+    if asked is None:
+        return None
+    problem = why_not_key(asked.key)
+    if problem is not None:
+        raise Problem("request.invalid", f"concurrency.key: {problem}")
+    return Concurrency(asked.key, asked.limit, asked.on_limit)
+
+
 def _check_rights(call: Call[StartRequest, StartQuery], found: Found) -> None:
     """Of an id or a text, the path is known only now."""
     about = found.entry.about
@@ -217,6 +233,9 @@ def _check_rights(call: Call[StartRequest, StartQuery], found: Found) -> None:
         call.require(INLINE, path)
     elif call.body.playbook_id is not None:
         call.require("executions:run", path)
+    places = call.body.concurrency
+    if places is not None and places.on_limit == "cancel_previous":
+        call.require("executions:control", path)
     playbook = found.entry.playbook
     if call.body.playbook is not None and playbook is not None:
         require_code(call, playbook_kinds(found), path)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from math import ceil
 
 from noetl.api.bodies import read_bytes, read_json
 from noetl.api.pace import Pace
 from noetl.api.problems import Problem
 from noetl.api.routing import WEBHOOK, Call, Nothing, Reply, Routes, read_query
 from noetl.api.shapes import StartAnswer
+from noetl.triggers.checks import read_rate
 from noetl.triggers.deliveries import LARGEST
 
 routes = Routes()
@@ -26,6 +28,8 @@ routes = Routes()
         "playbook.invalid",
         "playbook.not_found",
         "keychain.unresolved",
+        "concurrency.key",
+        "concurrency.taken",
         "request.key_reused",
         "request.rate",
     ),
@@ -44,6 +48,10 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     body = await read_bytes(call.request, LARGEST)
     receiving.check(trigger, headers, body)
     take_turn(call.site.hook_pace, trigger.name)
+    webhook = trigger.definition.webhook
+    if webhook is not None and webhook.rate is not None:
+        who = f"{trigger.name} {webhook.rate}"
+        take_turn(call.site.hook_pace, who, read_rate(webhook.rate))
     payload = await read_json(call.request, body) if body else None
     started = await receiving.accept(trigger, headers, payload)
     replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
@@ -51,10 +59,13 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     return Reply(201, answer, replayed)
 
 
-def take_turn(pace: Pace, who: str) -> None:
+def take_turn(pace: Pace, who: str, own: tuple[int, float] | None = None) -> None:
     """Raises ``Problem`` (``request.rate``)."""
-    wait = pace.take(who, time.monotonic())
+    wait = pace.take(who, time.monotonic(), own)
     if wait is not None:
-        headers = {"Retry-After": str(max(1, round(wait)))}
+        headers = {"Retry-After": str(max(1, ceil(wait)))}
         message = "too many executions were started; go on more slowly"
+        if own is not None:
+            rate = who.rpartition(" ")[2]
+            message = f"this webhook takes {rate}; send it again later"
         raise Problem("request.rate", message, headers=headers)

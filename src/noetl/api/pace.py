@@ -23,13 +23,21 @@ class Pace:
         self._burst = rate * BURST
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: str, now: float) -> float | None:
-        """Count a start, or say in how many seconds the next one is free."""
-        left, before = self._left.get(who, (self._burst, now))
-        left = min(self._burst, left + max(0.0, now - before) * self._rate)
+    def take(
+        self, who: str, now: float, own: tuple[int, float] | None = None
+    ) -> float | None:
+        """Count a start, or say in how many seconds the next one is free.
+
+        ``own`` is what this one may: so many, in so many seconds.
+        """
+        rate, burst = self._rate, self._burst
+        if own is not None:
+            rate, burst = own[0] / own[1], float(own[0])
+        left, before = self._left.get(who, (burst, now))
+        left = min(burst, left + max(0.0, now - before) * rate)
         taken = left >= 1
         self._left[who] = (left - 1 if taken else left, now)
         self._left.move_to_end(who)
         if len(self._left) > _MOST:
             self._left.popitem(last=False)
-        return None if taken else (1 - left) / self._rate
+        return None if taken else (1 - left) / rate

@@ -87,6 +87,8 @@ STATUSES: Mapping[str, int] = {
     "backfill.state": 409,
     "backfill.unknown": 404,
     "catalog.version_taken": 409,
+    "concurrency.key": 422,
+    "concurrency.taken": 409,
     "event.not_allowed": 403,
     "event.too_large": 413,
     "execution.quarantined": 409,

@@ -9,6 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.diagnostics import Diagnostic
+from noetl.engine.concurrency import LONGEST, OnLimit
+from noetl.engine.concurrency import Limit as Places
 from noetl.engine.document import StepLine
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
@@ -29,6 +31,14 @@ class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A member that is not known is refused: it was meant to do something."""
 
 
+class StartConcurrency(Strict):
+    """At most ``limit`` executions of the playbook with this key are under way."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=LONGEST)]
+    limit: Places = 1
+    on_limit: OnLimit = "queue"
+
+
 class StartRequest(Strict):
     """One of ``path`` (with ``version``), ``playbook_id`` and ``playbook``."""
 
@@ -40,6 +50,7 @@ class StartRequest(Strict):
     args: dict[str, JSON] = msgspec.field(default_factory=dict)
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
     idempotency_key: Key | None = None
+    concurrency: StartConcurrency | None = None
 
 
 class StartQuery(Strict):
@@ -74,6 +85,7 @@ class ExecutionLine(msgspec.Struct):
     duration_ms: float | None
     error: dict[str, JSON] | None
     parent_id: str | None
+    concurrency: dict[str, JSON] | None
     waits: list[WaitLine] | UnsetType = UNSET
 
 
@@ -88,6 +100,7 @@ class ExecutionDocument(msgspec.Struct):
     execution_id: str
     status: ExecutionStatus
     playbook: dict[str, JSON]
+    concurrency: dict[str, JSON] | None
     error: dict[str, JSON] | None
     workload: dict[str, JSON]
     ctx: dict[str, JSON]

@@ -176,6 +176,9 @@ def _check_rights(call: Call[MakeTrigger, Nothing], definition: Definition) -> N
     """Whoever makes it could do by hand what it does."""
     call.require(WRITE, definition.path)
     call.require(RUN, definition.path)
+    places = definition.concurrency
+    if places is not None and places.on_limit == "cancel_previous":
+        call.require("executions:control", definition.path)
     if definition.finished is not None:
         call.require(READ_EXECUTIONS, definition.finished.path.replace("*", _ANY))
 

@@ -14,7 +14,7 @@ import msgspec
 from noetl.client import Client
 from noetl.commands.live.words import waiting_words
 from noetl.commands.logs import find_execution, list_executions, list_waiting
-from noetl.commands.printing import origin_words
+from noetl.commands.printing import origin_words, queue_words
 from noetl.commands.remote import whole_id
 from noetl.commands.targets import named_server, own_cluster, server_option
 from noetl.dsl.node import printable
@@ -144,4 +144,6 @@ def _line(each: Summary) -> str:
     problem = f"  {printable(each.error['message'])}" if each.error else ""
     if each.forked_from is not None:
         name = f"{name}  (forked from {origin_words(each.forked_from)})"
+    if each.concurrency is not None and each.concurrency["queued"]:
+        name = f"{name}  ({queue_words(each.concurrency)})"
     return f"{each.execution_id}  {status} {each.started_at}  {name}{problem}"

@@ -79,6 +79,12 @@ def origin_words(origin: Mapping[str, JSON]) -> str:
     return f"{origin['execution_id']} at event {origin['seq']}"
 
 
+def queue_words(places: Mapping[str, JSON]) -> str:
+    """What an execution waits for before it begins."""
+    key, limit = printable(str(places["key"])), places["limit"]
+    return f"in the queue for a place of '{key}', limit {limit:,}"
+
+
 def bytes_of(size: int) -> str:
     """``512 bytes``, ``1.5 kB``, ``2.1 GB``."""
     amount = float(size)

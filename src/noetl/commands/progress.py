@@ -59,6 +59,8 @@ class PlainProgress(Progress):
             self._loops.pop(event.step_run_id or "", None)
         if name == "step.skipped":
             _line("-", step, "not admitted")
+        elif name == "workflow.queued":
+            _line("…", "queue", "it waits for a place of its concurrency key")
         elif name == "step.done":
             _line("✓", step, "done")
         elif name == "step.failed":

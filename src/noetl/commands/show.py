@@ -12,7 +12,7 @@ import msgspec
 from noetl.commands import remote
 from noetl.commands.live.words import waiting_words
 from noetl.commands.logs import find_execution, read_pages, read_summary
-from noetl.commands.printing import count_of, origin_words
+from noetl.commands.printing import count_of, origin_words, queue_words
 from noetl.commands.run import print_end
 from noetl.commands.targets import server_of, server_option
 from noetl.commands.writing import check_target
@@ -66,6 +66,9 @@ def command(
         return
     if document["forked_from"]:
         click.echo(f"forked from {origin_words(document['forked_from'])}")
+    places = document.get("concurrency")
+    if places and places["queued"]:
+        click.echo(queue_words(places))
     for step in document["steps"]:
         click.echo(_line(step))
     for wait in msgspec.convert(document["waits"], list[WaitLine]):

@@ -54,6 +54,7 @@ def command() -> None:
 )
 @click.option("--header", metavar="NAME", help="By which header it does so.")
 @click.option("--key", metavar="TEMPLATE", help="What makes deliveries the same.")
+@click.option("--rate", metavar="N/UNIT", help="So many deliveries, as 10/m (s, m, h).")
 @click.option(
     "--secret-file", metavar="FILE", help="What a sender signs with; - is stdin."
 )

@@ -64,7 +64,7 @@ def members_of(name: str | None, options: dict[str, JSON]) -> dict[str, JSON]:
             "jitter": options["jitter"],
             "overlap": False if options["no_overlap"] else None,
         },
-        "webhook": {n: options[n] for n in ("verify", "header", "key")},
+        "webhook": {n: options[n] for n in ("verify", "header", "key", "rate")},
         "finished": {
             "path": options["finished"],
             "status": list(options["statuses"]) or None,

@@ -21,6 +21,8 @@ def offered(site: Site, depth: int) -> frozenset[str]:
     """The namespaces at a place with so many loops around it."""
     if site == "keychain":
         return frozenset({"keychain"})
+    if site == "place":
+        return frozenset({"workload"})
     names = ALWAYS
     if site in ("input", "policy", "guard"):
         names |= LOCALS

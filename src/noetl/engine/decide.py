@@ -12,6 +12,7 @@ from noetl.engine.batch import Batch, Recorder
 from noetl.engine.callers import Caller, attributed
 from noetl.engine.cancellation import cancel, drop_idle, end_pipeline, end_run
 from noetl.engine.completion import conclude
+from noetl.engine.concurrency import Concurrency
 from noetl.engine.endings import emit_step, fail_step, finish_step
 from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
@@ -33,6 +34,7 @@ class Request(msgspec.Struct, frozen=True):
     ``timeout`` is in seconds. ``parent`` is who called this execution: its id, run
     and action, its depth and the iteration that called. ``request_key`` names the
     request for good: there is one execution of it. ``caller`` is who asked a server.
+    ``concurrency`` is the key of which it needs a place.
     """
 
     execution_id: str
@@ -45,10 +47,14 @@ class Request(msgspec.Struct, frozen=True):
     trace_id: str | None = None
     request_key: str | None = None
     caller: dict[str, JSON] | None = None
+    concurrency: Concurrency | None = None
 
 
-def accept(batch: Batch, request: Request) -> None:
-    """Start an execution: requested, evaluated, started, and what the token causes."""
+def accept(batch: Batch, request: Request, *, queued: bool = False) -> None:
+    """Start an execution: requested, evaluated, started, and what the token causes.
+
+    If it is ``queued``, nothing is: it waits until it is let in.
+    """
     entry = batch.playbook.entry
     assert entry is not None, "a valid playbook has a step"
     who = _ask(batch, request)
@@ -70,10 +76,32 @@ def accept(batch: Batch, request: Request) -> None:
         "workload": workload,
         "ctx": ctx,
         "token": token,
-        "deadline": rfc3339(batch.clock + limit) if limit is not None else None,
+        "deadline": None if queued else _deadline(batch, limit),
     }
+    if request.concurrency is not None:
+        started["concurrency"] = msgspec.to_builtins(request.concurrency)
     batch.emit("workflow.started", who, started)
+    if queued:
+        batch.emit("workflow.queued", who, {"time_limit": limit})
     settle(batch)
+
+
+def let_in(batch: Batch) -> None:
+    """It has a place: its time begins to run, and its token goes on."""
+    state = batch.state
+    if state.queued is None or state.finished or state.cancelling is not None:
+        return
+    deadline = _deadline(batch, state.queued["time_limit"])
+    batch.emit("workflow.admitted", state.execution_id, {"deadline": deadline})
+    settle(batch)
+
+
+def nothing(batch: Batch) -> None:
+    """Only to come after what is queued, or to disarm a timer."""
+
+
+def _deadline(batch: Batch, limit: float | None) -> str | None:
+    return rfc3339(batch.clock + limit) if limit is not None else None
 
 
 def objection(request: Request) -> dict[str, JSON] | None:
@@ -171,7 +199,9 @@ def _turn_loops(batch: Batch) -> None:
 def settle(batch: Batch) -> None:
     """Move tokens until nothing moves; then finish if nothing is left."""
     state = batch.state
-    while state.status == "running" and state.cancelling is None:
+    while (
+        state.status == "running" and state.cancelling is None and state.queued is None
+    ):
         token = next(iter(state.tokens.values()), None)
         if token is None:
             if not _fill_joins(batch):

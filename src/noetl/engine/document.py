@@ -64,6 +64,7 @@ class Document:
             "status": status_of(state),
             "playbook": self.playbook,
             "forked_from": self._origin,
+            "concurrency": standing_of(state),
             "error": state.error,
             "workload": state.workload,
             "ctx": state.ctx,
@@ -148,6 +149,14 @@ def _count(line: StepLine, event: Event) -> None:
         return
     word = "done" if event.name == "loop.iteration.done" else "failed"
     line.iterations[word] += 1
+
+
+def standing_of(state: State) -> dict[str, JSON] | None:
+    """The key that it needs a place of, and whether it still waits for one."""
+    if state.concurrency is None:
+        return None
+    key, limit = state.concurrency.key, state.concurrency.limit
+    return {"key": key, "limit": limit, "queued": state.queued is not None}
 
 
 def elapsed_ms(first: str, last: str) -> float | None:

@@ -10,6 +10,7 @@ from noetl.engine.events import Event
 from noetl.engine.times import NEVER, seconds_of
 from noetl.types import JSON
 
+_BEGINS = frozenset({"workflow.started", "workflow.admitted"})
 _STARTS = frozenset({"step.scheduled", "loop.iteration.started"})
 _ENDS = frozenset(
     {"step.done", "step.failed", "loop.iteration.done", "loop.iteration.failed"}
@@ -46,7 +47,7 @@ def effects_of(events: Iterable[Event]) -> Effects:
             _park(effects, event)
         elif name == "task.resumed":
             effects.parked[_command_of(event)] = 0.0
-        elif name == "workflow.started" and event.payload["deadline"] is not None:
+        elif name in _BEGINS and event.payload["deadline"] is not None:
             effects.timers["execution"] = seconds_of(event.payload["deadline"])
         elif name == "workflow.cancelled":
             effects.freed = True

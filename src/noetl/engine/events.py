@@ -59,6 +59,10 @@ NAMES: dict[str, Kind] = {
     "workflow.started": Kind(
         "workflow", "server", "in_progress", "The first token was enqueued."
     ),
+    "workflow.queued": Kind(
+        "workflow", "server", "paused", "It waits for a place of its concurrency key."
+    ),
+    "workflow.admitted": Kind("workflow", "server", "in_progress", "It has a place."),
     "workflow.forked": Kind(
         "workflow",
         "server",

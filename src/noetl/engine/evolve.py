@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from noetl.engine.callers import unattributed
+from noetl.engine.concurrency import Concurrency
 from noetl.engine.context import apply_patch
 from noetl.engine.events import TRIGGERS, Event, view
 from noetl.engine.evolve_loops import (
@@ -89,7 +90,17 @@ def _started(state: State, event: Event) -> None:
     state.workload = event.payload["workload"]
     state.ctx = event.payload["ctx"]
     state.deadline = event.payload["deadline"]
+    if "concurrency" in event.payload:
+        state.concurrency = Concurrency(**event.payload["concurrency"])
     _enqueue(state, event.payload["token"], None, None)
+
+
+def _queued(state: State, event: Event) -> None:
+    state.queued = event.payload
+
+
+def _admitted(state: State, event: Event) -> None:
+    state.queued, state.deadline = None, event.payload["deadline"]
 
 
 def _enqueue(
@@ -287,6 +298,7 @@ def _forked(state: State, event: Event) -> None:
     state.workload = payload.get("workload", state.workload)
     state.ctx = apply_patch(state.ctx, payload.get("set_ctx", {}))
     state.deadline = payload["deadline"]
+    state.concurrency = state.queued = None  # its origin's places are not its own
     state.suspended.clear()
     state.listeners.clear()
     for token in payload.get("again", ()):
@@ -302,7 +314,7 @@ def _forked(state: State, event: Event) -> None:
 
 
 def _finished(state: State, event: Event) -> None:
-    state.status = event.payload["status"]
+    state.status, state.queued = event.payload["status"], None
     state.error = event.payload["error"]
     state.result = event.payload["result"]
     state.tokens.clear()
@@ -322,6 +334,8 @@ _FOLDS: dict[str, Callable[[State, Event], None]] = {
     "playbook.execution.requested": _requested,
     "playbook.request.evaluated": _request_evaluated,
     "workflow.started": _started,
+    "workflow.queued": _queued,
+    "workflow.admitted": _admitted,
     "token.joined": _joined,
     "step.scheduled": _scheduled,
     "step.skipped": _skipped,

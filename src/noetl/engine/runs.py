@@ -101,7 +101,7 @@ def is_waiting(state: State) -> bool:
 
 def status_of(state: State) -> ExecutionStatus:
     """The status as people see it."""
-    if state.status == "running" and is_waiting(state):
+    if state.status == "running" and (state.queued is not None or is_waiting(state)):
         return "waiting"
     return state.status
 

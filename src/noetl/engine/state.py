@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.engine.concurrency import Concurrency
 from noetl.engine.progress import Progress
 from noetl.types import JSON
 
@@ -80,6 +81,7 @@ class State(msgspec.Struct):
     nobody has waited for yet; ``listeners`` the pipelines that react to events, each
     with those that came while it was busy. ``spilled`` says that some value is stored
     elsewhere. ``fork`` is whose events the log begins with, and how many of them.
+    It is ``queued`` until it has a place of its ``concurrency`` key.
     """
 
     execution_id: str = ""
@@ -112,6 +114,8 @@ class State(msgspec.Struct):
     listeners: dict[str, list[dict[str, JSON]]] = msgspec.field(default_factory=dict)
     spilled: bool = False
     fork: dict[str, JSON] | None = None
+    concurrency: Concurrency | None = None
+    queued: dict[str, JSON] | None = None
 
     @property
     def began_at(self) -> str:

@@ -40,16 +40,39 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Timer(msgspec.Struct, frozen=True):
-    """One of the kind ``finished`` is armed by an execution's end, and outlives it."""
+    """One of the kind ``finished`` is armed by an execution's end, and outlives it.
+
+    One of the kind ``place`` is armed by the store itself, for the execution that is
+    the next to take a place of its key.
+    """
 
     execution_id: str
     timer_id: str
     due_at: float
-    kind: Literal["deadline", "delay", "wait", "family", "finished"]
+    kind: Literal["deadline", "delay", "wait", "family", "finished", "place"]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One of the ``limit`` places of a key; a ``queued`` execution waits for it."""
+
+    key: str
+    limit: int
+    queued: bool = False
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """An execution that is not over, and has a place of a key or waits for one."""
+
+    execution_id: str
+    limit: int
+    queued: bool
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The line of an execution in a listing."""
+    """The line of an execution in a listing.
+
+    ``concurrency`` is there if it has a key: ``queued`` until it has a place.
+    """
 
     execution_id: str
     status: ExecutionStatus
@@ -59,6 +82,7 @@ class Summary(msgspec.Struct, frozen=True):
     error: dict[str, JSON] | None = None
     parent_id: str | None = None
     forked_from: dict[str, JSON] | None = None
+    concurrency: dict[str, JSON] | None = None
 
 
 def summary_document(summary: Summary) -> dict[str, JSON]:
@@ -91,7 +115,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     relatives, callers and called, as far as they are open: they look what has become
     of it. ``history`` are events, encoded, that a new execution begins with: those up
     to ``after``. ``request_key`` is the one of the request that a new execution
-    answers: no other execution ever has it.
+    answers: no other execution ever has it. ``place`` is taken, waited for, or given
+    back by the end; whoever is the next to take it is told by a timer.
     """
 
     execution_id: str
@@ -111,6 +136,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: bytes | None = None
     history: Sequence[bytes] = ()
     request_key: str | None = None
+    place: Place | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -133,8 +159,13 @@ class Store(Protocol):
 
         Raises ``LogConflict`` if a stream has moved past ``after``, ``LeaseLost`` if
         a reporting lease is not the current one, ``RequestKnown`` if a request key has
-        an execution already; then nothing of the group is stored.
+        an execution already, ``NoPlace`` if the places of a key are taken or others
+        wait for them; then nothing of the group is stored.
         """
+        ...
+
+    async def places(self, key: str) -> Sequence[Standing]:
+        """Who has a place of the key or waits for one, in the order of arrival."""
         ...
 
     async def read(

@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 
 from noetl.dsl.model import Playbook
-from noetl.engine.batch import Batch, Recorder
+from noetl.engine.batch import Recorder
 from noetl.engine.cancellation import cancel
-from noetl.engine.decide import Request, accept, expire, pause, reject, report, resume
+from noetl.engine.decide import Request, expire, nothing, pause, reject, report, resume
 from noetl.engine.effects import Effects
 from noetl.engine.events import Event
 from noetl.engine.reports import Fact, OutOfOrder
@@ -29,6 +29,7 @@ from noetl.runtime.idleness import idle_ones
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work, fold
 from noetl.runtime.ownership import Owners
+from noetl.runtime.places import Places
 from noetl.runtime.planning import DEFAULT_POOL, TTL, TURNS, Planner
 from noetl.runtime.quarantine import Quarantine
 from noetl.runtime.results import Results, store_blobs
@@ -84,6 +85,7 @@ class Orchestrator:
         self.changed = asyncio.Event()
         self.families = Families(self, catalog)
         self._quarantine = Quarantine(self)
+        self.places = Places(self)
         self._catalog = catalog
         self._live: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Lock] = {}
@@ -161,7 +163,7 @@ class Orchestrator:
     async def start(
         self, playbook: Playbook, request: Request
     ) -> dict[str, JSON] | None:
-        """Accept the request; or why it was refused: its keychain (KEY-03)."""
+        """Accept the request; or why it was refused: no secret (KEY-03), no place."""
         execution_id, folder = request.execution_id, request.playbook.get("folder")
         try:
             secrets = await self.keys.resolve(execution_id, playbook.keychain, folder)
@@ -175,15 +177,17 @@ class Orchestrator:
         live.request_key = request.request_key
         self._live[execution_id] = live
         try:
-            await self._put(execution_id, lambda batch: accept(batch, request))
-        except RequestKnown:  # there is another execution of it, and never this one
+            refusal = await self.places.begin(request)
+        except StoreError as error:
+            self.drop(execution_id)  # whether it is in the log, the log will say
+            if isinstance(error, RequestKnown):  # there is another one, never this
+                await self.keys.drop(execution_id)
+            raise
+        if refusal is not None:
             self.drop(execution_id)
             await self.keys.drop(execution_id)
-            raise
-        except StoreError:
-            self.drop(execution_id)  # whether it is in the log, the log will say
-            raise
-        return None
+            await self.reject(request, refusal)
+        return refusal
 
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]:
         """Put a request that cannot be granted on record (S-42)."""
@@ -278,8 +282,10 @@ class Orchestrator:
         """Raises ``SignalRefused``; then nothing is recorded."""
         await self._put(execution_id, lambda batch: receive(batch, name, data))
 
-    async def decide(self, execution_id: str, decision: Decision) -> Answer:
-        return await self._put(execution_id, decision)
+    async def decide(
+        self, execution_id: str, decision: Decision, disarm: str | None = None
+    ) -> Answer:
+        return await self._put(execution_id, decision, disarm=disarm)
 
     async def sweep(self) -> None:
         """Expire leases and deadlines; then whoever waited for a time may go on."""
@@ -304,10 +310,13 @@ class Orchestrator:
                 await self.load(execution_id)  # what only waits rests again already
         if execution_id not in self._live:
             return
+        if timer.kind == "place":
+            await self.places.look(execution_id)
+            return
         decision: Decision = partial(expire, timer_id=name)
         if timer.kind == "family":
             await self.families.look(execution_id, name)
-            decision = _nothing
+            decision = nothing
         await self._put(execution_id, decision, disarm=name)
 
     async def take_back(self, execution_id: str) -> ExecutionStatus:
@@ -359,7 +368,7 @@ class Orchestrator:
         if live is not None and (live.busy or self.store.shared):
             # What is decided may not be stored yet, nor what is stored be known.
             live.stale = self.store.shared
-            await self._put(execution_id, _nothing)
+            await self._put(execution_id, nothing)
 
     async def shelf_of(self, work: Work) -> Shelf:
         blobs = await self.results.of(work.playbook)
@@ -412,6 +421,7 @@ class Orchestrator:
             if live.state.cancelling is not None:
                 worker.stop(execution_id)
         self.families.note(execution_id, live, effects)
+        self.places.note(live.state, events)
         if live.state.finished:
             self.changed.set()
             if self.is_server:
@@ -431,7 +441,3 @@ class Orchestrator:
 
 async def _hear_nothing(execution_id: str) -> None:
     """Nobody wants to know."""
-
-
-def _nothing(batch: Batch) -> None:
-    """Only to come after what is queued, or to disarm a timer."""

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl.engine.batch import Batch, Recorder
+from noetl.engine.document import standing_of
 from noetl.engine.effects import Effects
+from noetl.engine.events import Event
 from noetl.engine.runs import status_of
 from noetl.engine.state import State
 from noetl.engine.times import NEVER, seconds_of
-from noetl.ports import Command, Grant, Summary, Timer, Transition
+from noetl.ports import Command, Grant, Place, Summary, Timer, Transition
 from noetl.runtime.live import Input, Live, freeze
 from noetl.runtime.planning import Planner
 from noetl.types import JSON
+
+LOOK = "place"
+"""The timer of an execution that waits for a place: it may be its turn."""
+_PLACED = frozenset({"workflow.started", "workflow.admitted"})
 
 SNAPSHOT_EVERY = 10_000
 """Events between two snapshots: what a restart folds at most."""
@@ -39,6 +45,8 @@ def transition_of(
     called, told = planner.family_of(live, effects, now)
     if state.finished and batch.events:
         called += planner.hearing(execution_id, live.about.get("path"), now)
+    disarmed = [each.disarm for each in inputs if each.disarm]
+    called += looking_of(batch, now)
     snapshot = None
     if state.seq - live.saved >= SNAPSHOT_EVERY and not state.finished:
         snapshot, live.saved = freeze(state), state.seq
@@ -56,6 +64,7 @@ def transition_of(
             state.error,
             (state.parent or {}).get("execution_id"),
             lineage_of(state),
+            standing_of(state),
         ),
         leases=[each.lease for each in held if each.lease],
         reported={
@@ -73,10 +82,31 @@ def transition_of(
         ]
         + called,
         notify=told,
-        disarm=[each.disarm for each in inputs if each.disarm],
+        disarm=disarmed,
         snapshot=snapshot,
         request_key=live.request_key if after == 0 else None,
+        place=place_of(state, batch.events, looked=LOOK in disarmed),
     )
+
+
+def place_of(
+    state: State, events: Sequence[Event], *, looked: bool = False
+) -> Place | None:
+    """What becomes of its place, if the events change it, or it was ``looked`` for."""
+    concurrency = state.concurrency
+    if concurrency is None:
+        return None
+    changed = any(event.name in _PLACED for event in events)
+    if not (changed or state.finished or looked):
+        return None
+    return Place(concurrency.place, concurrency.limit, state.queued is not None)
+
+
+def looking_of(batch: Batch, now: float) -> list[Timer]:
+    """Whoever waits for a place looks once what is before it."""
+    if not any(event.name == "workflow.queued" for event in batch.events):
+        return []
+    return [Timer(batch.state.execution_id, LOOK, now, "place")]
 
 
 def _planned(effects: Effects) -> Iterator[tuple[str, float]]:

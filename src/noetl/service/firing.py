@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from noetl.engine.concurrency import Concurrency
 from noetl.errors import StoreError
 from noetl.ports import CatalogEntry
 from noetl.service.refusal import Refusal
 from noetl.service.starting import Asked, Found, Started, Starting
 from noetl.triggers.definition import Definition
-from noetl.triggers.inputs import TriggerError, render_workload
+from noetl.triggers.inputs import TriggerError, render_place, render_workload
 from noetl.types import JSON
 
 
@@ -35,7 +36,12 @@ class Firing:
         found = await self._starting.resolve(asked)
         try:
             workload = render_workload(definition.workload, scope)
-            asked = Asked(path=asked.path, version=asked.version, workload=workload)
+            asked = Asked(
+                path=asked.path,
+                version=asked.version,
+                workload=workload,
+                concurrency=_concurrency(definition, scope | {"workload": workload}),
+            )
         except TriggerError as error:
             found = _without_inputs(found, error)
         about: dict[str, JSON] = {"name": name, "slot": slot, "chain": chain}
@@ -72,6 +78,14 @@ def _principal(name: str) -> str:
 
 def _key(name: str, slot: str) -> str:
     return f"trigger:{name}:{slot}"
+
+
+def _concurrency(definition: Definition, scope: dict[str, JSON]) -> Concurrency | None:
+    places = definition.concurrency
+    if places is None:
+        return None
+    key = render_place(places.key, scope, "concurrency.key")
+    return Concurrency(key, places.limit, places.on_limit)
 
 
 def _without_inputs(found: Found, error: TriggerError) -> Found:

@@ -14,14 +14,20 @@ from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load
 from noetl.dsl.kinds import Kinds
 from noetl.dsl.merge import deep_merge
+from noetl.engine.concurrency import Concurrency
 from noetl.engine.decide import Request
 from noetl.engine.runs import status_of
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import RequestKnown
 from noetl.ports import Blobs, CatalogEntry
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.service.placing import concurrency_of
 from noetl.service.refusal import Refusal, no_playbook
+from noetl.triggers.inputs import TriggerError
 from noetl.types import JSON
+
+_MORE = ("diagnostics", "entries", "holders")
+"""Members of an error that its problem document has, too."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +40,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     workload: dict[str, JSON] = msgspec.field(default_factory=dict)
     args: dict[str, JSON] = msgspec.field(default_factory=dict)
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
+    concurrency: Concurrency | None = None
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -111,11 +118,16 @@ class Starting:
             known = await self._orchestrator.store.find_request(request_key)
             if known is not None:
                 return await self._again(known, digest)
-        playbook = found.entry.playbook
+        playbook, concurrency = found.entry.playbook, None
+        workload = deep_merge(playbook.workload if playbook else {}, asked.workload)
+        try:
+            concurrency = concurrency_of(found.entry, asked.concurrency, workload)
+        except TriggerError as error:
+            found = _without_place(found, error)
         request = Request(
             self._new_id(),
             found.entry.about,
-            deep_merge(playbook.workload if playbook else {}, asked.workload),
+            workload,
             asked.args,
             asked.ctx,
             request_key=request_key,
@@ -126,6 +138,7 @@ class Starting:
                 "sha256": digest,
                 **({"trigger": trigger} if trigger is not None else {}),
             },
+            concurrency=concurrency,
         )
         try:
             return await self._begin(request, found)
@@ -208,11 +221,18 @@ def _missing(asked: Asked, by: str) -> Found:
     return Found(CatalogEntry(None, about, error), refusal)
 
 
+def _without_place(found: Found, problem: TriggerError) -> Found:
+    message = f"{problem.path}: {problem.message}"
+    error = {"kind": "concurrency.key", "message": message, "step": None, "task": None}
+    refusal = Refusal("concurrency.key", message, problem.hint)
+    return Found(CatalogEntry(None, found.entry.about, error), refusal)
+
+
 def _refused(
     error: dict[str, JSON], execution_id: str, refusal: Refusal | None = None
 ) -> Refusal:
     """What the log says, as an answer."""
-    more = {name: error[name] for name in ("diagnostics", "entries") if name in error}
+    more = {name: error[name] for name in _MORE if name in error}
     hint = refusal.hint if refusal is not None else None
     return Refusal(
         error["kind"], error["message"], hint, execution_id=execution_id, **more

@@ -12,6 +12,9 @@ from noetl.triggers.inputs import TriggerError, check_templates
 
 LONGEST_JITTER = 3600.0
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z")
+_RATE = re.compile(r"([0-9]{1,9})/([smh])\Z")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_DELIVERIES = 1_000_000
 _KINDS = ("webhook", "schedule", "finished")
 
 
@@ -30,12 +33,27 @@ def check(definition: Definition, now: float) -> None:
     check_templates(definition.kind, definition.workload, "workload")
     if definition.webhook is not None and definition.webhook.key is not None:
         check_templates("webhook", definition.webhook.key, "webhook.key")
+    if definition.webhook is not None and definition.webhook.rate is not None:
+        read_rate(definition.webhook.rate)
+    if definition.concurrency is not None:
+        key = definition.concurrency.key
+        check_templates(definition.kind, key, "concurrency.key", ("workload",))
     if definition.schedule is not None:
         _check_schedule(definition.schedule, now)
     if definition.finished is not None and not PATTERN.match(definition.finished.path):
         message = f"'{definition.finished.path[:80]}' is no path of playbooks"
         hint = "write sales/orders, or sales/* for all below"
         raise TriggerError("finished.path", message, hint)
+
+
+def read_rate(rate: str) -> tuple[int, float]:
+    """How many, in so many seconds. Raises ``TriggerError``."""
+    found = _RATE.match(rate)
+    if found is None or not 1 <= int(found[1]) <= MOST_DELIVERIES:
+        message = f"'{rate[:40]}' is no rate"
+        hint = f"write 10/s, 100/m or 1000/h, at most {MOST_DELIVERIES:,}"
+        raise TriggerError("webhook.rate", message, hint)
+    return int(found[1]), _SECONDS[found[2]]
 
 
 def _check_schedule(schedule: Schedule, now: float) -> None:

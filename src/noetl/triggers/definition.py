@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from noetl.engine.concurrency import Limit, OnLimit
 from noetl.types import JSON
 
 Kind = Literal["webhook", "schedule", "finished"]
@@ -27,15 +28,25 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A member that is not known is refused: it was meant to do something."""
 
 
+class Places(Part, frozen=True):
+    """At most ``limit`` executions whose ``key``, a template, is the same."""
+
+    key: Expression
+    limit: Limit = 1
+    on_limit: OnLimit = "queue"
+
+
 class Webhook(Part, frozen=True):
     """``verify`` says how a sender proves itself, ``header`` by which header.
 
-    ``key`` is a template: deliveries with the same key are the same one.
+    ``key`` is a template: deliveries with the same key are the same one. ``rate`` is
+    how many of them a server takes in a time: ``10/m``.
     """
 
     verify: Proof = "token"
     header: Header | None = None
     key: Expression | None = None
+    rate: str | None = None
 
 
 class Schedule(Part, frozen=True):
@@ -67,6 +78,7 @@ class Definition(Part, frozen=True):
     """``playbook`` is a path, or ``path@version``; ``workload`` may hold templates.
 
     One of ``webhook``, ``schedule`` and ``finished`` says what starts it.
+    ``concurrency`` says how many of its executions may be under way.
     """
 
     name: Name
@@ -75,6 +87,7 @@ class Definition(Part, frozen=True):
     webhook: Webhook | None = None
     schedule: Schedule | None = None
     finished: Finished | None = None
+    concurrency: Places | None = None
 
     @property
     def kind(self) -> Kind:

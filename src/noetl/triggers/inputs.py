@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noetl.engine.concurrency import why_not_key
 from noetl.errors import NoetlError, TemplateError
 from noetl.templates import LeafError, compile_template, compile_value, is_template
 from noetl.triggers.definition import Kind
@@ -28,16 +29,19 @@ class TriggerError(NoetlError):
         self.hint = hint
 
 
-def check_templates(kind: Kind, value: JSON, path: str) -> None:
+def check_templates(
+    kind: Kind, value: JSON, path: str, more: tuple[str, ...] = ()
+) -> None:
     """Raises ``TriggerError`` at a template that can never be evaluated."""
+    names = NAMES[kind] + more
     try:
         compiled = compile_value(value)
     except LeafError as error:
         raise _wrong(error, path) from None
     for leaf, template in compiled.templates:
         for reference in template.references:
-            if reference.path[0] not in NAMES[kind]:
-                known = ", ".join(NAMES[kind])
+            if reference.path[0] not in names:
+                known = ", ".join(names)
                 message = f"'{reference.path[0]}' is not known to a {kind} trigger"
                 raise TriggerError(_join(path, leaf), message, f"known: {known}")
 
@@ -55,16 +59,29 @@ def render_workload(
 
 def render_key(source: str, scope: Mapping[str, JSON]) -> str:
     """The key of a delivery, as text. Raises ``TriggerError``."""
-    try:
-        value = (
-            compile_template(source).render(scope) if is_template(source) else source
-        )
-    except TemplateError as error:
-        raise TriggerError("webhook.key", error.message, error.hint) from None
+    value = _render(source, scope, "webhook.key")
     if isinstance(value, bool) or not isinstance(value, str | int):
         found = "nothing" if value is None else type(value).__name__
         raise TriggerError("webhook.key", f"a key is a text or a number, found {found}")
     return check_key(str(value), "webhook.key")
+
+
+def render_place(source: str, scope: Mapping[str, JSON], path: str) -> str:
+    """A concurrency key, as text. Raises ``TriggerError``."""
+    value = _render(source, scope, path)
+    problem = why_not_key(value)
+    if problem is not None:
+        raise TriggerError(path, problem)
+    return str(value)
+
+
+def _render(source: str, scope: Mapping[str, JSON], path: str) -> JSON:
+    if not is_template(source):
+        return source
+    try:
+        return compile_template(source).render(scope)
+    except TemplateError as error:
+        raise TriggerError(path, error.message, error.hint) from None
 
 
 def check_key(key: str, path: str) -> str:

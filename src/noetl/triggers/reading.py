@@ -7,7 +7,14 @@ import re
 import msgspec
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.triggers.definition import Definition, Finished, Part, Schedule, Webhook
+from noetl.triggers.definition import (
+    Definition,
+    Finished,
+    Part,
+    Places,
+    Schedule,
+    Webhook,
+)
 from noetl.triggers.inputs import TriggerError
 from noetl.types import JSON
 
@@ -15,6 +22,7 @@ _PARTS: dict[str, type[Part]] = {
     "webhook": Webhook,
     "schedule": Schedule,
     "finished": Finished,
+    "concurrency": Places,
 }
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`")
 _MISSING = re.compile(r"missing required field `([^`]*)`")

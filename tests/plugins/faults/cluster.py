@@ -184,6 +184,9 @@ class Cluster:
         self._postgres.stop()
         self._output.close()
 
+    def await_server(self, number: int) -> None:
+        self._wait(self._ports[number])
+
     def _wait(self, port: int) -> None:
         deadline = time.monotonic() + HUNG
         while True:

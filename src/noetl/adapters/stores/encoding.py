@@ -31,6 +31,10 @@ class Encoded(msgspec.Struct, frozen=True):
 
 def encode(transitions: Sequence[Transition]) -> list[Encoded]:
     """Raises ``StoreError`` for what no log may hold; nobody else's commit fails."""
+    keys = [each.place.key for each in transitions if each.place is not None]
+    if len(set(keys)) < len(keys):
+        message = "a group takes or gives back places of one key once"
+        raise StoreError(message, "store.foreign")
     return [_encode(transition) for transition in transitions]
 
 

@@ -16,11 +16,12 @@ from noetl.adapters.stores.encoding import (
     encode_summary,
 )
 from noetl.adapters.stores.leasing import OVER, outlives
+from noetl.adapters.stores.queueing import NAME, has_room, next_in
 from noetl.adapters.stores.refusals import Aside, refuse_stale
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Snapshot, Summary, Timer, Transition
+from noetl.ports import Lease, Place, Snapshot, Standing, Summary, Timer, Transition
 
 
 class _Execution(msgspec.Struct):
@@ -43,6 +44,7 @@ class MemoryStore:
         self._commands = Commands(lambda number: self._by_number[number - 1].status)
         self._timers: dict[int, dict[str, Timer]] = {}
         self._requests: dict[str, str] = {}
+        self._places: dict[str, dict[str, Place]] = {}
 
     async def close(self) -> None:
         """There is nothing to give back."""
@@ -54,6 +56,7 @@ class MemoryStore:
             self._position,
             self._commands.is_held,
             self._requests.__contains__,
+            self._has_room,
         )
         for item in group:
             self._write(item)
@@ -147,6 +150,9 @@ class MemoryStore:
     async def find_request(self, request_key: str) -> str | None:
         return self._requests.get(request_key)
 
+    async def places(self, key: str) -> Sequence[Standing]:
+        return self._line(key)
+
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""
         if beginning in self._executions:
@@ -192,11 +198,40 @@ class MemoryStore:
             execution.snapshot = Snapshot(len(execution.bodies), transition.snapshot)
         self._commands.change(execution.number, transition)
         self._change_timers(execution.number, transition)
+        if transition.place is not None:
+            self._change_place(transition, transition.place)
         for timer in transition.notify:
             relative = self._executions.get(timer.execution_id)
             if relative is not None and relative.status not in OVER:
                 timers = self._timers.setdefault(relative.number, {})
                 timers[timer.timer_id] = timer
+
+    def _line(self, key: str) -> list[Standing]:
+        return [
+            Standing(name, place.limit, place.queued)
+            for name, place in self._places.get(key, {}).items()
+            if self._executions[name].status not in OVER
+        ]
+
+    def _front(self, key: str) -> list[Standing]:
+        line = self._line(key)
+        waiting = [each for each in line if each.queued]
+        return [each for each in line if not each.queued] + waiting[:1]
+
+    def _has_room(self, transition: Transition) -> bool:
+        assert transition.place is not None
+        return has_room(transition, self._front(transition.place.key))
+
+    def _change_place(self, transition: Transition, place: Place) -> None:
+        standing = self._places.setdefault(place.key, {})
+        if transition.summary.status in OVER:
+            standing.pop(transition.execution_id, None)
+        else:
+            standing[transition.execution_id] = place
+        following = next_in(self._front(place.key))
+        if following is not None:
+            timers = self._timers.setdefault(self._executions[following].number, {})
+            timers[NAME] = Timer(following, NAME, 0.0, "place")
 
     def _change_timers(self, execution: int, transition: Transition) -> None:
         timers = self._timers.pop(execution, {})

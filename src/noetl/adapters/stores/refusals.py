@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from noetl.errors import LeaseLost, LogConflict, RequestKnown, SetAside
+from noetl.adapters.stores.queueing import takes_place
+from noetl.errors import LeaseLost, LogConflict, NoPlace, RequestKnown, SetAside
 from noetl.ports import Lease, Transition
 
 
@@ -47,11 +48,22 @@ class Aside(SetAside):
         self.execution_id = execution_id
 
 
+class Taken(NoPlace):
+    """Says which key has no place left."""
+
+    def __init__(self, transition: Transition) -> None:
+        assert transition.place is not None
+        key, limit = transition.place.key, transition.place.limit
+        super().__init__(f"no place of '{key}' is free, of {limit}")
+        self.execution_id = transition.execution_id
+
+
 def refuse_stale(
     transitions: Iterable[Transition],
     position: Callable[[str], int],
     is_held: Callable[[Lease], bool],
     is_known: Callable[[str], bool],
+    is_room_for: Callable[[Transition], bool],
 ) -> None:
     """Raise for the first one that does not fit, on what is stored and on each other.
 
@@ -73,6 +85,8 @@ def refuse_stale(
             if key in keys or is_known(key):
                 raise Known(transition)
             keys.add(key)
+        if takes_place(transition) and not is_room_for(transition):
+            raise Taken(transition)
         for lease in transition.leases:
             if lease.command_id in ended or not is_held(lease):
                 raise Lost(lease)

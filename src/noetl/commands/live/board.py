@@ -98,6 +98,10 @@ def _paused(board: Board, event: Event) -> None:
     board.status = "paused"
 
 
+def _queued(board: Board, event: Event) -> None:
+    board.status = "queued"
+
+
 def _resumed(board: Board, event: Event) -> None:
     board.status = "running"
 
@@ -224,6 +228,8 @@ def _iteration_failed(board: Board, event: Event) -> None:
 
 _FOLDS: dict[str, Callable[[Board, Event], None]] = {
     "playbook.execution.requested": _requested,
+    "workflow.queued": _queued,
+    "workflow.admitted": _resumed,
     "workflow.paused": _paused,
     "workflow.resumed": _resumed,
     "workflow.cancelled": _cancelled,

@@ -13,6 +13,8 @@ NAMES = {
     "playbook.execution.requested": "PlaybookExecutionRequested",
     "playbook.request.evaluated": "PlaybookRequestEvaluated",
     "workflow.started": "WorkflowStarted",
+    "workflow.queued": "WorkflowQueued",
+    "workflow.admitted": "WorkflowAdmitted",
     "workflow.forked": "WorkflowForked",
     "workflow.paused": "WorkflowPaused",
     "workflow.resumed": "WorkflowResumed",

@@ -121,6 +121,27 @@ RESULT_STORE = Record(
     unknown="warning",
     unknown_code="S-52",
 )
+CONCURRENCY = Record(
+    "concurrency",
+    "executor.spec.concurrency",
+    {
+        "key": Field(
+            TEXT,
+            "S-36",
+            "A template over `workload`: those with the same one share its places.",
+            missing="S-36",
+        ),
+        "limit": Field(integer(1, 10_000), "S-36", "How many at most; 1 by default."),
+        "on_limit": Field(
+            one_of("queue", "cancel_previous", "reject"),
+            "S-36",
+            "What becomes of one more; `queue` by default.",
+            choice="S-36",
+        ),
+    },
+    unknown="warning",
+    unknown_code="S-52",
+)
 
 
 EXECUTOR_SPEC = Record(
@@ -132,6 +153,11 @@ EXECUTOR_SPEC = Record(
         ),
         "limits": Field(mapping_of("limits"), "S-36", "Runaway guards."),
         "deadline": Field(DURATION, "S-36", "How long the execution may take."),
+        "concurrency": Field(
+            mapping_of("concurrency"),
+            "S-36",
+            "How many executions a server has under way at the same time.",
+        ),
         "result": Field(
             mapping_of("result"), "EXE-06", "Result store: `{store: {kind, bucket}}`."
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl.dsl.grammar.document import (
+    CONCURRENCY,
     EXECUTOR,
     EXECUTOR_SPEC,
     KEYCHAIN_ENTRY,
@@ -37,6 +38,7 @@ RECORDS: tuple[Record, ...] = (
     KEYCHAIN_ENTRY,
     EXECUTOR,
     EXECUTOR_SPEC,
+    CONCURRENCY,
     LIMITS,
     RESULT,
     RESULT_STORE,

@@ -24,7 +24,7 @@ from noetl.templates import (
 )
 from noetl.types import JSON
 
-Site = Literal["input", "guard", "policy", "arc", "admit", "loop", "keychain"]
+Site = Literal["input", "guard", "policy", "arc", "admit", "loop", "keychain", "place"]
 
 
 class TemplateUse(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.grammar.document import (
+    CONCURRENCY,
     EXECUTOR,
     EXECUTOR_SPEC,
     KEYCHAIN_ENTRY,
@@ -135,6 +136,10 @@ def _executor(context: Context, at: Place | None, knobs: set[str]) -> dict[str, 
             result = context.reader.read(spec["result"], RESULT)
             if "store" in result:
                 context.reader.read(result["store"], RESULT_STORE)
+        if "concurrency" in spec:
+            places = context.reader.read(spec["concurrency"], CONCURRENCY)
+            if "key" in places:
+                context.value(places["key"], Spot("", "place", statements=False))
         if "deadline" in spec:
             context.duration(spec["deadline"], "S-36", Spot("", "admit"), _YEAR)
     return sound

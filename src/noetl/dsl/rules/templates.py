@@ -50,6 +50,7 @@ def _where(use: TemplateUse) -> str:
         "admit": "in admission",
         "loop": "in 'loop.in'",
         "keychain": "in a keychain entry",
+        "place": "in a concurrency key",
     }
     return places[use.site]
 

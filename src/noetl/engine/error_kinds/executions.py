@@ -21,6 +21,16 @@ EXECUTION = {
         "`executor.spec.limits` allows.",
         "Look for a `jump` or a cycle of arcs without an end.",
     ),
+    "concurrency.taken": ErrorKind(
+        "As many executions with its concurrency key were under way as may be, and "
+        "`on_limit` is `reject`.",
+        "Ask again when one of `holders` has ended, or let it wait: `on_limit: queue`.",
+    ),
+    "concurrency.key": ErrorKind(
+        "The template of a concurrency key makes no key of this workload, or both the "
+        "playbook and the request have one.",
+        "Give the input that the template reads; say it in one place.",
+    ),
     "policy.fail": ErrorKind(
         "A rule said `fail` after a call that succeeded, or retried such a call until "
         "its attempts were used up.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,9 +13,14 @@ from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.leasing import OPEN
+from noetl.adapters.stores.postgres.places import (
+    change_place,
+    is_refused,
+    lock_keys,
+)
 from noetl.adapters.stores.postgres.plans import Group
 from noetl.adapters.stores.postgres.statements import statement
-from noetl.adapters.stores.refusals import Aside, Conflict, Known, Lost
+from noetl.adapters.stores.refusals import Aside, Conflict, Known, Lost, Taken
 from noetl.errors import StoreError
 
 MOST_BYTES = 8 * 1024 * 1024
@@ -64,16 +69,19 @@ class Committer:
         """All of them or none, also several of one execution. Raises the refusal."""
         heads = {item.transition.execution_id: await self._head(item) for item in items}
 
-        async def work(connection: object) -> None:
-            async with connection.transaction():  # type: ignore[attr-defined]
+        async def work(connection: Any) -> None:
+            async with connection.transaction():
+                await lock_keys(connection, items)
                 for item in items:
+                    if await is_refused(connection, item.transition):
+                        raise Taken(item.transition)
                     group, execution_id = Group(), item.transition.execution_id
                     last_hash = _link(group, item, heads[execution_id])
                     heads[execution_id] = Head(0, last_hash)
                     sql, values = statement(group.parts(), group.arguments())
-                    rows = await connection.fetch(sql, *values)  # type: ignore[attr-defined]
-                    for row in rows:
+                    for row in await connection.fetch(sql, *values):
                         raise _refusal(item, row["last_seq"], row["lost"])
+                    await change_place(connection, item.transition)
 
         await self._postgres.run(work)
         for item in items:
@@ -93,12 +101,16 @@ class Committer:
     def _take(self) -> list[Commit]:
         taken: dict[str, Commit] = {}
         left: list[Commit] = []
+        keys: set[str] = set()
         size = 0
         for each in self._queue:
             execution_id = each.item.transition.execution_id
-            if execution_id in taken or size > MOST_BYTES:
+            place = each.item.transition.place
+            waits = place is not None and place.key in keys
+            if execution_id in taken or waits or size > MOST_BYTES:
                 left.append(each)
             else:
+                keys |= {place.key} if place is not None else set()
                 taken[execution_id] = each
                 size += sum(map(len, each.item.bodies))
         self._queue = left
@@ -147,23 +159,48 @@ class Committer:
         return bool(found == commit.last_hash)
 
     async def _try(self, commits: Sequence[Commit]) -> None:
-        group = Group()
-        for each in commits:
-            each.last_hash = _link(group, each.item, await self._head(each.item))
-        sql, values = statement(group.parts(), group.arguments())
-        rows = await self._postgres.run(lambda c: c.fetch(sql, *values))
-        for row in rows:
-            each = commits[row["place"] - 1]
-            self._heads.pop(each.item.transition.execution_id, None)
-            if not each.future.done():
-                error = _refusal(each.item, row["last_seq"], row["lost"])
-                each.future.set_exception(error)
-        refused = {row["place"] - 1 for row in rows}
+        heads = [await self._head(each.item) for each in commits]
+        if any(each.item.transition.place is not None for each in commits):
+            refused = await self._try_with_places(commits, heads)
+        else:
+            sql, values = _statement(commits, heads)
+            rows = await self._postgres.run(lambda c: c.fetch(sql, *values))
+            refused = _refusals(commits, rows)
         for place, each in enumerate(commits):
             if place not in refused:
                 self._remember(each.item, each.last_hash)
                 if not each.future.done():
                     each.future.set_result(None)
+                continue
+            self._heads.pop(each.item.transition.execution_id, None)
+            if not each.future.done():
+                each.future.set_exception(refused[place])
+
+    async def _try_with_places(
+        self, commits: Sequence[Commit], heads: Sequence[Head]
+    ) -> dict[int, StoreError]:
+        """Who has a place is asked when nobody else can take or give one back."""
+
+        async def work(connection: Any) -> dict[int, StoreError]:
+            async with connection.transaction():
+                await lock_keys(connection, [each.item for each in commits])
+                refused: dict[int, StoreError] = {}
+                for place, each in enumerate(commits):
+                    if await is_refused(connection, each.item.transition):
+                        refused[place] = Taken(each.item.transition)
+                left = [n for n in range(len(commits)) if n not in refused]
+                if not left:
+                    return refused
+                some = [commits[place] for place in left]
+                sql, values = _statement(some, [heads[place] for place in left])
+                found = _refusals(some, await connection.fetch(sql, *values))
+                refused |= {left[place]: error for place, error in found.items()}
+                for place, each in enumerate(commits):
+                    if place not in refused:
+                        await change_place(connection, each.item.transition)
+                return refused
+
+        return await self._postgres.run(work)
 
     async def _head(self, item: Encoded) -> Head:
         """The hash that its first event is linked to; if the log has moved on
@@ -186,6 +223,25 @@ class Committer:
         self._heads.move_to_end(transition.execution_id)
         while len(self._heads) > MOST_HEADS:
             self._heads.popitem(last=False)
+
+
+def _statement(
+    commits: Sequence[Commit], heads: Sequence[Head]
+) -> tuple[str, Sequence[Any]]:
+    group = Group()
+    for each, head in zip(commits, heads, strict=True):
+        each.last_hash = _link(group, each.item, head)
+    return statement(group.parts(), group.arguments())
+
+
+def _refusals(commits: Sequence[Commit], rows: Sequence[Any]) -> dict[int, StoreError]:
+    """Why each of those is not stored that are not, by their places in the group."""
+    return {
+        row["place"] - 1: _refusal(
+            commits[row["place"] - 1].item, row["last_seq"], row["lost"]
+        )
+        for row in rows
+    }
 
 
 def _link(group: Group, item: Encoded, head: Head) -> bytes:

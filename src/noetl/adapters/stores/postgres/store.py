@@ -18,10 +18,11 @@ from noetl.adapters.stores.encoding import (
 )
 from noetl.adapters.stores.leasing import GRACE
 from noetl.adapters.stores.postgres.commits import Committer
+from noetl.adapters.stores.postgres.places import LINE, standings
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Snapshot, Summary, Timer, Transition
+from noetl.ports import Lease, Snapshot, Standing, Summary, Timer, Transition
 
 T = TypeVar("T")
 
@@ -206,6 +207,9 @@ class PostgresStore:
         sql = "SELECT execution_id FROM execution WHERE request_key = $1"
         found: str | None = await self._run(lambda c: c.fetchval(sql, request_key))
         return found
+
+    async def places(self, key: str) -> Sequence[Standing]:
+        return standings(await self._run(lambda c: c.fetch(LINE, key)))
 
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""

@@ -34,6 +34,7 @@ def remove(db: sqlite3.Connection, execution_ids: Sequence[str]) -> None:
         db.execute(SQL["remove_events"], (first, first + (1 << SEQ_BITS) - 1))
         db.execute(SQL["remove_commands"], (f"{execution_id}-", f"{execution_id}."))
         db.execute(SQL["disarm_all"], (number,))
+        db.execute(SQL["leave_place"], (number,))
         db.execute(SQL["remove_snapshot"], (number,))
         db.execute(SQL["remove_execution"], (number,))
     db.execute(guard)

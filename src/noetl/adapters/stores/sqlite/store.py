@@ -24,6 +24,7 @@ from noetl.adapters.stores.sqlite.leases import (
 from noetl.adapters.stores.sqlite.lock import Lock
 from noetl.adapters.stores.sqlite.memory import Memory
 from noetl.adapters.stores.sqlite.mounts import refuse_network
+from noetl.adapters.stores.sqlite.places import line
 from noetl.adapters.stores.sqlite.queues import (
     DirectQueue,
     Queue,
@@ -39,7 +40,7 @@ from noetl.adapters.stores.sqlite.writer import Writer
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Snapshot, Summary, Timer, Transition
+from noetl.ports import Lease, Snapshot, Standing, Summary, Timer, Transition
 
 T = TypeVar("T")
 
@@ -231,6 +232,9 @@ class SqliteStore:
 
     async def find_request(self, request_key: str) -> str | None:
         return await self._read(lambda db: reading.find_request(db, request_key))
+
+    async def places(self, key: str) -> Sequence[Standing]:
+        return await self._read(lambda db: line(db, key))
 
     async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
         """The ids that begin so; one that is whole means itself alone."""

@@ -10,6 +10,7 @@ from noetl.adapters.stores.encoding import Encoded, encode_summary
 from noetl.adapters.stores.leasing import OVER, outlives
 from noetl.adapters.stores.refusals import Aside, refuse_stale
 from noetl.adapters.stores.sqlite.memory import Head, Memory
+from noetl.adapters.stores.sqlite.places import change_place, is_room_for
 from noetl.adapters.stores.sqlite.queries import SQL
 from noetl.errors import StoreError
 from noetl.ports import Lease, Summary, Transition
@@ -46,7 +47,11 @@ def record(
     def is_known(key: str) -> bool:
         return db.execute(SQL["request"], (key,)).fetchone() is not None
 
-    refuse_stale([item.transition for item in group], position, is_held, is_known)
+    def has_room(transition: Transition) -> bool:
+        return is_room_for(db, transition)
+
+    transitions = [item.transition for item in group]
+    refuse_stale(transitions, position, is_held, is_known, has_room)
     for item in group:
         execution_id = item.transition.execution_id
         head = _write(db, item, heads[execution_id], boot_id, memory)
@@ -90,6 +95,7 @@ def _write(
         db.execute(SQL["keep"], (head.number, last_seq, transition.snapshot))
     _change_commands(db, head.number, transition, boot_id, memory)
     _change_timers(db, head.number, transition)
+    change_place(db, head.number, transition)
     for timer in transition.notify:
         row = (timer.timer_id, timer.due_at, timer.kind, timer.execution_id)
         db.execute(SQL["notify"], row)

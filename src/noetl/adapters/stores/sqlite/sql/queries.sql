@@ -189,3 +189,31 @@ DELETE FROM snapshot WHERE execution = ?
 
 -- name: remove_execution
 DELETE FROM execution WHERE number = ?
+
+-- name: take_place
+INSERT INTO place (execution, key, most, queued) VALUES (?, ?, ?, ?)
+ON CONFLICT (execution) DO UPDATE SET queued = excluded.queued
+
+-- name: leave_place
+DELETE FROM place WHERE execution = ?
+
+-- name: front
+-- Those with a place, and the first of those that wait.
+SELECT x.execution_id, p.most, p.queued
+FROM place AS p JOIN execution AS x ON x.number = p.execution
+WHERE p.key = ?1 AND p.queued = 0
+  AND x.status NOT IN ('completed', 'failed', 'cancelled')
+UNION ALL
+SELECT * FROM (
+  SELECT x.execution_id, p.most, p.queued
+  FROM place AS p JOIN execution AS x ON x.number = p.execution
+  WHERE p.key = ?1 AND p.queued = 1
+    AND x.status NOT IN ('completed', 'failed', 'cancelled')
+  ORDER BY p.execution LIMIT 1
+)
+
+-- name: line
+SELECT x.execution_id, p.most, p.queued
+FROM place AS p JOIN execution AS x ON x.number = p.execution
+WHERE p.key = ? AND x.status NOT IN ('completed', 'failed', 'cancelled')
+ORDER BY p.execution
