@@ -12,7 +12,16 @@ from pages.events import ENVELOPE, EVENTS
 from noetl import load
 from noetl.engine.batch import Recorder
 from noetl.engine.cancellation import cancel
-from noetl.engine.decide import Request, pause, reject, report, resume
+from noetl.engine.concurrency import Concurrency
+from noetl.engine.decide import (
+    Request,
+    accept,
+    let_in,
+    pause,
+    reject,
+    report,
+    resume,
+)
 from noetl.engine.events import NAMES, Event
 from noetl.engine.forking import Fork, go_apart
 from noetl.engine.outcome import Outcome
@@ -145,6 +154,7 @@ def corpus() -> Iterator[Event]:
         for cancelled in (False, True):
             yield from played(text, cancelled=cancelled)
     yield from asked()
+    yield from queued()
     yield from forked()
 
 
@@ -180,6 +190,17 @@ def asked() -> list[Event]:
     recorder = Recorder(State())
     reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})
     return recorder.events
+
+
+def queued() -> list[Event]:
+    """One that had to wait for a place."""
+    playbook = load(HEAD + "workflow:\n" + indent(FLOWS[-1], "  ")).playbook
+    assert playbook is not None
+    execution = Watched(playbook, answer)
+    request = Request("sim", {}, {}, concurrency=Concurrency("eu", of="docs/t"))
+    execution.order(lambda batch: accept(batch, request, queued=True))
+    execution.order(let_in)
+    return execution.log
 
 
 def forked() -> list[Event]:

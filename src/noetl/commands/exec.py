@@ -76,8 +76,8 @@ def command(
         click.echo(json.dumps(started))
         return
     click.echo(f"{started['status']}: {started['execution_id']}")
-    if started["status"] == "waiting" and concurrency is not None:
-        click.echo("  it waits for its turn: noetl list --status waiting")
+    if started["status"] == "waiting":
+        click.echo(f"  what it waits for: noetl show {started['execution_id']}")
     click.echo(f"  follow it with: noetl events {started['execution_id']} --follow")
 
 

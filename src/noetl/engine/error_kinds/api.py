@@ -52,6 +52,10 @@ API = {
         "The idempotency key was used for a request with another body.",
         "A new key for each request, the same only to repeat one.",
     ),
+    "place.taken": ErrorKind(
+        "A concurrency key has no place left; `on_limit` says what becomes of that.",
+        "Nothing.",
+    ),
     "request.known": ErrorKind(
         "A request with this key has an execution already; that one is answered.",
         "Nothing.",
