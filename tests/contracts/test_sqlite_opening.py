@@ -156,26 +156,26 @@ def test_a_half_made_store_is_refused(path):
 
 def test_an_older_store_is_not_read_before_a_writer_migrated_it(path, monkeypatch):
     make(path)
-    newer = [(1, ""), (2, "CREATE TABLE more (x);\nCREATE TABLE most (x);")]
+    newer = [(2, ""), (3, "CREATE TABLE more (x);\nCREATE TABLE most (x);")]
     monkeypatch.setattr("noetl.adapters.stores.sqlite.schema.migrations", lambda: newer)
 
     assert refusal(path, readonly=True).kind == "store.version"
     make(path)
     asyncio.run(SqliteStore.open(path, readonly=True).close())
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(path, monkeypatch):
     make(path)
-    broken = [(1, ""), (2, "CREATE TABLE more (x);\nCREATE TABLE event (x);")]
+    broken = [(2, ""), (3, "CREATE TABLE more (x);\nCREATE TABLE event (x);")]
     with monkeypatch.context() as patch:
         patch.setattr("noetl.adapters.stores.sqlite.schema.migrations", lambda: broken)
         refusal(path)
 
     make(path)
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
         assert not db.execute(
             "SELECT 1 FROM sqlite_master WHERE name = 'more'"
         ).fetchall()
