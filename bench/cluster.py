@@ -291,6 +291,7 @@ def measure(folder: Path) -> None:
         say("1 server, 2 workers: chain", used, STEPS, steps)
         used = best(lambda: meter.measure(lambda: backlog(api)))
         say("1 server, 2 workers: backlog", used, BACKLOG, jobs)
+        wait_for(cluster.urls[:1], api, "1 server, 2 workers")
         cluster.add_server()
         for name in [*cluster.workers]:  # so that all of them know both servers
             cluster.kill(name)
@@ -313,12 +314,20 @@ def measure(folder: Path) -> None:
                 f"{name}: {memory(cluster.pid_of(name))} MB, {loaded(url, api)} loaded"
             )
         idle(meter)
-        apis = [Api(url, cluster.token) for url in cluster.urls]
-        delays = latency(apis, Peer())
-        p50, p99 = statistics.median(delays), delays[-1 - len(delays) // 100]
-        print(f"ready to call of the tool, idle: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+        wait_for(cluster.urls, api, "2 servers, 4 workers")
     finally:
         cluster.close()
+
+
+def wait_for(urls: Sequence[str], api: Api, name: str) -> None:
+    delays = latency([Api(url, api.token) for url in urls], Peer())
+    p50, p99 = statistics.median(delays), delays[-1 - len(delays) // 100]
+    load = Path("/proc/loadavg").read_text().split()[0]
+    print(
+        f"{name}: idle, from ready to the call: fastest {delays[0]:.1f} ms, "
+        f"p50 {p50:.1f} ms, p99 {p99:.1f} ms (load {load})",
+        flush=True,
+    )
 
 
 def memory(pid: int) -> int:
