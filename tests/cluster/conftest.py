@@ -120,7 +120,8 @@ class Faults:
 class Wire:
     """Calls of one worker, to any server that is up; ``held`` are paths whose calls
     wait until they are let through; of those to ``deaf`` ones the first answer with an
-    order in it is lost; those to ``down`` ones never arrive."""
+    order in it is lost; those to ``down`` ones never arrive. ``only`` is the one server
+    that it calls."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -128,6 +129,7 @@ class Wire:
         self.held: dict[str, asyncio.Event] = {}
         self.deaf: set[str] = set()
         self.down: set[str] = set()
+        self.only: int | None = None
         self._turn = 0
 
     def home_of(self, execution_id: str) -> str:
@@ -147,7 +149,8 @@ class Wire:
         if faults.strikes(faults.lost) or not self._cluster.servers:
             raise Unreachable("lost")
         self._turn += 1
-        server = self._cluster.servers[self._turn % len(self._cluster.servers)]
+        turn = self._turn if self.only is None else self.only
+        server = self._cluster.servers[turn % len(self._cluster.servers)]
         try:
             answer = await asyncio.wait_for(server.handle(path, body), seconds)
         except (StoreError, TimeoutError) as error:

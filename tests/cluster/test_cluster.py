@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from noetl.runtime import wire
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.idleness import IDLE
 
@@ -119,8 +120,8 @@ async def test_what_a_dead_worker_had_is_taken_up_by_another(cluster_of):
 async def test_a_worker_that_took_too_long_to_begin_goes_on_with_other_work(cluster_of):
     async with cluster_of(workers=1) as cluster:
         cluster.register("chain", CHAIN)
-        wire = cluster.wires[0]
-        wire.held["source"] = asyncio.Event()
+        line = cluster.wires[0]
+        line.held["source"] = asyncio.Event()
         execution_id = await cluster.start("chain")
         async with asyncio.timeout(30):
             while not await cluster.is_leased("w0"):  # noqa: ASYNC110
@@ -128,7 +129,7 @@ async def test_a_worker_that_took_too_long_to_begin_goes_on_with_other_work(clus
         cluster.add_worker()
         await cluster.end(execution_id)
         cluster.kill_worker(1)
-        wire.held["source"].set()
+        line.held["source"].set()
 
         state = await cluster.end(await cluster.start("chain"))
 
@@ -194,19 +195,48 @@ async def test_a_worker_that_fears_for_its_lease_says_nothing_more(
 async def test_a_worker_does_not_begin_again_what_it_has_not_stopped_yet(cluster_of):
     async with cluster_of(workers=1) as cluster:
         cluster.register("chain", CHAIN)
-        wire = cluster.wires[0]
-        wire.held["events"] = asyncio.Event()
-        wire.down.add("heartbeat")
+        line = cluster.wires[0]
+        line.held["events"] = asyncio.Event()
+        line.down.add("heartbeat")
         execution_id = await cluster.start("chain")
         async with asyncio.timeout(30):
             while await cluster.most_claims() < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        wire.down.clear()
-        wire.held.pop("events").set()
+        line.down.clear()
+        line.held.pop("events").set()
 
         state = await cluster.end(execution_id)
 
         assert (state.status, state.result) == ("completed", 3)
+
+
+@pytest.mark.spec("S-38", "WKR-02")
+async def test_a_server_with_old_facts_stops_no_tool_and_hears_of_a_cancel(
+    cluster_of, tmp_path
+):
+    async with cluster_of(workers=0) as cluster:
+        file = tmp_path / "begun"
+        first = "workflow:\n  - {step: first, tool: {kind: noop}, "
+        first += "next: {arcs: [{step: start}]}}"
+        cluster.register("two", ONCE.format(file=file).replace("workflow:", first))
+        execution_id = await cluster.start("two")
+        await cluster.servers[1].orchestrator.load(execution_id)
+        cluster.add_worker(slots=1)
+        cluster.wires[0].only = 0
+        async with asyncio.timeout(30):
+            while not file.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        beat = wire.Beat("w0", "default", 1, cluster.executors[0].leases)
+
+        pulse = await cluster.servers[1].desk.beat(beat)
+        assert (pulse.lost, pulse.cancelled) == ([], [])
+
+        await cluster.servers[0].orchestrator.cancel(execution_id)
+        pulse = await cluster.servers[1].desk.beat(beat)
+        state = await cluster.end(execution_id)
+
+        assert [*pulse.lost, *pulse.cancelled] == [beat.leases[0].command_id]
+        assert state.status == "cancelled"
 
 
 @pytest.mark.spec("SRV-09")

@@ -111,14 +111,24 @@ class Desk:
             return wire.Pulse()
         lost = await self._orchestrator.renew(asked.leases)
         gone = {lease.command_id for lease in lost}
-        cancelled = [
-            lease.command_id
-            for lease in asked.leases
-            if lease.command_id not in gone
-            and self._orchestrator.is_loaded(lease.execution_id)
-            and self._orchestrator.is_stopped(lease)
-        ]
+        held = [each for each in asked.leases if each.command_id not in gone]
+        ended = {
+            execution_id
+            for execution_id in {lease.execution_id for lease in held}
+            if await self._is_cancelled(execution_id)
+        }
+        cancelled = [each.command_id for each in held if each.execution_id in ended]
         return wire.Pulse(sorted(gone), cancelled)
+
+    async def _is_cancelled(self, execution_id: str) -> bool:
+        """What is known here may be old. It says nothing about single commands, whose
+        leases are held; and what was cancelled once stays so."""
+        if not self._orchestrator.is_loaded(execution_id):
+            return False
+        with suppress(StoreError):
+            await self._orchestrator.refresh(execution_id)
+        live = self._orchestrator.live(execution_id)
+        return live is not None and live.state.cancelling is not None
 
     async def source(self, asked: wire.Source) -> bytes:
         """The playbook's text. Raises ``LeaseLost``."""

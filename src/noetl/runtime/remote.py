@@ -130,9 +130,20 @@ class RemoteDispatcher:
         self._stopped.discard(lease.command_id)
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """Each server hears of the executions whose reports it hears."""
+        homes: dict[str, list[Lease]] = {}
+        for lease in leases:
+            homes.setdefault(self.line.home_of(lease.execution_id), []).append(lease)
+        lost = await asyncio.gather(*(self._renew(each) for each in homes.values()))
+        return [lease for some in lost for lease in some]
+
+    async def _renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         beat = wire.Beat(self._worker, self._pool, self._slots, leases)
+        about = leases[0].execution_id
         try:
-            pulse = await self.line.call("heartbeat", beat, wire.Pulse, self.ttl / 6)
+            pulse = await self.line.call(
+                "heartbeat", beat, wire.Pulse, self.ttl / 6, about
+            )
         except Unreachable:
             return list(leases) if self.line.in_danger else []
         self._stopped.update(pulse.cancelled)
