@@ -12,8 +12,12 @@ import pytest
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
+from noetl.adapters.stores.postgres.statements import statement
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
+
+ARGUMENTS = 45
+"""Of a commit, a list each."""
 
 
 @contextlib.asynccontextmanager
@@ -280,3 +284,26 @@ async def test_functions_may_return_something_else_than_in_an_earlier_version(
         leases = await store.claim("w", pool="default", slots=1, now=1.0, ttl=1.0)
 
     assert [lease.command_id for lease in leases] == ["x-1"]
+
+
+@pytest.mark.spec("S-68")
+def test_a_commit_walks_over_nothing_that_only_waits(postgres: str) -> None:
+    async def plan() -> str:
+        async with opened(postgres):
+            connection = await asyncpg.connect(postgres)
+            try:
+                # Small tables are read whole whatever the indexes are.
+                await connection.execute(
+                    "SET search_path TO noetl; SET enable_seqscan = off"
+                )
+                nothing: list[object] = [[]] * ARGUMENTS
+                sql, values = statement(("steering", "timing", "counting"), nothing)
+                rows = await connection.fetch(f"EXPLAIN {sql}", *values)
+            finally:
+                await connection.close()
+            return "\n".join(row[0] for row in rows)
+
+    found = asyncio.run(plan())
+
+    assert "using command_open" in found or "on command_open" in found
+    assert "Seq Scan on" not in found, found
