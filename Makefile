@@ -21,7 +21,9 @@ demo: setup ## run an example to its end, before your eyes
 
 test: check ## all checks and all tests; this is what CI runs
 	@scripts/test-programs
-	@$(BIN)/pytest -q -n $(WORKERS) --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/pytest -q -n $(WORKERS) \
+	  -o tmp_path_retention_policy=failed \
+	  --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
 
 quick: setup ## unit tests alone, in seconds
 	@$(BIN)/pytest -q -n $(WORKERS) tests/unit

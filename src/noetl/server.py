@@ -12,14 +12,10 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from noetl import __version__
 from noetl.access.binding import check_binding
-from noetl.access.oidc import OidcClient
 from noetl.access.proxies import Proxies
 from noetl.access.requests import Door
 from noetl.adapters.accounts.passwords import Argon2Passwords
@@ -31,7 +27,7 @@ from noetl.api.access import Access
 from noetl.api.app import make_app
 from noetl.api.listening import HttpServer, bind, check_address, known_names, url_of
 from noetl.api.metrics import Metrics
-from noetl.api.pace import CLAIMS, HOOK_RATE, RATE, Pace
+from noetl.api.pace import HOOK_RATE, Pace
 from noetl.api.site import Site
 from noetl.backends import (
     Backend,
@@ -45,6 +41,7 @@ from noetl.embedded import new_execution_id
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
 from noetl.home import Home
+from noetl.options import Options
 from noetl.presence import Presence, place_of
 from noetl.presence import Server as Announcement
 from noetl.runtime.clock import SystemClock
@@ -54,7 +51,6 @@ from noetl.runtime.gate import Gate
 from noetl.runtime.logins import Logins
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.people import People
-from noetl.runtime.planning import TTL
 from noetl.runtime.quarantine import is_defect, number_of
 from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
@@ -78,36 +74,6 @@ JOIN = 2.0
 """Seconds that a start waits for NATS."""
 DRAIN = 25.0
 """Seconds in which tools may come to their end when the server stops."""
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """``start_rate`` is how many executions a second one caller may start,
-    ``claim_rate`` how often a second one worker may ask for work.
-
-    ``database`` is the address of a PostgreSQL; without it everything is in the home.
-    ``nats`` is where sessions are, and by what servers on one database tell each other
-    of new work.
-    A server has ``slots`` for workers of its own; with none, others do the work.
-    ``hosts`` are names by which clients reach it, besides those of this machine. A
-    server ``behind_proxy`` leaves TLS to one of ``proxies``; with ``tls_cert`` and
-    ``tls_key`` it speaks TLS itself. ``oidc`` is how its provider knows it.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8082
-    database: str | None = None
-    nats: str | None = None
-    slots: int = 16
-    lease_ttl: float = TTL
-    extensions: frozenset[str] = frozenset()
-    start_rate: float = RATE
-    claim_rate: float = CLAIMS
-    hosts: frozenset[str] = frozenset()
-    behind_proxy: bool = False
-    proxies: frozenset[str] = frozenset()
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    oidc: OidcClient | None = None
 
 
 class Server:

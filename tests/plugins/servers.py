@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 from noetl.adapters.secrets.token import read_token
 from noetl.crew import members
 from noetl.home import Home
-from noetl.server import Options, Server
+from noetl.options import Options
+from noetl.server import Server
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 HUNG = 60.0

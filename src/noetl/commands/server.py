@@ -199,11 +199,12 @@ def _run(door: Door) -> None:
     """Be the server."""
     from noetl import server as role
     from noetl.journal import open_journal
+    from noetl.options import Options
     from noetl.runtime.looping import run_long
 
     settings, home = read_settings(), Home.of()
     database = settings[DATABASE] or Postgres(home).address()
-    options = role.Options(
+    options = Options(
         host=door.host or settings[HOST],
         port=settings[PORT] if door.port is None else door.port,
         database=database,

@@ -15,7 +15,6 @@ from noetl.engine.effects import Effects
 from noetl.engine.events import Event
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.runs import commands_of, is_pending
-from noetl.engine.secrets import Secrets
 from noetl.engine.signals import receive
 from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.waits import moments_in
@@ -27,11 +26,12 @@ from noetl.runtime.dispatch import Shelf, Worker
 from noetl.runtime.families import Families
 from noetl.runtime.idleness import idle_ones
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work, fold
+from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work
 from noetl.runtime.ownership import Owners
 from noetl.runtime.places import Places
 from noetl.runtime.planning import DEFAULT_POOL, TTL, TURNS, Planner
 from noetl.runtime.quarantine import Quarantine
+from noetl.runtime.residents import Residents, read_live
 from noetl.runtime.results import Results, store_blobs
 from noetl.runtime.settlement import Settlement
 from noetl.runtime.shelves import OwnShelf
@@ -45,7 +45,7 @@ Hearing = Callable[[str], Awaitable[None]]
 """Told of an execution that is over, until it returns; perhaps more than once."""
 
 
-class Orchestrator:
+class Orchestrator(Residents):
     """Decides and records; runs no tool.
 
     ``pool`` is that of all its commands, where one process works for itself alone.
@@ -65,12 +65,12 @@ class Orchestrator:
         ttl: float = TTL,
         doorbell: Doorbell | None = None,
     ) -> None:
+        super().__init__()
         self.store = store
         self.results = results
         self.blobs = results.own
         self.clock = clock
         self.keys = keys
-        self.kept: set[str] = set()
         self.trouble: Trouble = lambda execution_id, error: None
         self.hear: Hearing = _hear_nothing
         self.alarm = Alarm(clock)
@@ -87,7 +87,6 @@ class Orchestrator:
         self._quarantine = Quarantine(self)
         self.places = Places(self)
         self._catalog = catalog
-        self._live: dict[str, Live] = {}
         self._loading: dict[str, asyncio.Lock] = {}
         self._watchers: list[Watcher] = []
         self._workers: list[Worker] = []
@@ -112,29 +111,6 @@ class Orchestrator:
     def is_server(self) -> bool:
         return self.planner.pool is None
 
-    def state(self, execution_id: str) -> State:
-        live = self._live.get(execution_id)
-        if live is None:
-            raise OutOfOrder(f"execution {execution_id} is not open here")
-        return live.state
-
-    def live(self, execution_id: str) -> Live | None:
-        return self._live.get(execution_id)
-
-    def is_loaded(self, execution_id: str) -> bool:
-        return execution_id in self._live
-
-    def count_loaded(self) -> float:
-        return float(len(self._live))
-
-    def running(self) -> list[str]:
-        """What may still start something."""
-        return [
-            name
-            for name, live in self._live.items()
-            if live.state.status == "running" and not live.state.finished
-        ]
-
     async def finish(self) -> None:
         """Wait until everything that is loaded has ended, and nothing is on its way."""
         while True:
@@ -154,11 +130,6 @@ class Orchestrator:
         """Leave everything as it is in the log."""
         await self.families.close()
         await self._settlement.close()
-
-    def forget(self, execution_id: str) -> None:
-        """Of what is over, nothing need stay; except what somebody asked for."""
-        if execution_id not in self.kept:
-            self._live.pop(execution_id, None)
 
     async def start(
         self, playbook: Playbook, request: Request
@@ -220,21 +191,10 @@ class Orchestrator:
         self._ring(self._live[execution_id], commands_of(state))
 
     async def _load(self, execution_id: str) -> None:
-        first = await self.store.read(execution_id, limit=1)
-        if not first:
-            message = f"there is no execution {execution_id}"
-            raise StoreError(message, "store.missing")
-        about = first[0].payload["playbook"]
-        playbook = await self._catalog.pinned(about)
-        state = await fold(self.store, execution_id)
-        secrets = Secrets()
-        if not state.finished:
-            folder = about.get("folder")
-            secrets = await self.keys.open(execution_id, playbook.keychain, folder)
-        live = Live.of(playbook, state, about, secrets)
+        live = await read_live(self.store, self._catalog, self.keys, execution_id)
         live.used = self.clock.now()
         self._live[execution_id] = live
-        for moment in moments_in(state):
+        for moment in moments_in(live.state):
             self.alarm.set(moment)
         self.families.take_up(execution_id, live)
 
@@ -398,9 +358,6 @@ class Orchestrator:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         each = Input(decide, future, lease, wants, disarm, number)
         return self._settlement.put(execution_id, live, each)
-
-    def drop(self, execution_id: str) -> None:
-        self._live.pop(execution_id, None)
 
     def rest(self, execution_id: str, live: Live) -> None:
         """What only waits need not stay in memory: whoever wakes it reads its log."""
