@@ -178,8 +178,12 @@ class Server:
         self.orchestrator = Orchestrator(
             store, Results(blobs), catalog, SystemClock(), keys, ttl=TTL
         )
-        self.desk = Desk(self.orchestrator)
+        self.fenced = 0
+        self.desk = Desk(self.orchestrator, self._fence)
         self.sweeping = asyncio.create_task(self._serve())
+
+    def _fence(self) -> None:
+        self.fenced += 1
 
     async def _serve(self) -> None:
         while True:

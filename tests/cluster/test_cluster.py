@@ -202,8 +202,11 @@ async def test_a_worker_does_not_begin_again_what_it_has_not_stopped_yet(cluster
         async with asyncio.timeout(30):
             while await cluster.most_claims() < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        line.down.clear()
         line.held.pop("events").set()
+        async with asyncio.timeout(30):  # it is too late: refused
+            while not any(each.fenced for each in cluster.servers):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        line.down.clear()
 
         state = await cluster.end(execution_id)
 
@@ -216,9 +219,10 @@ async def test_a_server_with_old_facts_stops_no_tool_and_hears_of_a_cancel(
 ):
     async with cluster_of(workers=0) as cluster:
         file = tmp_path / "begun"
-        first = "workflow:\n  - {step: first, tool: {kind: noop}, "
-        first += "next: {arcs: [{step: start}]}}"
-        cluster.register("two", ONCE.format(file=file).replace("workflow:", first))
+        first = "workflow:\n  - {step: start, tool: {kind: noop}, "
+        first += "next: {arcs: [{step: once}]}}"
+        once = ONCE.format(file=file).replace("step: start", "step: once")
+        cluster.register("two", once.replace("workflow:", first))
         execution_id = await cluster.start("two")
         await cluster.servers[1].orchestrator.load(execution_id)
         cluster.add_worker(slots=1)

@@ -137,7 +137,7 @@ def test_a_frozen_owner_comes_back_too_late(slow: Slow, tmp_path: Path) -> None:
         slow.await_calls(2)
         slow.gates[0].set()
         cluster.thaw("worker0")
-        while b"noetl_fenced_total 1.0" not in api.get("/metrics").body:
+        while b"noetl_fenced_total 0.0" in api.get("/metrics").body:
             assert cluster.processes["worker0"].poll() is None
         slow.gates[1].set()
         document = api.finish(execution_id)

@@ -40,7 +40,7 @@ class Metrics:
         )
         self.fenced = Counter(
             "noetl_fenced_total",
-            "Reports of workers that had lost their lease: refused.",
+            "Reports and beats of workers that had lost their lease: refused.",
             registry=registry,
         )
         self.quarantined = Counter(

@@ -44,7 +44,7 @@ async def _stays() -> bool:
 class Desk:
     """Knows no HTTP. What a worker may say was checked before it came here.
 
-    ``on_fenced`` is called for each report of a worker that lost its lease.
+    ``on_fenced`` is called for each report or beat of a worker that lost its lease.
     """
 
     def __init__(
@@ -110,6 +110,8 @@ class Desk:
             await self._orchestrator.sweep()
             return wire.Pulse()
         lost = await self._orchestrator.renew(asked.leases)
+        for _ in lost:
+            self._on_fenced()
         gone = {lease.command_id for lease in lost}
         held = [each for each in asked.leases if each.command_id not in gone]
         ended = {
