@@ -97,14 +97,20 @@ class Worker:
         finally:
             stopping.cancel()
             serving.cancel()
-            with suppress(asyncio.CancelledError):
-                await serving
-            for tool in self._tools.values():
-                await tool.close()
-            if left:
-                log.warning("%d pipelines are left to other workers", len(left))
-                await self._dispatcher.release(left)
-            await self._transport.close()
+            try:
+                with suppress(asyncio.CancelledError):
+                    await serving
+            finally:
+                await self._close(left)
+
+    async def _close(self, left: Sequence[Lease]) -> None:
+        """Tools first: of what is left nothing runs when somebody else takes it."""
+        for tool in self._tools.values():
+            await tool.close()
+        if left:
+            log.warning("%d pipelines are left to other workers", len(left))
+            await self._dispatcher.release(left)
+        await self._transport.close()
 
     async def _drain(self) -> None:
         """Until nothing is under way, for some time, or until somebody insists."""

@@ -88,8 +88,8 @@ class Executor:
             names = [lease.command_id for lease in early]
             self._lose([self._works[name].lease for name in names])
             await self._dispatcher.release(early)
-            running = set(self._running)
-            await asyncio.wait(running, timeout=1.0, return_when="FIRST_COMPLETED")
+            if running := set(self._running):
+                await asyncio.wait(running, timeout=1.0, return_when="FIRST_COMPLETED")
         return [work for work in works if work.lease not in early]
 
     async def retire(self) -> None:
