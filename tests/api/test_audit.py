@@ -146,7 +146,8 @@ def test_orders_to_executions_are_in_their_logs_with_who_gave_them(
     admin.await_event(execution_id, "task.suspended")
     for verb in ("pause", "resume"):
         assert admin.post(f"{path}/{verb}").status == 200
-    admin.post(f"{path}/signal", {"name": "other"})
+    admin.post(f"{path}/pause")
+    assert admin.post(f"{path}/signal", {"name": "go"}).status == 200
     admin.post(f"{path}/cancel")
 
     events = {e["name"]: e for e in admin.get(f"{path}/events").body["events"]}
@@ -160,8 +161,9 @@ def test_orders_to_executions_are_in_their_logs_with_who_gave_them(
     assert asked.items() >= caller.items()
     failure = admin.get(path).body["error"]
     assert "caller" not in failure
-    orders = [each["action"] for each in entries(admin, "?limit=3")]
-    assert orders == ["cancel_execution", "resume_execution", "pause_execution"]
+    orders = [each["action"] for each in entries(admin, "?limit=4")]
+    steered = ["cancel_execution", "pause_execution", "resume_execution"]
+    assert orders == [*steered, "pause_execution"]
     assert entries(admin, "?limit=1")[0]["target"] == {"execution_id": execution_id}
 
 

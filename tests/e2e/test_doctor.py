@@ -66,7 +66,7 @@ def test_a_home_in_use_is_told_with_its_logs(home: Path, tmp_path: Path) -> None
 
     assert (code, lock) == (0, "")
     assert found["access"]["message"] == "0700"
-    assert found["log.db"]["message"] == "version 1, 1 execution"
+    assert found["log.db"]["message"] == "version 2, 1 execution"
 
 
 def test_a_log_in_use_names_its_process(home: Path) -> None:

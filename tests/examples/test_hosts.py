@@ -23,6 +23,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "approval.yaml": {"api": API},
     "cheapest_hotel.yaml": QUICK,
     "countdown.yaml": {"numbers": [1]},
+    "daily_report.yaml": {},
     "errors.yaml": {"api": API, "case": "unhandled"},
     "fan_out_fan_in.yaml": {"api": API, "thorough": True},
     "hello.yaml": {"name": "Ada"},
@@ -45,6 +46,8 @@ INPUTS: dict[str, dict[str, Any]] = {
 ELSEWHERE = {
     "directives/*.yaml": "they call api.example.com, which is nobody's: they are "
     "simulated, by their tests and for the reference of directives",
+    "classic/*.yaml": "they need the extension `classic`: those of the dialect and of "
+    "the migration run them",
 }
 """Examples that no host can run, and why."""
 

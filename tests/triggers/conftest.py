@@ -58,22 +58,23 @@ class Node:
 
     def __init__(self, backend: Backend, watch: Watch) -> None:
         self.backend, self.store = backend, backend.store
-        catalog = RegisteredCatalog(backend.shelf, backend.blobs)
+        catalog = RegisteredCatalog(backend.shelf, backend.results.own)
         self.orchestrator = Orchestrator(
-            backend.store, backend.blobs, catalog, SystemClock(), backend.keys
+            backend.store, backend.results, catalog, SystemClock(), backend.keys
         )
-        starting = Starting(self.orchestrator, backend.blobs, catalog, new_execution_id)
+        blobs = backend.results.own
+        starting = Starting(self.orchestrator, blobs, catalog, new_execution_id)
         self.standing = Standing(
             backend.triggers,
             self.orchestrator,
             starting,
-            Looking(backend.store),
+            Looking(backend.store, blobs),
             backend.cipher,
             watch,
             new_execution_id,
         )
         self.playbooks = Playbooks(
-            backend.shelf, backend.blobs, SystemClock(), new_execution_id
+            backend.shelf, blobs, SystemClock(), new_execution_id
         )
         self.tools = make_tools(4, backend.keys)
         self.executor = Executor(

@@ -149,6 +149,7 @@ async def test_without_overlap_the_next_waits(node_at, watch, tmp_path) -> None:
 
         for count in (1, 2, 3):
             [last] = (await node.executions())[-1:]
+            await node.orchestrator.load(last.execution_id)  # what waits may rest
             await node.orchestrator.signal(last.execution_id, "go", None)
             await node.ended(count)
             await node.standing.tick()

@@ -69,7 +69,7 @@ def epoch(db: sqlite3.Connection, command_id: str) -> int:
 
 
 def held(db: sqlite3.Connection, owner: str) -> list[Lease]:
-    return [Lease(*row) for row in db.execute(SQL["held"], (owner,))]
+    return [Lease(*row) for row in sorted(db.execute(SQL["held"], (owner,)))]
 
 
 def find(

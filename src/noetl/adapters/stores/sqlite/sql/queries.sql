@@ -129,7 +129,7 @@ SELECT epoch FROM command WHERE command_id = ?
 -- name: held
 SELECT c.command_id, x.execution_id, c.owner, c.epoch
 FROM command AS c JOIN execution AS x ON x.number = c.execution
-WHERE c.state = 'leased' AND c.owner = ? ORDER BY c.command_id
+WHERE c.state = 'leased' AND c.owner = ?
 
 -- name: renew
 UPDATE command SET expires_at = ?
