@@ -364,6 +364,7 @@ def test_listings_and_claims_walk_indexes(path):
             steps = " / ".join(row[3] for row in plan)
             # Leases, and timers that are due, are few at any time.
             if name != "expire_other_boots":
-                assert "SCAN" not in steps, (name, steps)
+                tables = steps.replace("SCAN (subquery", "")  # of a row or two
+                assert "SCAN" not in tables, (name, steps)
             if name != "due_timers":
                 assert "TEMP B-TREE" not in steps, (name, steps)
