@@ -17,7 +17,7 @@ from servers import Api, playbook
 
 from noetl.adapters.secrets.token import read_token
 
-COUNTS = {"sqlite": 400, "postgres": 80}
+COUNTS = {"sqlite": 1_000, "postgres": 200}
 ASK = playbook(
     "parked",
     """
