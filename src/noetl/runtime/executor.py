@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
 from itertools import count
 
@@ -20,6 +21,8 @@ from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
 from noetl.types import JSON
+
+log = logging.getLogger("noetl.worker")
 
 BEATS = 3
 """How often a lease is renewed in the time that it lasts."""
@@ -155,8 +158,10 @@ class Executor:
             self._works[command_id] = work
             try:
                 work = await self._run(work, wants=turns is None or turn < turns)
-            except (LeaseLost, OutOfOrder):
-                work = None  # somebody else's, or over: say nothing more
+            except (LeaseLost, OutOfOrder) as error:
+                where = f"step {work.frame.step} of {lease.execution_id}"
+                log.info("gave up %s: %s", where, error)
+                work = None
             finally:
                 del self._works[command_id]
                 self._lost.discard(lease)
