@@ -155,12 +155,12 @@ class Executor:
             if work is None:
                 return
             lease, command_id = work.lease, work.lease.command_id
+            step = work.frame.step
             self._works[command_id] = work
             try:
                 work = await self._run(work, wants=turns is None or turn < turns)
             except (LeaseLost, OutOfOrder) as error:
-                where = f"step {work.frame.step} of {lease.execution_id}"
-                log.info("gave up %s: %s", where, error)
+                log.info("gave up step %s of %s: %s", step, lease.execution_id, error)
                 work = None
             finally:
                 del self._works[command_id]
