@@ -83,7 +83,8 @@ class Recorder:
         self.events.append(event)
         self.bodies.append(body)
         evolve(self.state, event)
-        self._tell(event)
+        if self.state.listeners:
+            self._tell(event)
         return event
 
     def _tell(self, event: Event) -> None:
@@ -118,7 +119,7 @@ class Batch(Recorder):
 
     def _tell(self, event: Event) -> None:
         """Who waits for events is asked about this one."""
-        if self.state.listeners and event.name in TRIGGERS:
+        if event.name in TRIGGERS:
             notify(self, event)
 
     def scope(

@@ -8,6 +8,7 @@ from noetl.engine.batch import Batch
 from noetl.engine.callers import Caller, attributed
 from noetl.engine.completion import conclude
 from noetl.engine.endings import fail_step
+from noetl.engine.ids import Path
 from noetl.engine.loops import close_iteration, end_iteration, turn
 from noetl.engine.outcome import Failure
 from noetl.engine.runs import loop_paths, pipelines
@@ -36,14 +37,12 @@ def drop_idle(batch: Batch, run: Run) -> None:
     for path, progress in list(pipelines(run)):
         busy = progress.started and progress.waiting is None
         if not busy and not run.ended:
-            end_pipeline(batch, run, list(path), error)
+            end_pipeline(batch, run, path, error)
     for path in reversed(list(loop_paths(run))):
-        turn(batch, run, list(path))
+        turn(batch, run, path)
 
 
-def end_pipeline(
-    batch: Batch, run: Run, path: list[int], error: dict[str, JSON]
-) -> None:
+def end_pipeline(batch: Batch, run: Run, path: Path, error: dict[str, JSON]) -> None:
     """Its worker has nothing more to say; the loops around it go on."""
     if path:
         end_iteration(batch, run, path, error, None)
@@ -53,9 +52,7 @@ def end_pipeline(
 
 def end_run(batch: Batch, run: Run, error: dict[str, JSON]) -> None:
     """Everything open in it ends, innermost first; no loop goes on."""
-    paths = [list(path) for path, _ in pipelines(run)] + list(
-        map(list, loop_paths(run))
-    )
+    paths = [*(path for path, _ in pipelines(run)), *loop_paths(run)]
     for path in sorted(filter(None, paths), key=len, reverse=True):
         close_iteration(batch, run, path, error)
     fail_step(batch, run, error)

@@ -14,6 +14,7 @@ from noetl.engine.cancellation import cancel, drop_idle, end_pipeline, end_run
 from noetl.engine.completion import conclude
 from noetl.engine.concurrency import Concurrency
 from noetl.engine.endings import emit_step, fail_step, finish_step
+from noetl.engine.ids import Path
 from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
@@ -169,7 +170,7 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
     return True
 
 
-def _end_pipeline(batch: Batch, run: Run, path: list[int], progress: Progress) -> None:
+def _end_pipeline(batch: Batch, run: Run, path: Path, progress: Progress) -> None:
     """Its last task has said how it ends."""
     error = (progress.error or {}) if progress.end == "failed" else None
     if path:
@@ -185,7 +186,7 @@ def go_on(batch: Batch) -> None:
     for run in list(batch.state.runs.values()):
         for path, progress in list(pipelines(run)):
             if progress.end is not None:
-                _end_pipeline(batch, run, list(path), progress)
+                _end_pipeline(batch, run, path, progress)
     _turn_loops(batch)
     settle(batch)
 
@@ -193,7 +194,7 @@ def go_on(batch: Batch) -> None:
 def _turn_loops(batch: Batch) -> None:
     for run in list(batch.state.runs.values()):
         for path in reversed(list(loop_paths(run))):
-            turn(batch, run, list(path))
+            turn(batch, run, path)
 
 
 def settle(batch: Batch) -> None:

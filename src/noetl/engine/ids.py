@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 
@@ -10,6 +9,9 @@ import msgspec
 
 EXECUTION_ID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 """What the name of an execution looks like: a UUID."""
+
+Path = tuple[int, ...]
+"""The indices of the iterations that lead to a pipeline, the outermost first."""
 
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
@@ -26,7 +28,7 @@ def token_id(execution_id: str, number: int) -> str:
     return f"{execution_id}.t{number}"
 
 
-def iteration_id(run: str, path: Sequence[int]) -> str:
+def iteration_id(run: str, path: Path) -> str:
     """``<step_run_id>/<i>[/<j>…]``, which is the command's id, too."""
     if not path:
         return run
@@ -40,24 +42,12 @@ def task_run_id(command_id: str, label: str, visit: int) -> str:
     return f"{command_id}:{label}.{visit}"
 
 
-def action_id(
-    execution_id: str,
-    run: str,
-    label: str,
-    path: Sequence[int],
-    visit: int,
-) -> str:
+@lru_cache(maxsize=4_096)  # worker and server ask for the same ones, one after another
+def action_id(execution_id: str, run: str, label: str, path: Path, visit: int) -> str:
     """What makes an effect one effect, over all retries and all owners.
 
     The label, not the position: the id survives a reordering of other tasks.
     """
-    return _action_id(execution_id, run, label, tuple(path), visit)
-
-
-@lru_cache(maxsize=4_096)  # worker and server ask for the same ones, one after another
-def _action_id(
-    execution_id: str, run: str, label: str, path: tuple[int, ...], visit: int
-) -> str:
     branch, epoch = "", 0  # of steps that react to events
     parts = [execution_id, run, branch, label, path, visit, epoch]
     digest = int.from_bytes(sha256(msgspec.json.encode(parts)).digest())

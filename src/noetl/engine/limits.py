@@ -21,8 +21,8 @@ _LONGEST = 100 * 366 * 86_400.0  # seconds; what is later is as good as never
 
 def limits_of(playbook: Playbook) -> Limits:
     """The playbook's own limits; the validator lets it lower them, never raise."""
-    own = (playbook.executor.get("spec") or {}).get("limits") or {}
-    return Limits(**own)
+    own = (playbook.executor.get("spec") or {}).get("limits")
+    return Limits(**own) if own else CEILING
 
 
 def deadline_of(playbook: Playbook, timeout: float | None) -> float | None:

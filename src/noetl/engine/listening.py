@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from noetl.engine import ids
 from noetl.engine.choices import pick
 from noetl.engine.events import Event, view
+from noetl.engine.ids import Path
 from noetl.engine.resuming import emit_resumed
 from noetl.engine.runs import find_progress, path_of, run_of
 from noetl.engine.state import Run, State
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from noetl.engine.batch import Batch
 
 
-def listening(state: State) -> Iterator[tuple[Run, list[int]]]:
+def listening(state: State) -> Iterator[tuple[Run, Path]]:
     """The pipelines that wait for events, in the order in which they began to."""
     for command_id, on in state.suspended.items():
         if on == "event":
@@ -33,7 +34,7 @@ def notify(batch: Batch, event: Event) -> None:
                 offer(batch, run, path, view(event))
 
 
-def offer_missed(batch: Batch, run: Run, path: list[int]) -> None:
+def offer_missed(batch: Batch, run: Run, path: Path) -> None:
     """A pipeline waits (again): signals that nobody took, then what it missed."""
     for message in batch.state.messages:
         if offer(batch, run, path, told(message), message=message["seq"]):
@@ -45,7 +46,7 @@ def offer_missed(batch: Batch, run: Run, path: list[int]) -> None:
 
 
 def offer(
-    batch: Batch, run: Run, path: list[int], event: dict[str, JSON], **about: JSON
+    batch: Batch, run: Run, path: Path, event: dict[str, JSON], **about: JSON
 ) -> bool:
     """Ask the guards about one event; whether one of them accepts it."""
     progress, step = find_progress(run, path), batch.playbook.steps[run.step]

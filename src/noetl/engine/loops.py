@@ -10,6 +10,7 @@ from noetl.engine.batch import Batch
 from noetl.engine.collection import LoopFailed, collection, expand
 from noetl.engine.endings import fail_step, finish_step
 from noetl.engine.events import Source
+from noetl.engine.ids import Path
 from noetl.engine.references import STORE
 from noetl.engine.routing import route
 from noetl.engine.runs import find_loop
@@ -22,17 +23,17 @@ DEFAULT_IN_FLIGHT = 10
 def begin_loop(batch: Batch, run: Run) -> None:
     """The outermost loop of a step that was just scheduled."""
     try:
-        _open(batch, run, [])
+        _open(batch, run, ())
     except LoopFailed as failed:
         fail_step(batch, run, failed.error)
     else:
-        turn(batch, run, [])
+        turn(batch, run, ())
 
 
 def end_iteration(
     batch: Batch,
     run: Run,
-    path: list[int],
+    path: Path,
     error: dict[str, JSON] | None,
     result: JSON,
     source: Source = "server",
@@ -44,13 +45,13 @@ def end_iteration(
             turn(batch, run, path[:depth])
 
 
-def turn(batch: Batch, run: Run, path: list[int]) -> None:
+def turn(batch: Batch, run: Run, path: Path) -> None:
     """Start what the loop at this path may start; end it when it is over."""
     step = batch.playbook.steps[run.step]
     loop = find_loop(run, path)
     level = _level(step, len(path))
     while _may_start(batch, step, level, loop):
-        here = [*path, loop.next]
+        here = (*path, loop.next)
         items = expand(batch.values.fetch(loop.items))
         _start(batch, run, level, here, items[loop.next], step)
         if level.inner is None:
@@ -65,16 +66,18 @@ def turn(batch: Batch, run: Run, path: list[int]) -> None:
         _end(batch, run, path, loop, failed=_halted(batch, step, loop))
 
 
-def close_iteration(
-    batch: Batch, run: Run, path: list[int], error: dict[str, JSON]
-) -> None:
+def close_iteration(batch: Batch, run: Run, path: Path, error: dict[str, JSON]) -> None:
     """End an iteration in which nothing is open; its loop does not go on."""
     _close(batch, run, path, error, None, "server")
 
 
 def _level(step: Step, depth: int) -> Loop:
-    assert step.loop is not None
-    return list(step.loop.levels())[depth]
+    level = step.loop
+    for _ in range(depth):
+        assert level is not None
+        level = level.inner
+    assert level is not None
+    return level
 
 
 def _may_start(batch: Batch, step: Step, level: Loop, loop: LoopState) -> bool:
@@ -96,7 +99,7 @@ def _halted(batch: Batch, step: Step, loop: LoopState) -> bool:
     return loop.failed > 0 and not step.best_effort
 
 
-def _open(batch: Batch, run: Run, path: list[int]) -> None:
+def _open(batch: Batch, run: Run, path: Path) -> None:
     """Fix the collection of the loop at this path. Raises ``LoopFailed``."""
     level = _level(batch.playbook.steps[run.step], len(path))
     scope = batch.scope(run.args).recorded()
@@ -113,7 +116,7 @@ def _open(batch: Batch, run: Run, path: list[int]) -> None:
 
 
 def _start(
-    batch: Batch, run: Run, level: Loop, path: list[int], item: JSON, step: Step
+    batch: Batch, run: Run, level: Loop, path: Path, item: JSON, step: Step
 ) -> None:
     payload: dict[str, JSON] = {"item": item}
     if level.inner is None:
@@ -126,7 +129,7 @@ def _start(
 def _close(
     batch: Batch,
     run: Run,
-    path: list[int],
+    path: Path,
     error: dict[str, JSON] | None,
     result: JSON,
     source: Source,
@@ -139,9 +142,7 @@ def _close(
     _emit(batch, run, "loop.iteration.done", path, done, source)
 
 
-def _end(
-    batch: Batch, run: Run, path: list[int], loop: LoopState, *, failed: bool
-) -> None:
+def _end(batch: Batch, run: Run, path: Path, loop: LoopState, *, failed: bool) -> None:
     if failed:
         error = loop.error or batch.state.cancelling or {}
         if path:
@@ -184,7 +185,7 @@ def _emit(
     batch: Batch,
     run: Run,
     name: str,
-    path: list[int],
+    path: Path,
     payload: dict[str, JSON],
     source: Source,
 ) -> None:

@@ -110,6 +110,7 @@ class Pipeline:
         self._values = values or Values(WORKER_LIMIT)
         self._spilled = frame.spilled
         self.progress = progress
+        self._before: Scope | None = None  # what the task's inputs were rendered in
         self.ctx: Mapping[str, JSON] = frame.ctx
 
     def next(self) -> Call | Wait | Ended:
@@ -126,7 +127,7 @@ class Pipeline:
         label = progress.label
         assert label is not None
         task, visit = self._tasks[label], progress.visits[label]
-        scope = self._scope(label)
+        scope = self._before = self._scope(label)
         waiting = progress.waiting
         if waiting is not None and waiting.on != "delay":
             if waiting.on == "event":
@@ -243,7 +244,7 @@ class Pipeline:
         if self._refused is not None:
             return failure_of(outcome, task.label, outcome["error"])
         attempt = self.progress.attempt
-        scope = self._scope(task.label)
+        scope = self._scope_after(task.label)
         scope["outcome"] = outcome
         try:
             verdict = self._skip or judge(task.rules, scope, attempt)
@@ -270,6 +271,15 @@ class Pipeline:
         except TemplateError as error:
             return Failure(error.kind, error.message)
         return None
+
+    def _scope_after(self, label: str) -> Scope:
+        """For the rules. A call may have fetched secrets or stored values: then what
+        was there before it does not do."""
+        secrets, scope = self._secrets, self._before
+        if scope is None or self._spilled or secrets.keychain or secrets.handles:
+            return self._scope(label)
+        scope["ctx"] = self.ctx
+        return scope
 
     def _scope(self, label: str) -> Scope:
         frame, progress = self._frame, self.progress

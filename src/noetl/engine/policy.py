@@ -39,11 +39,11 @@ def skip_before(rules: Sequence[Rule] | None, scope: Scope) -> Verdict | None:
     is asked if none was passed over. Only a first match that says ``skip`` counts, and
     rules that never say it are not asked. Raises ``TemplateError``.
     """
-    if not any(rule.then.do == "skip" for rule in rules or ()):
+    if not rules or not any(rule.then.do == "skip" for rule in rules):
         return None
     fallback: tuple[int, Rule] | None = None
     passed = False
-    for number, rule in enumerate(rules or ()):
+    for number, rule in enumerate(rules):
         if rule.when is None:
             fallback = (number, rule)
         elif _reads_outcome(rule):

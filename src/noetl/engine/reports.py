@@ -11,6 +11,7 @@ from noetl.dsl.model import Loop
 from noetl.engine import ids
 from noetl.engine.batch import Batch
 from noetl.engine.context import is_equal, read_path, unfold
+from noetl.engine.ids import Path
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
 from noetl.engine.references import PAYLOAD_LIMIT, is_same
@@ -72,18 +73,20 @@ def check_facts(facts: Sequence[Fact]) -> None:
             check_payload(fact.payload)
 
 
-def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bool:
+def record(batch: Batch, run: Run, path: Path, facts: Sequence[Fact]) -> bool:
     """Check each fact against the pipeline's position, then record it.
 
     Whether the worker must stop: nothing new starts any more, or for now. What was
     done before counts all the same.
     """
+    command_id = ids.iteration_id(run.id, path)
     for position, fact in enumerate(facts):
         if fact.name not in FACTS:
             raise OutOfOrder(f"a worker may not report {fact.name}")
         progress = find_progress(run, path)
         if fact.name == "step.started":
-            _emit(batch, run, path, fact.name, run.id, {"tokens": run.tokens}, None)
+            tokens: dict[str, JSON] = {"tokens": run.tokens}
+            _emit(batch, run, path, command_id, fact.name, tokens, None)
             continue
         if fact.name == "task.started":
             if batch.state.cancelling is not None:
@@ -97,16 +100,13 @@ def record(batch: Batch, run: Run, path: list[int], facts: Sequence[Fact]) -> bo
             payload = _whole_patches(batch, progress, payload)
             if "set_ctx" in payload:
                 payload = _write_once(batch, run, path, label, payload)
-        task = ids.task_run_id(
-            ids.iteration_id(run.id, path), label, progress.visits[label]
-        )
         if fact.name == "task.suspended":
             _check_child(batch, run, path, progress, payload)
             try:
                 payload = fix_time(batch, payload)
             except ValueError as error:
                 raise OutOfOrder(f"nobody can wait for that: {error}") from None
-        _emit(batch, run, path, fact.name, task, payload, progress)
+        _emit(batch, run, path, command_id, fact.name, payload, progress)
     return False
 
 
@@ -134,7 +134,7 @@ def _check(progress: Progress, fact: Fact) -> None:
 def _check_child(
     batch: Batch,
     run: Run,
-    path: list[int],
+    path: Path,
     progress: Progress,
     payload: Mapping[str, JSON],
 ) -> None:
@@ -152,18 +152,19 @@ def _check_child(
 def _emit(
     batch: Batch,
     run: Run,
-    path: list[int],
+    path: Path,
+    command_id: str,
     name: str,
-    entity: str,
     payload: dict[str, JSON],
     progress: Progress | None,
 ) -> None:
+    entity = run.id
     about: dict[str, JSON] = {}
     if progress is not None:
         label = progress.label or ""
-        action = ids.action_id(
-            batch.state.execution_id, run.id, label, path, progress.visits[label]
-        )
+        visit = progress.visits[label]
+        entity = ids.task_run_id(command_id, label, visit)
+        action = ids.action_id(batch.state.execution_id, run.id, label, path, visit)
         about = {
             "task_run_id": entity,
             "task_label": label,
@@ -185,13 +186,13 @@ def _emit(
         parent_id=run.id,
         step=run.step,
         step_run_id=run.id,
-        iteration_id=ids.iteration_id(run.id, path) if path else None,
+        iteration_id=command_id if path else None,
         **about,
     )
 
 
 def _write_once(
-    batch: Batch, run: Run, path: list[int], label: str, payload: dict[str, JSON]
+    batch: Batch, run: Run, path: Path, label: str, payload: dict[str, JSON]
 ) -> dict[str, JSON]:
     """In a parallel loop a key of ctx is written once; equal values pass (S-21)."""
     if not path or not payload["set_ctx"] or not run.ctx_writers:
@@ -216,9 +217,7 @@ def _write_once(
     return payload
 
 
-def _find_rival(
-    run: Run, levels: Sequence[Loop], path: list[int], key: str
-) -> str | None:
+def _find_rival(run: Run, levels: Sequence[Loop], path: Path, key: str) -> str | None:
     """Who wrote the key, a part of it or what it is part of, and may run beside us.
 
     Two iterations part at one level of the loops; if that one is sequential they

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noetl.engine import ids
+from noetl.engine.ids import Path
 from noetl.engine.runs import find_progress
 from noetl.engine.state import Run
 from noetl.types import JSON
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def emit_resumed(
-    batch: Recorder, run: Run, path: list[int], payload: dict[str, JSON]
+    batch: Recorder, run: Run, path: Path, payload: dict[str, JSON]
 ) -> None:
     progress = find_progress(run, path)
     label = progress.label or ""

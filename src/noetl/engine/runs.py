@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 
 from noetl.engine import ids
+from noetl.engine.ids import Path
 from noetl.engine.progress import Progress
 from noetl.engine.state import ExecutionStatus, LoopState, Run, State
 
 
-def path_of(iteration_id: str | None) -> list[int]:
-    """The indices in an iteration's id, outermost first."""
+@lru_cache(maxsize=4_096)  # decisions, folds and work ask for the same ones
+def path_of(iteration_id: str | None) -> Path:
+    """The indices in an iteration's id."""
     if iteration_id is None:
-        return []
-    _, *parts = iteration_id.split("/")
-    return [int(part) for part in parts] if parts else []
+        return ()
+    return tuple([int(part) for part in iteration_id.split("/")[1:]])
 
 
 def run_of(command_id: str) -> str:
@@ -22,7 +24,7 @@ def run_of(command_id: str) -> str:
     return command_id.partition("/")[0]
 
 
-def find_loop(run: Run, path: Sequence[int]) -> LoopState:
+def find_loop(run: Run, path: Path) -> LoopState:
     """The loop instance that an iteration path leads into."""
     loop = run.loop
     for index in path:
@@ -32,7 +34,7 @@ def find_loop(run: Run, path: Sequence[int]) -> LoopState:
     return loop
 
 
-def find_progress(run: Run, path: Sequence[int]) -> Progress:
+def find_progress(run: Run, path: Path) -> Progress:
     """The pipeline of a run, or of the iteration that the path names."""
     progress = run.progress
     if path:
@@ -41,7 +43,7 @@ def find_progress(run: Run, path: Sequence[int]) -> Progress:
     return progress
 
 
-def is_open(run: Run, path: Sequence[int]) -> bool:
+def is_open(run: Run, path: Path) -> bool:
     """Whether the path leads to a pipeline that has not ended."""
     loop, progress = run.loop, run.progress
     for index in path:
@@ -58,21 +60,21 @@ def is_pending(state: State, command_id: str) -> bool:
     return run is not None and is_open(run, path_of(command_id))
 
 
-def loop_paths(run: Run) -> Iterator[tuple[int, ...]]:
+def loop_paths(run: Run) -> Iterator[Path]:
     """Every open loop of a run, each before those inside it."""
     if run.loop is not None:
         yield ()
         yield from _loops_inside(run.loop, ())
 
 
-def _loops_inside(loop: LoopState, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def _loops_inside(loop: LoopState, path: Path) -> Iterator[Path]:
     for index, iteration in loop.open.items():
         if iteration.loop is not None:
             yield (*path, index)
             yield from _loops_inside(iteration.loop, (*path, index))
 
 
-def pipelines(run: Run) -> Iterator[tuple[tuple[int, ...], Progress]]:
+def pipelines(run: Run) -> Iterator[tuple[Path, Progress]]:
     """Every open pipeline of a run, with the path that leads to it."""
     if run.progress is not None:
         yield (), run.progress
@@ -80,9 +82,7 @@ def pipelines(run: Run) -> Iterator[tuple[tuple[int, ...], Progress]]:
         yield from _inside(run.loop, ())
 
 
-def _inside(
-    loop: LoopState, path: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Progress]]:
+def _inside(loop: LoopState, path: Path) -> Iterator[tuple[Path, Progress]]:
     for index, iteration in loop.open.items():
         here = (*path, index)
         if iteration.progress is not None:

@@ -17,6 +17,7 @@ from noetl.engine.expected import (
     later_takers,
     present_takers,
 )
+from noetl.engine.ids import Path
 from noetl.engine.listening import listening, offer, offer_missed, told
 from noetl.engine.resuming import emit_resumed
 from noetl.engine.runs import find_progress, path_of
@@ -66,7 +67,7 @@ def receive(
             return
 
 
-def deliver(batch: Batch, run: Run, path: list[int]) -> None:
+def deliver(batch: Batch, run: Run, path: Path) -> None:
     """Give a pipeline that has just begun to wait what came before."""
     waiting = find_progress(run, path).waiting
     if waiting is not None and waiting.on == "event":
@@ -81,7 +82,7 @@ def deliver(batch: Batch, run: Run, path: list[int]) -> None:
             return
 
 
-def _give(batch: Batch, run: Run, path: list[int], message: dict[str, JSON]) -> None:
+def _give(batch: Batch, run: Run, path: Path, message: dict[str, JSON]) -> None:
     answer = {"data": message["data"]}
     emit_resumed(batch, run, path, {"answer": answer, "message": message["seq"]})
 

@@ -23,7 +23,7 @@ from noetl.errors import (
 from noetl.ports import Blob, Blobs, Lease
 from noetl.runtime import wire
 from noetl.runtime.drafts import new_draft
-from noetl.runtime.live import Answer, Live, Work
+from noetl.runtime.live import Answer, Live, Wanting, Work
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
 
@@ -99,10 +99,15 @@ class Desk:
 
     async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""
-        replies = await asyncio.gather(
-            *(self._report(asked, each, seal) for each in asked.reports)
+        answers = await asyncio.gather(
+            *(self._put(asked, each) for each in asked.reports), return_exceptions=True
         )
-        return wire.Replies(replies)
+        return wire.Replies(
+            [
+                await self._reply(each, answer, seal)
+                for each, answer in zip(asked.reports, answers, strict=True)
+            ]
+        )
 
     async def beat(self, asked: wire.Beat) -> wire.Pulse:
         if asked.leaving:
@@ -219,20 +224,46 @@ class Desk:
             raise LeaseLost(f"{lease.execution_id} has ended")
         return live
 
+    def _put(
+        self, asked: wire.Reports, each: wire.Report
+    ) -> Awaitable[Answer | wire.Reply]:
+        """What is loaded is put in line at once: a task for each report would cost as
+        much as to decide on it."""
+        lease = each.lease
+        if each.again or not self._orchestrator.is_loaded(lease.execution_id):
+            return self._report(asked, each)
+        wants = Wanting(asked.worker, asked.pool) if each.wants else None
+        return self._orchestrator.submit(lease, each.facts, wants, each.number)
+
     async def _report(
-        self, asked: wire.Reports, each: wire.Report, seal: Seal
+        self, asked: wire.Reports, each: wire.Report
+    ) -> Answer | wire.Reply:
+        if each.again and (known := await self._known(each)) is not None:
+            return known
+        return await self._orchestrator.report(
+            each.lease,
+            each.facts,
+            wants=asked.worker if each.wants else None,
+            pool=asked.pool,
+            number=each.number,
+        )
+
+    async def _reply(
+        self,
+        each: wire.Report,
+        answer: Answer | wire.Reply | BaseException,
+        seal: Seal,
     ) -> wire.Reply:
+        if isinstance(answer, Answer):
+            order = _order(answer.work, seal) if answer.work is not None else None
+            return wire.Reply(answer.stop, answer.ctx, order)
+        if isinstance(answer, wire.Reply):
+            return answer
         lease = each.lease
         try:
-            if each.again and (known := await self._known(each)) is not None:
-                return known
-            answer = await self._orchestrator.report(
-                lease,
-                each.facts,
-                wants=asked.worker if each.wants else None,
-                pool=asked.pool,
-                number=each.number,
-            )
+            if isinstance(answer, Exception):
+                await self._orchestrator.quarantine.judge(lease.execution_id, answer)
+            raise answer
         except StoreError as error:
             if error.kind not in _OVER:
                 raise
@@ -240,7 +271,6 @@ class Desk:
             return await self._not_held(lease, (LeaseLost.kind, str(error)))
         except OutOfOrder as error:
             return await self._not_held(lease, ("event.order", str(error)))
-        return _reply(answer, seal)
 
     async def _not_held(self, lease: Lease, error: tuple[str, str]) -> wire.Reply:
         """Lost, or made up: of what was never leased nobody can be the owner."""
@@ -265,11 +295,6 @@ class Desk:
             return None
         state = await self._orchestrator.load(each.lease.execution_id)
         return wire.Reply(ctx=state.ctx, duplicate=True)
-
-
-def _reply(answer: Answer, seal: Seal) -> wire.Reply:
-    order = _order(answer.work, seal) if answer.work is not None else None
-    return wire.Reply(answer.stop, answer.ctx, order)
 
 
 def _order(work: Work, seal: Seal) -> wire.Order:

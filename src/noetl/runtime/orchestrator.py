@@ -84,7 +84,7 @@ class Orchestrator(Residents):
         self.doorbell = doorbell
         self.changed = asyncio.Event()
         self.families = Families(self, catalog)
-        self._quarantine = Quarantine(self)
+        self.quarantine = Quarantine(self)
         self.places = Places(self)
         self._catalog = catalog
         self._loading: dict[str, asyncio.Lock] = {}
@@ -100,8 +100,6 @@ class Orchestrator(Residents):
     def employ(self, worker: Worker) -> None:
         """Tell this one what it must stop."""
         self._workers.append(worker)
-
-    # -- executions ------------------------------------------------------------
 
     @property
     def ttl(self) -> float:
@@ -174,7 +172,7 @@ class Orchestrator(Residents):
         if execution_id not in self._live:
             lock = self._loading.setdefault(execution_id, asyncio.Lock())
             try:
-                async with lock, self._quarantine.guard(execution_id):
+                async with lock, self.quarantine.guard(execution_id):
                     if execution_id not in self._live:  # others wait for the same
                         await self._load(execution_id)
             finally:
@@ -214,23 +212,28 @@ class Orchestrator(Residents):
         ``wants`` is an owner that takes a pipeline of its pool which the report makes
         ready; a ``number`` is remembered with the lease.
         """
-        pool = self.planner.pool or pool
-        command = lease.command_id
-        async with self._quarantine.guard(lease.execution_id):
-            if self.is_server:
-                await self.load(lease.execution_id)
-            return await self._put(
-                lease.execution_id,
-                lambda batch: report(batch, command, facts),
-                lease,
-                Wanting(wants, pool) if wants is not None else None,
-                number=number,
-            )
+        wanting = Wanting(wants, self.planner.pool or pool) if wants else None
+        if not self.is_server:
+            return await self.submit(lease, facts, wanting)
+        async with self.quarantine.guard(lease.execution_id):
+            await self.load(lease.execution_id)
+            return await self.submit(lease, facts, wanting, number)
+
+    def submit(
+        self,
+        lease: Lease,
+        facts: Sequence[Fact],
+        wants: Wanting | None,
+        number: int = 0,
+    ) -> asyncio.Future[Answer]:
+        """The same of what is loaded, put in line at once."""
+        decision = partial(report, command_id=lease.command_id, facts=facts)
+        return self._put(lease.execution_id, decision, lease, wants, number=number)
 
     async def cancel(
         self, execution_id: str, error: dict[str, JSON] | None = None
     ) -> None:
-        await self._put(execution_id, lambda batch: cancel(batch, error))
+        await self._put(execution_id, partial(cancel, error=error))
 
     async def pause(self, execution_id: str) -> None:
         await self._put(execution_id, pause)
@@ -250,7 +253,7 @@ class Orchestrator(Residents):
     async def sweep(self) -> None:
         """Expire leases and deadlines; then whoever waited for a time may go on."""
         for timer in await self.store.sweep(now=self.clock.now()):
-            async with self._quarantine.apart(timer.execution_id):
+            async with self.quarantine.apart(timer.execution_id):
                 await self._expire(timer)
         if self.is_server:
             now, shared = self.clock.now(), self.store.shared
@@ -282,7 +285,7 @@ class Orchestrator(Residents):
     async def take_back(self, execution_id: str) -> ExecutionStatus:
         """Go on with what was set aside. Raises ``SetAside`` if it still cannot be."""
         self.drop(execution_id)
-        status = await self._quarantine.end(await self.load(execution_id))
+        status = await self.quarantine.end(await self.load(execution_id))
         self.bell.ring()
         return status
 
@@ -310,7 +313,7 @@ class Orchestrator(Residents):
         works: list[Work] = []
         for execution_id in {lease.execution_id: None for lease in leases}:
             mine = [lease for lease in leases if lease.execution_id == execution_id]
-            async with self._quarantine.apart(execution_id):
+            async with self.quarantine.apart(execution_id):
                 await self.refresh(execution_id)
                 live = self._live.get(execution_id)
                 works += [
@@ -341,8 +344,6 @@ class Orchestrator(Residents):
             return True
         return not is_pending(live.state, lease.command_id)
 
-    # -- settling --------------------------------------------------------------
-
     def _put(
         self,
         execution_id: str,
@@ -352,9 +353,7 @@ class Orchestrator(Residents):
         disarm: str | None = None,
         number: int = 0,
     ) -> asyncio.Future[Answer]:
-        live = self._live.get(execution_id)
-        if live is None:
-            raise OutOfOrder(f"execution {execution_id} is not open here")
+        live = self.resident(execution_id)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         each = Input(decide, future, lease, wants, disarm, number)
         return self._settlement.put(execution_id, live, each)

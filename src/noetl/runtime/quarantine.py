@@ -61,12 +61,18 @@ class Quarantine:
         try:
             yield
         except Exception as error:
-            if not self._host.is_server or not is_defect(error):
-                raise
-            self._host.drop(execution_id)
-            self._host.trouble(execution_id, error)
-            why = await self._begin(execution_id, error)
-            raise SetAside(f"execution {execution_id}: {why}") from error
+            await self.judge(execution_id, error)
+            raise
+
+    async def judge(self, execution_id: str, error: Exception) -> None:
+        """Set the execution aside for this error, if it is one to do so for: then
+        ``SetAside``."""
+        if not self._host.is_server or not is_defect(error):
+            return
+        self._host.drop(execution_id)
+        self._host.trouble(execution_id, error)
+        why = await self._begin(execution_id, error)
+        raise SetAside(f"execution {execution_id}: {why}") from error
 
     @asynccontextmanager
     async def apart(self, execution_id: str) -> AsyncIterator[None]:

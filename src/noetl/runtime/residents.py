@@ -19,10 +19,14 @@ class Residents:
         self._live: dict[str, Live] = {}
 
     def state(self, execution_id: str) -> State:
+        return self.resident(execution_id).state
+
+    def resident(self, execution_id: str) -> Live:
+        """Raises ``OutOfOrder`` for one that is not here."""
         live = self._live.get(execution_id)
         if live is None:
             raise OutOfOrder(f"execution {execution_id} is not open here")
-        return live.state
+        return live
 
     def live(self, execution_id: str) -> Live | None:
         return self._live.get(execution_id)

@@ -26,7 +26,7 @@ def make_work(
         state.began_at,
         run.step,
         run.id,
-        tuple(path),
+        path,
         run.args,
         state.ctx,
         state.workload,
