@@ -114,6 +114,7 @@ def past(number: int) -> Transition:
         source="server",
         name="playbook.execution.requested",
         entity_type="playbook",
+        parent_id=None,
         entity_id=name,
         status="in_progress",
         payload={"playbook": {"name": "b"}, "trace_id": "0" * 32},

@@ -43,6 +43,7 @@ def event(execution_id: str, seq: int) -> Event:
         source="worker",
         name="task.done",
         entity_type="task",
+        parent_id=None,
         entity_id=f"{run}:fetch.1",
         status="success",
         step="fetch",

@@ -47,6 +47,7 @@ class Facts:
             source="server",
             name="step.scheduled",
             entity_type="step",
+            parent_id=None,
             entity_id=f"{execution_id}-1",
             status="in_progress",
             payload=payload,

@@ -34,7 +34,8 @@ async def work(store, name, after):
         events = [
             Event(event_id=f"{name}.{seq}", execution_id=name, seq=seq, timestamp="-",
                   source="server", name="task.done", entity_type="task",
-                  entity_id=name, status="success", payload={"text": "x" * 300})
+                  parent_id=None, entity_id=name, status="success",
+                  payload={"text": "x" * 300})
             for seq in (after + 1, after + 2)
         ]
         summary = Summary(name, "running", {}, "-")

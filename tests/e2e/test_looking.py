@@ -65,6 +65,7 @@ def store_some(home: Path, log: str, names: str) -> None:
                 source="server",
                 name="playbook.execution.requested",
                 entity_type="playbook",
+                parent_id=None,
                 entity_id=name,
                 status="in_progress",
                 payload={"playbook": {}, "trace_id": "0" * 32},

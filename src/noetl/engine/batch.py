@@ -53,28 +53,34 @@ class Recorder:
         step: str | None = None,
         step_run_id: str | None = None,
         iteration_id: str | None = None,
-        **ids: JSON,
+        task_run_id: str | None = None,
+        task_label: str | None = None,
+        attempt: int | None = None,
+        action_id: str | None = None,
     ) -> Event:
         """Record one fact and fold it."""
         kind = NAMES[name]
         seq = self.state.seq + 1
         execution_id = self.state.execution_id
-        event = Event(
-            event_id=f"{execution_id}.{seq}",
-            execution_id=execution_id,
-            seq=seq,
-            timestamp=self.now,
-            source=source or kind.source,
-            name=name,
-            entity_type=kind.entity,
-            entity_id=entity_id,
-            parent_id=parent_id,
-            status=status or kind.status,
-            step=step,
-            step_run_id=step_run_id,
-            iteration_id=iteration_id,
-            payload=payload,
-            **ids,
+        event = Event(  # by position: that takes a third of the time
+            f"{execution_id}.{seq}",
+            execution_id,
+            seq,
+            self.now,
+            source or kind.source,
+            name,
+            kind.entity,
+            entity_id,
+            parent_id,
+            status or kind.status,
+            step,
+            step_run_id,
+            iteration_id,
+            task_run_id,
+            task_label,
+            attempt,
+            action_id,
+            payload,
         )
         body = _encode(event)
         if len(body) > PAYLOAD_LIMIT:

@@ -13,7 +13,7 @@ Status = Literal["in_progress", "success", "error", "paused", "skipped"]
 Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True):
     """A fact that has happened.
 
     Whatever could differ on a second run (time, ids, rendered templates) is stored
@@ -28,7 +28,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     entity_type: Entity
     entity_id: str
-    parent_id: str | None = None
+    parent_id: str | None
     status: Status
     step: str | None = None
     step_run_id: str | None = None

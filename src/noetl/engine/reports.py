@@ -11,6 +11,8 @@ from noetl.dsl.model import Loop
 from noetl.engine import ids
 from noetl.engine.batch import Batch
 from noetl.engine.context import is_equal, read_path, unfold
+from noetl.engine.endings import emit_step
+from noetl.engine.events import Status
 from noetl.engine.ids import Path
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
@@ -85,8 +87,7 @@ def record(batch: Batch, run: Run, path: Path, facts: Sequence[Fact]) -> bool:
             raise OutOfOrder(f"a worker may not report {fact.name}")
         progress = find_progress(run, path)
         if fact.name == "step.started":
-            tokens: dict[str, JSON] = {"tokens": run.tokens}
-            _emit(batch, run, path, command_id, fact.name, tokens, None)
+            emit_step(batch, run, fact.name, {"tokens": run.tokens}, "worker")
             continue
         if fact.name == "task.started":
             if batch.state.cancelling is not None:
@@ -106,7 +107,7 @@ def record(batch: Batch, run: Run, path: Path, facts: Sequence[Fact]) -> bool:
                 payload = fix_time(batch, payload)
             except ValueError as error:
                 raise OutOfOrder(f"nobody can wait for that: {error}") from None
-        _emit(batch, run, path, command_id, fact.name, payload, progress)
+        _emit_task(batch, run, path, command_id, fact.name, payload, progress)
     return False
 
 
@@ -149,31 +150,21 @@ def _check_child(
         raise OutOfOrder(f"'{label}' calls an execution that is not its own")
 
 
-def _emit(
+def _emit_task(
     batch: Batch,
     run: Run,
     path: Path,
     command_id: str,
     name: str,
     payload: dict[str, JSON],
-    progress: Progress | None,
+    progress: Progress,
 ) -> None:
-    entity = run.id
-    about: dict[str, JSON] = {}
-    if progress is not None:
-        label = progress.label or ""
-        visit = progress.visits[label]
-        entity = ids.task_run_id(command_id, label, visit)
-        action = ids.action_id(batch.state.execution_id, run.id, label, path, visit)
-        about = {
-            "task_run_id": entity,
-            "task_label": label,
-            "attempt": progress.attempt,
-            "action_id": action,
-        }
-        if name == "task.started" and progress.started:
-            payload = {"in_doubt": progress.in_doubt + 1}
-    status = None
+    label = progress.label or ""
+    visit = progress.visits[label]
+    entity = ids.task_run_id(command_id, label, visit)
+    if name == "task.started" and progress.started:
+        payload = {"in_doubt": progress.in_doubt + 1}
+    status: Status | None = None
     if name == "task.done":
         failed = payload["outcome"]["status"] == "error"
         skipped = payload["directive"]["do"] == "skip"
@@ -182,12 +173,15 @@ def _emit(
         name,
         entity,
         payload,
-        status=status,  # type: ignore[arg-type]
+        status=status,
         parent_id=run.id,
         step=run.step,
         step_run_id=run.id,
         iteration_id=command_id if path else None,
-        **about,
+        task_run_id=entity,
+        task_label=label,
+        attempt=progress.attempt,
+        action_id=ids.action_id(batch.state.execution_id, run.id, label, path, visit),
     )
 
 

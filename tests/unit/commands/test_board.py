@@ -29,6 +29,7 @@ def event(name: str, at: float = 0.0, **fields: Any) -> Event:
         source="server",
         name=name,
         entity_type="step",
+        parent_id=None,
         entity_id="x",
         status="in_progress",
         **fields,

@@ -19,6 +19,7 @@ def event(name: str, **fields: Any) -> Event:
         source="server",
         name=name,
         entity_type="step",
+        parent_id=None,
         entity_id="x",
         status="in_progress",
         step="fetch",

@@ -199,6 +199,7 @@ def test_a_name_that_nothing_folds_changes_only_the_position() -> None:
         source="worker",
         name="step.started",
         entity_type="step",
+        parent_id=None,
         entity_id="e-1",
         status="in_progress",
     )

@@ -32,6 +32,7 @@ class Logs:
                 source="server",
                 name=name,
                 entity_type="task",
+                parent_id=None,
                 entity_id="t",
                 status="success",
                 payload=payload,

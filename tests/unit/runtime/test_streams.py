@@ -31,6 +31,7 @@ class Log:
             source="server",
             name=name,
             entity_type="workflow",
+            parent_id=None,
             entity_id="x",
             status="success",
         )

@@ -9,6 +9,7 @@ from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded, encode_summary
 from noetl.adapters.stores.leasing import OVER, outlives
 from noetl.adapters.stores.refusals import Aside, refuse_stale
+from noetl.adapters.stores.sqlite.bulk import run
 from noetl.adapters.stores.sqlite.memory import Head, Memory
 from noetl.adapters.stores.sqlite.places import change_place, is_room_for
 from noetl.adapters.stores.sqlite.queries import SQL
@@ -120,7 +121,7 @@ def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> byte
         key += 1
         last_hash = link(last_hash, body)
         rows.append((key, last_hash, body))
-    db.executemany(SQL["append"], rows)
+    run(db, SQL["append"], rows)
     return last_hash
 
 
@@ -144,15 +145,15 @@ def _change_commands(
             else:
                 ready.append((*row, _state(each.not_before), each.not_before))
         if ready:
-            db.executemany(SQL["plan"], ready)
+            run(db, SQL["plan"], ready)
         if leased:
-            db.executemany(SQL["plan_leased"], leased)
+            run(db, SQL["plan_leased"], leased)
     if granted:
         db.executemany(SQL["lease"], [(*row, name) for name, row in granted.items()])
     for command_id, count in transition.reported.items():
         db.execute(SQL["count"], (count, command_id))
     if transition.done:
-        db.executemany(SQL["end"], [(name,) for name in transition.done])
+        run(db, SQL["end"], [(name,) for name in transition.done])
         for name in transition.done:
             memory.drop_lease(name)
     for name in transition.release:

@@ -16,7 +16,7 @@ VALUES (?, ?, 0, x'', ?, ?)
 SELECT execution_id FROM execution WHERE request_key = ?
 
 -- name: append
-INSERT INTO event (key, hash, body) VALUES (?, ?, ?)
+INSERT INTO event (key, hash, body) VALUES /* row */ (?, ?, ?) /* end */
 
 -- name: advance
 UPDATE execution SET last_seq = ?, last_hash = ? WHERE number = ?
@@ -44,19 +44,21 @@ WHERE x.execution_id = ?
 
 -- name: plan
 INSERT INTO command (command_id, execution, rank, pool, state, not_before)
-VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING
+VALUES /* row */ (?, ?, ?, ?, ?, ?) /* end */
+ON CONFLICT (command_id) DO NOTHING
 
 -- name: plan_leased
 -- One row for a command that is given away as it is planned.
 INSERT INTO command (command_id, execution, rank, pool, state, not_before,
   epoch, owner, boot_id, expires_at)
-VALUES (?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) ON CONFLICT (command_id)
-DO UPDATE SET state = 'leased', epoch = excluded.epoch, owner = excluded.owner,
-  boot_id = excluded.boot_id, expires_at = excluded.expires_at, reported = 0
+VALUES /* row */ (?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) /* end */
+ON CONFLICT (command_id) DO UPDATE SET state = 'leased', epoch = excluded.epoch,
+  owner = excluded.owner, boot_id = excluded.boot_id,
+  expires_at = excluded.expires_at, reported = 0
 
 -- name: end
 UPDATE command SET state = NULL, owner = NULL, boot_id = NULL, expires_at = NULL
-WHERE command_id = ?
+WHERE command_id IN (/* row */ ? /* end */)
 
 -- name: release
 UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
