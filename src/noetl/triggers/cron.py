@@ -10,7 +10,8 @@ its slots twice.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
@@ -21,7 +22,8 @@ _LINE = re.compile(r"[0-9A-Za-z*/,#\- ]{1,200}\Z")
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,64}\Z")
 _LAST = 253_000_000_000.0
 """Close to the end of the calendar there is nothing to reckon with."""
-_CLOSE = 7_200.0
+_CLOSE = timedelta(hours=3)
+"""No clock is put forward or back by more."""
 
 
 def _cronsim() -> ModuleType:
@@ -41,29 +43,72 @@ class Cron:
         self.zone = _zone(zone)
 
     def next(self, after: float) -> float | None:
-        """The first slot later than this; None if there is none for 50 years."""
+        """The first slot later than this; None if there is none for 50 years.
+
+        Where the clock is steady it is what the clock shows next. Around a change each
+        time on the clock is looked up: it may be there twice, or not at all.
+        """
         if after > _LAST:
             return None
-        slot = self._next(after)
-        if slot is None:
+        start = self.local(after)
+        wall = next(self._walls(start), None)
+        if wall is None:
             return None
-        # Reckoned from the moment of a change by half an hour, it may be off by that:
-        # whoever asks from close by sees the clock as it is then.
-        nearer = self._next(max(after, slot - _CLOSE))
-        return slot if nearer is None else min(slot, nearer)
+        slot = wall.replace(tzinfo=self.zone)
+        if self._is_steady(start) and self._is_steady(slot):
+            return slot.timestamp()
+        return self._next_around_change(after)
 
-    def _next(self, after: float) -> float | None:
-        cronsim = _cronsim()
-        slots = cronsim.CronSim(self.line, datetime.fromtimestamp(after, self.zone))
-        for slot in slots:
-            # In the hour that is there twice, the first may be over already.
-            moment: float = slot.timestamp()
-            if moment > after:
-                return moment
-        return None
+    def _next_around_change(self, after: float) -> float | None:
+        found: float | None = None
+        for wall in self._walls(self.local(after) - _CLOSE):
+            if found is not None and wall > _plain(self.local(found)) + _CLOSE:
+                break  # all that come now are later
+            later = [moment for moment in self._moments(wall) if moment > after]
+            found = min([*later, *([] if found is None else [found])], default=None)
+        return found
+
+    def _walls(self, after: datetime) -> Iterator[datetime]:
+        """What the clock on the wall shows at slots, if nobody puts it forward."""
+        yield from map(
+            _plain, _cronsim().CronSim(self.line, _plain(after).replace(tzinfo=UTC))
+        )
+
+    def _moments(self, wall: datetime) -> list[float]:
+        first, second = (
+            wall.replace(tzinfo=self.zone, fold=fold).timestamp() for fold in (0, 1)
+        )
+        if first <= second:  # once, or twice
+            return sorted({first, second}) if self._goes_by_time else [first]
+        return [] if self._goes_by_time else [self._end_of_gap(second, first)]
+
+    def _end_of_gap(self, before: float, after: float) -> float:
+        old = self.local(before).utcoffset()
+        while after - before > 1:
+            middle = (before + after) // 2
+            if self.local(middle).utcoffset() == old:
+                before = middle
+            else:
+                after = middle
+        return after
+
+    def _is_steady(self, moment: datetime) -> bool:
+        seconds = moment.timestamp()
+        around = (seconds - _CLOSE.total_seconds(), seconds + _CLOSE.total_seconds())
+        return len({self.local(each).utcoffset() for each in around}) == 1
+
+    @property
+    def _goes_by_time(self) -> bool:
+        minute, hour, *_ = self.line.split()
+        return minute.startswith("*") or hour.startswith("*")
 
     def local(self, moment: float) -> datetime:
         return datetime.fromtimestamp(moment, self.zone)
+
+
+def _plain(moment: datetime) -> datetime:
+    """What a clock shows then."""
+    return moment.replace(tzinfo=None, fold=0)
 
 
 def _check(line: str) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noetl.triggers.cron import Cron
@@ -161,6 +161,7 @@ CHANGES = st.sampled_from(
 
 
 @settings(max_examples=400, deadline=None)
+@example("* 2 * * *", "Australia/Lord_Howe", at("2026-04-04T15:00Z"), 0.5)
 @given(LINES, st.sampled_from(ZONES), MOMENTS | CHANGES, st.floats(0, 1))
 def test_the_next_slot_does_not_depend_on_who_asks_when(
     line: str, zone: str, moment: float, part: float
