@@ -18,7 +18,7 @@ from noetl.errors import LeaseLost, Unloaded
 from noetl.ports import Clock, Lease, Tool
 from noetl.runtime.dispatch import Dispatcher, Shelf
 from noetl.runtime.drafts import CallDrafts
-from noetl.runtime.invocation import Invocation, meta_of, tool_call
+from noetl.runtime.invocation import Calling, Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
 from noetl.types import JSON
 
@@ -54,7 +54,7 @@ class Executor:
         self._slots = slots
         self._running: set[asyncio.Task[None]] = set()
         self._works: dict[str, Work] = {}
-        self._calls: dict[str, asyncio.Task[Outcome]] = {}
+        self._calls: dict[str, Calling] = {}
         self._lost: set[Lease] = set()
         self._broken: BaseException | None = None
         self._retired = False
@@ -114,13 +114,13 @@ class Executor:
         """These pipelines are over, or somebody else's: stop their tools."""
         for command_id in commands:
             if command_id in self._calls:
-                self._calls[command_id].cancel()
+                self._calls[command_id].stop()
 
     def stop(self, execution_id: str) -> None:
         """Stop the tools of an execution: their attempts end as ``cancelled``."""
         for command_id, work in self._works.items():
             if work.lease.execution_id == execution_id and command_id in self._calls:
-                self._calls[command_id].cancel()
+                self._calls[command_id].stop()
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -254,9 +254,9 @@ class Executor:
         if invocation.tool.instant:
             return await invocation.run()
         command_id = run.work.lease.command_id
-        call = self._calls[command_id] = asyncio.ensure_future(invocation.run())
+        call = self._calls[command_id] = Calling(lambda: self._flush(run))
         try:
-            return await invocation.watch(call, lambda: self._flush(run))
+            return await call.result(invocation)
         finally:
             del self._calls[command_id]
 

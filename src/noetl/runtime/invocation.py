@@ -85,55 +85,59 @@ class Invocation:
         token = await self._keys.authorize(call.execution_id, auth, fresh=fresh)
         return msgspec.structs.replace(call, inputs={**call.inputs, "auth": token})
 
-    async def watch(
-        self, running: asyncio.Task[Outcome], flush: Callable[[], Awaitable[object]]
-    ) -> Outcome:
-        """Await it; a call that takes long becomes visible in the log meanwhile."""
-        # A timer alone: most calls are short, and waiting with a limit costs as much
-        # as they do.
-        watch = _Watch(running, flush)
-        timer = running.get_loop().call_later(VISIBLE_AFTER, watch.show)
+
+class Calling:
+    """A tool at work, in the task that awaits it: another one would cost as much as a
+    short call. It can be stopped, and becomes visible in the log if it takes long.
+    """
+
+    def __init__(self, flush: Callable[[], Awaitable[object]]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._flush = flush
+        self._telling: asyncio.Task[None] | None = None
+        self._lost: Exception | None = None
+        self._stopped = self._over = False
+
+    async def result(self, invocation: Invocation) -> Outcome:
+        """Its outcome; one that was stopped ends as ``cancelled``."""
+        # A timer alone: waiting with a limit costs more.
+        timer = self._task.get_loop().call_later(VISIBLE_AFTER, self._show)
         try:
-            return await running
+            outcome = await invocation.run()
         except asyncio.CancelledError:
-            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
-                watch.stop()  # we are being stopped, not the call alone
-                raise
-            if watch.lost is not None:
-                raise watch.lost from None
+            self._over = True
+            if not self._stopped or self._task.uncancel():
+                if self._telling is not None:
+                    self._telling.cancel()
+                raise  # we are being stopped, not the call alone
+            if self._lost is not None:
+                raise self._lost from None
             return Outcome.failed("cancelled", "the execution was cancelled")
+        else:
+            self._over = True
+            if self._stopped:  # too late, or the tool has an outcome all the same
+                self._task.uncancel()
+            return outcome
         finally:
             timer.cancel()
-            await watch.end()
-
-
-class _Watch:
-    """Tells the log of a call that takes long; one that is nobody's any more ends."""
-
-    def __init__(
-        self, running: asyncio.Task[Outcome], flush: Callable[[], Awaitable[object]]
-    ) -> None:
-        self._telling: asyncio.Task[None] | None = None
-        self.lost: Exception | None = None
-        self._running = running
-        self._flush = flush
-
-    def show(self) -> None:
-        if not self._running.done():
-            self._telling = asyncio.ensure_future(self._tell())
+            if self._telling is not None:
+                # What is told of it later comes after what is being told.
+                await asyncio.wait({self._telling})
 
     def stop(self) -> None:
-        if self._telling is not None:
-            self._telling.cancel()
+        """Of what is over, nothing is left to stop."""
+        if not self._stopped and not self._over:
+            self._stopped = True
+            self._task.cancel()
 
-    async def end(self) -> None:
-        """What is told of it later comes after what is being told."""
-        if self._telling is not None:
-            await asyncio.wait({self._telling})
+    def _show(self) -> None:
+        self._telling = asyncio.ensure_future(self._tell())
 
     async def _tell(self) -> None:
         try:
             await self._flush()
         except Exception as error:  # a lease that is lost, or a store
-            self.lost = error
-            self._running.cancel()
+            self._lost = error
+            self.stop()

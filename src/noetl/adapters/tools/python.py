@@ -103,10 +103,11 @@ class PythonTool:
 
     async def run(self, call: ToolCall) -> Outcome:
         request = read_request(call)
-        key, seconds = self._key(call), read_timeout(call.spec)
+        seconds = read_timeout(call.spec)
         try:
             reply = await self._call_shared(call, request, seconds)
             if reply is None:
+                key = self._key(call)
                 named = msgspec.structs.replace(request, environment=names_of(call))
                 reply = await self._processes().call(key, named, seconds)
         except ToolError as error:
