@@ -45,15 +45,22 @@ class Postgres:
         self._schema = schema
         self._size = size
         self._pool: asyncpg.Pool | None = None
+        self._kept: Any = None
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+    async def run(
+        self, work: Callable[[Any], Awaitable[T]], *, alone: bool = False
+    ) -> T:
         """Do it on some connection. Raises ``StoreError``; what lost a race is tried
-        again, what lost its connection is not: nobody knows what became of it."""
+        again, what lost its connection is not: nobody knows what became of it.
+
+        One caller, who asks one thing at a time, may be ``alone`` on a connection.
+        """
+        connected = self._own_connection if alone else self._connection
         for attempt in range(1, TRIES + 1):
             try:
-                async with self._connection() as connection:
+                async with connected() as connection:
                     return await work(connection)
             except _AGAIN as error:
                 if attempt == TRIES:
@@ -104,6 +111,7 @@ class Postgres:
         self._closed = True
         pool, self._pool = self._pool, None
         if pool is not None:
+            await self._give_back(pool)
             await pool.close()
 
     @asynccontextmanager
@@ -111,6 +119,26 @@ class Postgres:
         pool = self._pool or await self._open()
         async with pool.acquire() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def _own_connection(self) -> AsyncIterator[Any]:
+        """To take one and give it back costs as much as a small statement: it is kept
+        until something goes wrong."""
+        pool = self._pool or await self._open()
+        if self._kept is not None and self._kept.is_closed():
+            await self._give_back(pool)
+        if self._kept is None:
+            self._kept = await pool.acquire()
+        try:
+            yield self._kept
+        except BaseException:
+            await self._give_back(pool)
+            raise
+
+    async def _give_back(self, pool: asyncpg.Pool) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            await pool.release(kept)
 
     async def _open(self) -> asyncpg.Pool:
         async with self._opening:

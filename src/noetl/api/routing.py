@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from noetl.access.principal import Principal, require
+from noetl.api.access import Headers
 from noetl.api.problems import Problem
 from noetl.api.site import Site
 from noetl.api.trail import Recorded, Trail
@@ -61,6 +62,7 @@ class Call(Generic[B, Q]):
     body: B
     query: Q
     trail: Trail
+    headers: Headers
     execution: Summary | None = None
 
     def allows(self, permission: str, path: str | None) -> bool:
@@ -71,13 +73,9 @@ class Call(Generic[B, Q]):
         require(self.principal, permission, path)
 
     @property
-    def headers(self) -> dict[str, list[str]]:
-        return headers_of(self.request)
-
-    @property
     def address(self) -> str:
         """Where it comes from."""
-        return address_of(self.site, self.request)
+        return self.trail.address
 
     @property
     def caller(self) -> Caller:
@@ -185,17 +183,11 @@ async def find_execution(
     return summary
 
 
-def address_of(site: Site, request: Request) -> str:
-    """Where a request comes from."""
-    peer = "" if request.client is None else request.client.host
-    return site.access.address(peer, headers_of(request))
-
-
-def headers_of(request: Request) -> dict[str, list[str]]:
+def headers_of(request: Request) -> Headers:
     """All values of each header, by their lower-case names."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for name, value in request.headers.items():
-        found[name.lower()].append(value)
+    for name, value in request.headers.raw:
+        found[name.decode("latin-1").lower()].append(value.decode("latin-1"))
     return found
 
 

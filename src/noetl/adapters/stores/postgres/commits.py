@@ -164,7 +164,7 @@ class Committer:
             refused = await self._try_with_places(commits, heads)
         else:
             sql, values = _statement(commits, heads)
-            rows = await self._postgres.run(lambda c: c.fetch(sql, *values))
+            rows = await self._postgres.run(lambda c: c.fetch(sql, *values), alone=True)
             refused = _refusals(commits, rows)
         for place, each in enumerate(commits):
             if place not in refused:
@@ -200,7 +200,7 @@ class Committer:
                         await change_place(connection, each.item.transition)
                 return refused
 
-        return await self._postgres.run(work)
+        return await self._postgres.run(work, alone=True)
 
     async def _head(self, item: Encoded) -> Head:
         """The hash that its first event is linked to; if the log has moved on
