@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
 from noetl.adapters.stores.sqlite.memory import Memory
 from noetl.adapters.stores.sqlite.queries import SQL
+from noetl.engine.times import NEVER
 from noetl.ports import Lease, Timer
 
 
@@ -41,12 +42,16 @@ class Leases:
             rows.append((epoch + 1, owner, self._boot_id, expires_at, command_id))
             self._turns[pool] = number
         db.executemany(SQL["lease"], rows)
+        if len(leases) < slots:
+            (due,) = db.execute(SQL["next_due"]).fetchone()
+            self._memory.keep_quiet(pool, NEVER if due is None else due)
         return leases
 
     def sweep(self, db: sqlite3.Connection, now: float) -> list[Timer]:
         """Expired leases end here; their epoch rises with the next claim."""
         if db.execute(SQL["expire"], (now - GRACE,)).rowcount:
             self._memory.drop_leases()
+            self._memory.end_quiet()
         return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
 
     def _in_turn(

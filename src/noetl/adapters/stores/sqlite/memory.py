@@ -1,4 +1,5 @@
-"""What the one writer knows without asking: where logs end, and who holds what."""
+"""What the one writer knows without asking: where logs end, who holds what, and where
+nothing is to be had."""
 
 from __future__ import annotations
 
@@ -29,6 +30,7 @@ class Memory:
     def __init__(self) -> None:
         self._heads: dict[str, Head] = {}
         self._held: dict[str, tuple[int, str]] = {}
+        self._quiet: dict[str, float] = {}
 
     def head(self, execution_id: str) -> Head | None:
         return self._heads.get(execution_id)
@@ -53,6 +55,19 @@ class Memory:
     def drop_leases(self) -> None:
         self._held.clear()
 
+    def is_quiet(self, pool: str, now: float) -> bool:
+        """Whether nothing can be claimed there, for certain."""
+        return now < self._quiet.get(pool, 0.0)
+
+    def keep_quiet(self, pool: str, until: float) -> None:
+        """Nothing is left of what is ready; what is delayed is not due before."""
+        self._quiet[pool] = until
+
+    def end_quiet(self) -> None:
+        """Something may be ready now, in whatever pool."""
+        self._quiet.clear()
+
     def clear(self) -> None:
         self._heads.clear()
         self._held.clear()
+        self._quiet.clear()

@@ -151,6 +151,8 @@ class SqliteStore:
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
     ) -> Sequence[Lease]:
+        if self._memory.is_quiet(pool, now):
+            return []
         return await self._write(
             lambda db: self._leases.claim(db, owner, pool, slots, now + ttl, now),
             durable=self._durable_leases,

@@ -87,6 +87,8 @@ def _write(
         head = _begin(db, item)
     elif head.summary != item.summary:
         status = transition.summary.status
+        if status != head.status:  # what was held back may be offered now
+            memory.end_quiet()
         db.execute(SQL["summarize"], (status, item.summary, head.number))
     last_hash = _append(db, head, item.bodies)
     last_seq = head.last_seq + len(item.bodies)
@@ -145,6 +147,7 @@ def _change_commands(
             else:
                 ready.append((*row, _state(each.not_before), each.not_before))
         if ready:
+            memory.end_quiet()
             run(db, SQL["plan"], ready)
         if leased:
             run(db, SQL["plan_leased"], leased)
@@ -156,6 +159,8 @@ def _change_commands(
         run(db, SQL["end"], [(name,) for name in transition.done])
         for name in transition.done:
             memory.drop_lease(name)
+    if transition.release:
+        memory.end_quiet()
     for name in transition.release:
         memory.drop_lease(name)
         if command := planned.get(name):

@@ -99,6 +99,9 @@ DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
 UPDATE command INDEXED BY command_delayed SET state = 'ready'
 WHERE state = 'delayed' AND not_before <= ?
 
+-- name: next_due
+SELECT min(not_before) FROM command INDEXED BY command_delayed WHERE state = 'delayed'
+
 -- name: next_execution
 SELECT c.execution, x.execution_id, x.status
 FROM command AS c JOIN execution AS x ON x.number = c.execution
