@@ -98,6 +98,8 @@ def main() -> None:
     if options.write and options.names:
         parser.error("--write writes all of them: leave the names out")
     counted = has_callgrind()
+    if options.write and not counted:
+        parser.error("--write writes instructions, and there is no valgrind here")
     if not counted:
         print("there is no valgrind here: CPU time, not instructions", file=sys.stderr)
     lines = ["| part | cost | unit | n |", "|---|---|---|---|"]
