@@ -51,13 +51,13 @@ CURVES = {
         "executions in the log",
         "one more execution",
         (100, 1_000, 10_000, 100_000),
-        "4 minutes",
+        "2 minutes",
     ),
     "concurrent": Curve(
         "executions at once",
         "an execution of three steps",
         (1, 3, 10, 30, 100, 300, 1_000),
-        "1 minute",
+        "2 minutes",
     ),
     "in-flight": Curve(
         "iterations in flight", "an iteration", (1, 2, 4, 8, 16, 32, 64), "1 minute"
