@@ -181,13 +181,14 @@ def finish(api: Api, text: str, **workload: Any) -> None:
     assert (document["execution_id"], document["status"]) == (execution_id, "completed")
 
 
-def backlog(api: Api) -> None:
+def backlog(*apis: Api, count: int = BACKLOG) -> None:
     text = chain(3)
     with ThreadPoolExecutor(8) as pool:
-        last = list(pool.map(lambda _: api.start(text), range(BACKLOG)))
-    while api.get("/api/executions?status=running&limit=1").body["executions"]:
+        each = lambda number: apis[number % len(apis)].start(text)  # noqa: E731
+        last = list(pool.map(each, range(count)))
+    while apis[0].get("/api/executions?status=running&limit=1").body["executions"]:
         time.sleep(0.02)
-    assert len(set(last)) == BACKLOG
+    assert len(set(last)) == count
 
 
 def embedded(folder: Path, text: str, *args: str) -> Used:

@@ -62,7 +62,7 @@ def transition(execution_id: str, after: int, lease: Lease | None = None) -> Tra
         after=after,
         events=[event(execution_id, after + n) for n in range(1, EVENTS + 1)],
         summary=Summary(execution_id, "running", playbook, START),
-        lease=lease,
+        leases=[lease] if lease else [],
         commands=[Command(f"{execution_id}-{number}", execution_id)] if lease else [],
         done=[lease.command_id] if lease else [],
     )

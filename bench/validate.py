@@ -61,9 +61,9 @@ workflow:
 """
 
 
-def playbook() -> str:
-    steps = [STEP.format(n=n, next=n + 1) for n in range(STEPS)]
-    last = f"  - step: step_{STEPS}\n    tool: {{ kind: noop }}\n"
+def playbook(count: int) -> str:
+    steps = [STEP.format(n=n, next=n + 1) for n in range(count)]
+    last = f"  - step: step_{count}\n    tool: {{ kind: noop }}\n"
     return HEAD + "".join(steps) + last
 
 
@@ -96,7 +96,7 @@ def cold_load(text: str) -> object:
 
 
 def main() -> None:
-    text = playbook()
+    text = playbook(STEPS)
     sources = re.findall(r'"([^"]*\{\{[^"]*)"', text)
     stock = jinja2.Environment(autoescape=False)
     loaded = load(text)

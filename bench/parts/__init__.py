@@ -1,0 +1,1 @@
+"""What the measuring programs beside this folder are made of."""
