@@ -8,6 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from noetl.adapters.catalogs.files import FileCatalog, pin
@@ -25,11 +26,13 @@ from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
-from noetl.engine.decide import Request, objection
+from noetl.engine.decide import Request, objection, pause
+from noetl.engine.decide import resume as go_on
 from noetl.engine.document import Document
 from noetl.engine.events import Event
 from noetl.engine.forking import Fork
 from noetl.engine.runs import status_of
+from noetl.engine.signals import receive
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Catalog
@@ -179,7 +182,7 @@ class Embedded:
         async for events in self._store.pages(self.execution_id):
             self._document.note(events)
         if resume and state.status == "paused":
-            await self.orchestrator.resume(self.execution_id)
+            await self.orchestrator.decide(self.execution_id, go_on)
 
     def history(self) -> AsyncIterator[Sequence[Event]]:
         """What is in the log of the execution, a page at a time."""
@@ -257,7 +260,7 @@ class Embedded:
             while running := self.orchestrator.running():
                 for execution_id in running:
                     if self.orchestrator.is_loaded(execution_id):
-                        await self.orchestrator.pause(execution_id)
+                        await self.orchestrator.decide(execution_id, pause)
             await self._executor.drain()
         finally:
             self._left.set()
@@ -273,9 +276,10 @@ class Embedded:
             case "pause":
                 self.interrupt()
             case "signal":
-                await orchestrator.signal(
-                    execution_id, str(request["name"]), request["data"]
+                decision = partial(
+                    receive, name=str(request["name"]), data=request["data"]
                 )
+                await orchestrator.decide(execution_id, decision)
             case other:
                 raise ConfigError(f"there is no order '{other}'")
         return status_of(orchestrator.state(execution_id))

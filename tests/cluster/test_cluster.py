@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
+from noetl.engine.signals import receive
 from noetl.runtime import wire
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.idleness import IDLE
@@ -365,7 +367,7 @@ async def test_what_nobody_asks_about_leaves_the_memory(cluster_of):
             server.orchestrator.clock = SystemClock()
 
         await second.load(execution_id)
-        await second.signal(execution_id, "go", None)
+        await second.decide(execution_id, partial(receive, name="go", data=None))
         state = await cluster.end(execution_id)
 
         assert (state.status, state.result) == ("completed", "over")

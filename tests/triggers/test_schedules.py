@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from functools import partial
 
 import pytest
 from servers import ASKS, HELLO
 
+from noetl.engine.signals import receive
 from noetl.errors import StoreError
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -150,7 +152,8 @@ async def test_without_overlap_the_next_waits(node_at, watch, tmp_path) -> None:
         for count in (1, 2, 3):
             [last] = (await node.executions())[-1:]
             await node.orchestrator.load(last.execution_id)  # what waits may rest
-            await node.orchestrator.signal(last.execution_id, "go", None)
+            go = partial(receive, name="go", data=None)
+            await node.orchestrator.decide(last.execution_id, go)
             await node.ended(count)
             await node.standing.tick()
             await node.standing.tick()

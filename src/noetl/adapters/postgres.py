@@ -125,7 +125,7 @@ class Postgres:
         """To take one and give it back costs as much as a small statement: it is kept
         until something goes wrong."""
         pool = self._pool or await self._open()
-        if self._kept is not None and self._kept.is_closed():
+        if self._kept is not None and _is_gone(self._kept):
             await self._give_back(pool)
         if self._kept is None:
             self._kept = await pool.acquire()
@@ -159,6 +159,13 @@ class Postgres:
                     },
                 )
         return self._pool
+
+
+def _is_gone(connection: Any) -> bool:
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:  # the pool has noticed before us
+        return True
 
 
 async def _leave(connection: Any) -> None:

@@ -10,6 +10,7 @@ import click
 from noetl.commands.steering import steer
 from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
+from noetl.engine.decide import pause
 
 
 @click.command("pause")
@@ -35,4 +36,4 @@ def command(execution: str, server: str | None, as_json: bool) -> None:
 
 
 async def _pause(runtime: Embedded) -> None:
-    await runtime.orchestrator.pause(runtime.execution_id)
+    await runtime.orchestrator.decide(runtime.execution_id, pause)

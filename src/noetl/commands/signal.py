@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 import click
 
@@ -12,6 +13,7 @@ from noetl.commands.steering import steer
 from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
 from noetl.engine.references import claims_reference
+from noetl.engine.signals import receive
 from noetl.types import JSON
 
 
@@ -50,7 +52,8 @@ def command(
     order: dict[str, JSON] = {"do": "signal", "name": name, "data": value}
 
     async def record(runtime: Embedded) -> None:
-        await runtime.orchestrator.signal(runtime.execution_id, name, value)
+        decision = partial(receive, name=name, data=value)
+        await runtime.orchestrator.decide(runtime.execution_id, decision)
 
     answer = asyncio.run(steer(execution, order, record, server))
     if as_json:

@@ -25,6 +25,14 @@ class Worker(Protocol):
         """The execution is cancelled: stop its tools."""
         ...
 
+    def reserve(self) -> str | None:
+        """Keep a slot free for ``take``, if there is one: its owner's name."""
+        ...
+
+    def take(self, work: Work | None) -> None:
+        """What the slot was kept for, if it came to that."""
+        ...
+
 
 class TokenGiver(Protocol):
     async def authorize(

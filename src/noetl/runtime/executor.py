@@ -57,31 +57,54 @@ class Executor:
         self._calls: dict[str, Calling] = {}
         self._lost: set[Lease] = set()
         self._broken: BaseException | None = None
-        self._retired = False
+        self._retired = self._serving = False
+        self._reserved = 0
         dispatcher.employ(self)
 
     async def serve(self) -> None:
         """Take work until cancelled; the bell rings when there may be some."""
         beating = asyncio.create_task(self._beat())
+        self._serving = True
         try:
             while True:
                 if self._broken is not None:
                     broken, self._broken = self._broken, None
                     raise broken
                 self._bell.clear()
-                free = 0 if self._retired else self._slots - len(self._running)
+                free = 0 if self._retired else self._free
                 works: Sequence[Work] = []
                 if free > 0:
                     works = await self._dispatcher.claim(self._owner, free)
                 for work in await self._sort_out(works):
-                    task = asyncio.create_task(self._work(work))
-                    self._running.add(task)
-                    task.add_done_callback(self._finished)
+                    self._begin(work)
                 if not works:
                     await self._bell.wait()
         finally:
+            self._serving = False
             beating.cancel()
             await self._stop()
+
+    def reserve(self) -> str | None:
+        if self._retired or not self._serving or self._free <= 0:
+            return None
+        self._reserved += 1
+        return self._owner
+
+    def take(self, work: Work | None) -> None:
+        self._reserved -= 1
+        if work is not None:
+            self._begin(work)
+        else:
+            self._bell.set()
+
+    @property
+    def _free(self) -> int:
+        return self._slots - len(self._running) - self._reserved
+
+    def _begin(self, work: Work) -> None:
+        task = asyncio.create_task(self._work(work))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
 
     async def _sort_out(self, works: Sequence[Work]) -> Sequence[Work]:
         """Without those whose earlier run has lost its lease and is not yet stopped:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
-from noetl.engine.decide import Request
+from noetl.engine.decide import Request, resume
 from noetl.engine.effects import Effects
 from noetl.engine.events import Event
 from noetl.engine.state import State
@@ -40,7 +40,6 @@ class Parents(Protocol):
     ) -> dict[str, JSON] | None: ...
     async def load(self, execution_id: str) -> State: ...
     async def refresh(self, execution_id: str) -> None: ...
-    async def resume(self, execution_id: str) -> None: ...
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]: ...
     async def cancel(
         self, execution_id: str, error: dict[str, JSON] | None = None
@@ -180,7 +179,7 @@ class Families:
         if state.finished:
             await self._answer(child_id, state)
         elif state.status == "paused" and not self._parents.is_server:
-            await self._parents.resume(child_id)
+            await self._parents.decide(child_id, resume)
 
     async def _answer(self, child_id: str, state: State) -> None:
         self._parents.forget(child_id)

@@ -10,19 +10,18 @@ from functools import partial
 from noetl.dsl.model import Playbook
 from noetl.engine.batch import Recorder
 from noetl.engine.cancellation import cancel
-from noetl.engine.decide import Request, expire, nothing, pause, reject, report, resume
+from noetl.engine.decide import Request, expire, nothing, reject, report
 from noetl.engine.effects import Effects
 from noetl.engine.events import Event
 from noetl.engine.reports import Fact, OutOfOrder
 from noetl.engine.runs import commands_of, is_pending
-from noetl.engine.signals import receive
 from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.waits import moments_in
 from noetl.errors import KeychainError, RequestKnown, StoreError
 from noetl.ports import Catalog, Clock, Lease, Store, Timer
 from noetl.runtime.alarm import Alarm
 from noetl.runtime.bell import Bell, Doorbell
-from noetl.runtime.dispatch import Shelf, Worker
+from noetl.runtime.dispatch import Shelf
 from noetl.runtime.families import Families
 from noetl.runtime.idleness import idle_ones
 from noetl.runtime.keychain import Keyring
@@ -35,6 +34,7 @@ from noetl.runtime.residents import Residents, read_live
 from noetl.runtime.results import Results, store_blobs
 from noetl.runtime.settlement import Settlement
 from noetl.runtime.shelves import OwnShelf
+from noetl.runtime.staff import Staff
 from noetl.runtime.transitions import moments_of, rejection_of
 from noetl.runtime.works import make_work
 from noetl.types import JSON
@@ -89,17 +89,14 @@ class Orchestrator(Residents):
         self._catalog = catalog
         self._loading: dict[str, asyncio.Lock] = {}
         self._watchers: list[Watcher] = []
-        self._workers: list[Worker] = []
+        self._staff = Staff()
+        self.employ = self._staff.employ
 
     # -- who listens -----------------------------------------------------------
 
     def watch(self, watcher: Watcher) -> None:
         """Call this with every batch that was committed."""
         self._watchers.append(watcher)
-
-    def employ(self, worker: Worker) -> None:
-        """Tell this one what it must stop."""
-        self._workers.append(worker)
 
     @property
     def ttl(self) -> float:
@@ -157,6 +154,17 @@ class Orchestrator(Residents):
             await self.keys.drop(execution_id)
             await self.reject(request, refusal)
         return refusal
+
+    async def begin(self, execution_id: str, decision: Decision) -> None:
+        """Decide for the first time. A worker of this process that has nothing to do
+        gets the first step at once."""
+        free, work = self._staff.find_free(), None
+        wants = Wanting(free[1], self.planner.pool or DEFAULT_POOL) if free else None
+        try:
+            work = (await self._put(execution_id, decision, wants=wants)).work
+        finally:
+            if free:
+                free[0].take(work)
 
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]:
         """Put a request that cannot be granted on record (S-42)."""
@@ -234,16 +242,6 @@ class Orchestrator(Residents):
         self, execution_id: str, error: dict[str, JSON] | None = None
     ) -> None:
         await self._put(execution_id, partial(cancel, error=error))
-
-    async def pause(self, execution_id: str) -> None:
-        await self._put(execution_id, pause)
-
-    async def resume(self, execution_id: str) -> None:
-        await self._put(execution_id, resume)
-
-    async def signal(self, execution_id: str, name: str, data: JSON) -> None:
-        """Raises ``SignalRefused``; then nothing is recorded."""
-        await self._put(execution_id, lambda batch: receive(batch, name, data))
 
     async def decide(
         self, execution_id: str, decision: Decision, disarm: str | None = None
@@ -372,10 +370,9 @@ class Orchestrator(Residents):
             self.alarm.set(moment)
         for watcher in self._watchers:
             watcher(events)
-        for worker in self._workers:
-            worker.revoke(effects.over)
-            if live.state.cancelling is not None:
-                worker.stop(execution_id)
+        self._staff.revoke(effects.over)
+        if live.state.cancelling is not None:
+            self._staff.stop(execution_id)
         self.families.note(execution_id, live, effects)
         self.places.note(live.state, events)
         if live.state.finished:

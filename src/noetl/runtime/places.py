@@ -34,6 +34,7 @@ class Hosts(Protocol):
     async def cancel(
         self, execution_id: str, error: dict[str, JSON] | None = None
     ) -> None: ...
+    async def begin(self, execution_id: str, decision: Decision) -> None: ...
     async def decide(
         self, execution_id: str, decision: Decision, disarm: str | None = None
     ) -> Answer: ...
@@ -53,7 +54,7 @@ class Places:
             concurrency = self._redacted(name, concurrency)
             request = msgspec.structs.replace(request, concurrency=concurrency)
         try:
-            await self._hosts.decide(name, lambda batch: accept(batch, request))
+            await self._hosts.begin(name, lambda batch: accept(batch, request))
             return None
         except NoPlace:
             if concurrency is None:

@@ -68,9 +68,9 @@ def grant(
     ready = [command for command in effects.ready if command not in over]
     leases: list[Lease] = []
     for each in inputs:
-        if each.wants is None or each.answer is None or not each.answer.stop:
+        wants, answer = each.wants, each.answer
+        if wants is None or answer is None or (each.lease and not answer.stop):
             continue
-        wants = each.wants
         suits = (one for one in ready if planner.pool_of(live, one) == wants.pool)
         command_id = next(suits, None)
         if command_id is None:
@@ -78,7 +78,7 @@ def grant(
         ready.remove(command_id)
         _begin(batch, command_id)
         lease = Lease(command_id, state.execution_id, wants.owner, 1)
-        each.answer.work = make_work(live, lease, planner, begun=True)
+        answer.work = make_work(live, lease, planner, begun=True)
         leases.append(lease)
     return leases
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from noetl.adapters.stores.chain import FIRST, link
 from noetl.adapters.stores.encoding import Encoded, encode_summary
-from noetl.adapters.stores.leasing import OVER, outlives
+from noetl.adapters.stores.leasing import OPEN, OVER, outlives
 from noetl.adapters.stores.refusals import Aside, refuse_stale
 from noetl.adapters.stores.sqlite.bulk import run
 from noetl.adapters.stores.sqlite.memory import Head, Memory
@@ -87,8 +87,8 @@ def _write(
         head = _begin(db, item)
     elif head.summary != item.summary:
         status = transition.summary.status
-        if status != head.status:  # what was held back may be offered now
-            memory.end_quiet()
+        if status in OPEN and head.status not in OPEN:
+            memory.end_quiet()  # what was held back is offered now
         db.execute(SQL["summarize"], (status, item.summary, head.number))
     last_hash = _append(db, head, item.bodies)
     last_seq = head.last_seq + len(item.bodies)
