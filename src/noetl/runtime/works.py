@@ -70,17 +70,27 @@ def grant(
     for each in inputs:
         if each.wants is None or each.answer is None or not each.answer.stop:
             continue
-        wants = each.wants
-        suits = (one for one in ready if planner.pool_of(live, one) == wants.pool)
-        command_id = next(suits, None)
+        command_id = next(
+            (one for one in ready if _suits(live, one, each, planner)), None
+        )
         if command_id is None:
             continue
         ready.remove(command_id)
         _begin(batch, command_id)
-        lease = Lease(command_id, state.execution_id, wants.owner, 1)
+        lease = Lease(command_id, state.execution_id, each.wants.owner, 1)
         each.answer.work = make_work(live, lease, planner, begun=True)
         leases.append(lease)
     return leases
+
+
+def _suits(live: Live, command_id: str, each: Input, planner: Planner) -> bool:
+    """Of a local loop whoever has a part gets more. Who begins it, a claim decides."""
+    if each.wants is None or planner.pool_of(live, command_id) != each.wants.pool:
+        return False
+    together = planner.together_of(live, command_id)
+    if together is None:
+        return True
+    return each.lease is not None and each.lease.command_id.startswith(f"{together}/")
 
 
 def _begin(batch: Batch, command_id: str) -> None:

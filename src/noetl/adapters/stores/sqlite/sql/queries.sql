@@ -43,14 +43,14 @@ FROM snapshot AS s JOIN execution AS x ON x.number = s.execution
 WHERE x.execution_id = ?
 
 -- name: plan
-INSERT INTO command (command_id, execution, rank, pool, state, not_before)
-VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING
+INSERT INTO command (command_id, execution, rank, pool, together, state, not_before)
+VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (command_id) DO NOTHING
 
 -- name: plan_leased
 -- One row for a command that is given away as it is planned.
-INSERT INTO command (command_id, execution, rank, pool, state, not_before,
+INSERT INTO command (command_id, execution, rank, pool, together, state, not_before,
   epoch, owner, boot_id, expires_at)
-VALUES (?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) ON CONFLICT (command_id)
+VALUES (?, ?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) ON CONFLICT (command_id)
 DO UPDATE SET state = 'leased', epoch = excluded.epoch, owner = excluded.owner,
   boot_id = excluded.boot_id, expires_at = excluded.expires_at, reported = 0
 
@@ -101,12 +101,18 @@ WHERE state = 'delayed' AND not_before <= ?
 SELECT c.execution, x.execution_id, x.status
 FROM command AS c JOIN execution AS x ON x.number = c.execution
 WHERE c.state = 'ready' AND c.pool = ? AND c.execution > ?
+  AND (c.together IS NULL OR NOT EXISTS (
+    SELECT 1 FROM keeper AS k
+    WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
 ORDER BY c.execution LIMIT 1
 
 -- name: ready_commands
-SELECT command_id, epoch FROM command
-WHERE state = 'ready' AND pool = ? AND execution = ?
-ORDER BY rank LIMIT ?
+SELECT c.command_id, c.epoch, c.together FROM command AS c
+WHERE c.state = 'ready' AND c.pool = ? AND c.execution = ?
+  AND (c.together IS NULL OR NOT EXISTS (
+    SELECT 1 FROM keeper AS k
+    WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
+ORDER BY c.rank LIMIT ?
 
 -- name: end_ready
 UPDATE command SET state = NULL WHERE state = 'ready' AND pool = ? AND execution = ?
@@ -134,6 +140,17 @@ WHERE c.state = 'leased' AND c.owner = ?
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
+
+-- name: keep_together
+INSERT INTO keeper (name, owner, expires_at) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+
+-- name: keep_on
+UPDATE keeper SET expires_at = ?
+WHERE owner = ? AND name = (SELECT together FROM command WHERE command_id = ?)
+
+-- name: forget_keepers
+DELETE FROM keeper WHERE expires_at <= ?
 
 -- name: expire
 UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL

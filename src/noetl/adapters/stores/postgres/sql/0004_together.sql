@@ -1,0 +1,8 @@
+-- Commands that one owner runs together, and who that is, for how long.
+ALTER TABLE command ADD COLUMN together text COLLATE "C";
+
+CREATE TABLE keeper (
+  name text COLLATE "C" PRIMARY KEY,
+  owner text NOT NULL,
+  expires_at double precision NOT NULL
+);
