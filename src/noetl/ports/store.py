@@ -176,6 +176,10 @@ class Store(Protocol):
         """The events in order; ``seq`` starts at 1 and has no gaps."""
         ...
 
+    async def length(self, execution_id: str) -> int:
+        """The position of the last event; 0 if there is none."""
+        ...
+
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         """The last one that a transition brought, if any did."""
         ...

@@ -25,6 +25,7 @@ from noetl.runtime import wire
 from noetl.runtime.drafts import new_draft
 from noetl.runtime.live import Answer, Live, Work
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.recall import recall
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
 
 _OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
@@ -237,34 +238,62 @@ class Desk:
             if error.kind not in _OVER:
                 raise
             self._on_fenced()
-            return await self._not_held(lease, (LeaseLost.kind, str(error)))
+            return await self._not_held(
+                lease, _refused_reply(LeaseLost.kind, str(error))
+            )
         except OutOfOrder as error:
-            return await self._not_held(lease, ("event.order", str(error)))
+            last = await self._orchestrator.store.reported(lease)
+            if last is not None and each.number <= last:
+                return await self._repeated(each, is_held=True)
+            return await self._not_held(
+                lease, _refused_reply("event.order", str(error))
+            )
         return _reply(answer, seal)
 
-    async def _not_held(self, lease: Lease, error: tuple[str, str]) -> wire.Reply:
-        """Lost, or made up: of what was never leased nobody can be the owner."""
+    async def _not_held(self, lease: Lease, refused: wire.Reply) -> wire.Reply:
+        """Lost, or made up: of what was never leased nobody can be the owner. If it is
+        held all the same, it was ``refused`` for another reason."""
         if (
             not 0
             < lease.epoch
             <= await self._orchestrator.store.epoch(lease.command_id)
         ):
             message = f"{lease.command_id} was never leased at epoch {lease.epoch}"
-            error = ("lease.not_owner", message)
-        elif await self._orchestrator.store.reported(lease) is None:
+            return _refused_reply("lease.not_owner", message)
+        if await self._orchestrator.store.reported(lease) is None:
             message = f"{lease.owner} does not hold {lease.command_id} any more"
-            error = (LeaseLost.kind, message)
-        return wire.Reply(stop=True, error=error)
+            return _refused_reply(LeaseLost.kind, message)
+        return refused
 
     async def _known(self, each: wire.Report) -> wire.Reply | None:
         """The answer to a report that is recorded, though its answer was lost."""
-        last = await self._orchestrator.store.reported(each.lease)
-        if last is None:  # it ended the pipeline, or the lease was lost: it is over
-            return wire.Reply(stop=True, duplicate=True)
-        if last < each.number:
+        store, lease = self._orchestrator.store, each.lease
+        last = await store.reported(lease)
+        if last is not None and last < each.number:
             return None
-        state = await self._orchestrator.load(each.lease.execution_id)
+        if last is None and await store.epoch(lease.command_id) != lease.epoch:
+            return wire.Reply(stop=True, duplicate=True)  # it is somebody else's
+        return await self._repeated(each, is_held=last is not None)
+
+    async def _repeated(self, each: wire.Report, *, is_held: bool) -> wire.Reply:
+        """Its number was used before: the log says whether for the same report. What
+        is not held has ended with it, or nobody knows of it: it is over."""
+        lease = each.lease
+        verdict = await recall(self._orchestrator.store, lease, each.facts)
+        if verdict == "other" or (verdict == "unknown" and is_held):
+            message = (
+                f"report {each.number} of {lease.command_id} is recorded, and says "
+                "something else"
+            )
+            return _refused_reply("event.id_reused", message)
+        if not is_held:
+            return wire.Reply(stop=True, duplicate=True)
+        state = await self._orchestrator.load(lease.execution_id)
         return wire.Reply(ctx=state.ctx, duplicate=True)
+
+
+def _refused_reply(kind: str, message: str) -> wire.Reply:
+    return wire.Reply(stop=True, error=(kind, message))
 
 
 def _reply(answer: Answer, seal: Seal) -> wire.Reply:
