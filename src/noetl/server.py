@@ -242,7 +242,7 @@ class Server:
             arranging=standing.arranging,
             receiving=standing.receiving,
             backfills=standing.backfills,
-            desk=Desk(self.orchestrator, metrics.fenced.inc),
+            desk=Desk(self.orchestrator, metrics.fenced.inc, self._backend.receipts),
             roll=Roll(self._backend.roster, self._clock),
             keychain=self._backend.keychain,
             streams=self._streams,

@@ -15,17 +15,19 @@ from noetl.engine.reports import OutOfOrder
 from noetl.errors import (
     BlobCorrupt,
     BlobGone,
+    BlobNotOwned,
     LeaseLost,
     SecretError,
     SetAside,
     StoreError,
 )
-from noetl.ports import Blob, Blobs, Lease
+from noetl.ports import Blobs, Lease
 from noetl.runtime import wire
 from noetl.runtime.drafts import new_draft
 from noetl.runtime.live import Answer, Live, Work
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.recall import recall
+from noetl.runtime.receipts import Receipts
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
 
 _OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
@@ -46,14 +48,18 @@ class Desk:
     """Knows no HTTP. What a worker may say was checked before it came here.
 
     ``on_fenced`` is called for each report or beat of a worker that lost its lease.
+    Without ``receipts`` workers are believed what they have stored: they can read
+    everything there themselves.
     """
 
     def __init__(
         self,
         orchestrator: Orchestrator,
         on_fenced: Callable[[], None] = lambda: None,
+        receipts: Receipts | None = None,
     ) -> None:
         self._orchestrator = orchestrator
+        self._receipts = receipts
         self._on_fenced = on_fenced
         self._closed = False
 
@@ -162,7 +168,7 @@ class Desk:
         await self._orchestrator.owners.check(live.state.execution_id, asked.key)
         return self._orchestrator.blobs
 
-    async def keep(self, asked: wire.Upload, parts: AsyncIterator[bytes]) -> Blob:
+    async def keep(self, asked: wire.Upload, parts: AsyncIterator[bytes]) -> wire.Kept:
         """Store what a worker sends. Raises ``LeaseLost``, or ``BlobCorrupt`` if it
         is not what was announced."""
         live = await self._held(asked.lease)
@@ -179,7 +185,11 @@ class Desk:
                     await asyncio.to_thread(file.write, part)
             if size != asked.size or digest.hexdigest() != asked.key:
                 raise BlobCorrupt("what came is not what was announced")
-            return await blobs.adopt(draft)
+            kept = await blobs.adopt(draft)
+            receipt = None
+            if self._receipts is not None:
+                receipt = self._receipts.give(asked.lease.execution_id, kept.key)
+            return wire.Kept(kept.key, kept.size, kept.at, receipt)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
@@ -225,6 +235,7 @@ class Desk:
     ) -> wire.Reply:
         lease = each.lease
         try:
+            await self._check_stored(each)
             if each.again and (known := await self._known(each)) is not None:
                 return known
             answer = await self._orchestrator.report(
@@ -234,6 +245,8 @@ class Desk:
                 pool=asked.pool,
                 number=each.number,
             )
+        except BlobNotOwned as error:
+            return await self._not_held(lease, _refused_reply(error.kind, str(error)))
         except StoreError as error:
             if error.kind not in _OVER:
                 raise
@@ -249,6 +262,15 @@ class Desk:
                 lease, _refused_reply("event.order", str(error))
             )
         return _reply(answer, seal)
+
+    async def _check_stored(self, each: wire.Report) -> None:
+        """What a report says it has stored must have come from there, or have been its
+        execution's before. Raises ``BlobNotOwned``."""
+        if self._receipts is None:
+            return
+        name = each.lease.execution_id
+        for key in self._receipts.unproven(name, each.facts, each.receipts):
+            await self._orchestrator.owners.check(name, key)
 
     async def _not_held(self, lease: Lease, refused: wire.Reply) -> wire.Reply:
         """Lost, or made up: of what was never leased nobody can be the owner. If it is
