@@ -6,3 +6,5 @@ CREATE TABLE keeper (
   owner text NOT NULL,
   expires_at double precision NOT NULL
 );
+
+CREATE INDEX keeper_expired ON keeper (expires_at);

@@ -7,6 +7,8 @@ CREATE TABLE keeper (
   expires_at REAL NOT NULL
 ) WITHOUT ROWID;
 
+CREATE INDEX keeper_expired ON keeper (expires_at);
+
 -- Who looks for work reads the index alone.
 DROP INDEX command_open;
 CREATE INDEX command_open ON command (state, pool, execution, rank, together)
