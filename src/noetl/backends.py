@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from noetl.access.audit import Audit
@@ -25,6 +26,7 @@ from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.triggers.triggers import SqlTriggers
+from noetl.config import RESULTS_URL, read_settings
 from noetl.embedded import make_keyring
 from noetl.errors import ConfigError, StoreError
 from noetl.home import Home
@@ -32,6 +34,7 @@ from noetl.ports import Clock, Shelf, Store, Triggers
 from noetl.results import make_results
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.origins import Log
+from noetl.runtime.receipts import Receipts
 from noetl.runtime.results import Results
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ class Backend:
     sessions: Sessions
     triggers: Triggers
     cipher: Cipher
+    receipts: Receipts | None
     closing: AsyncExitStack
 
 
@@ -119,8 +123,8 @@ def _open_files(
     standing = SqliteFile.open(home.triggers, TRIGGERS)
     closing.push_async_callback(standing.close)
     known = (accounts, audit, roster, sessions, SqlTriggers(standing))
-    cipher = Cipher(home.key)
-    return Backend(store, shelf, results, keys, stored, *known, cipher, closing)
+    sealing = (Cipher(home.key), _receipts(token_bytes(32)))
+    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing)
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -172,7 +176,13 @@ async def _open_database(
     results = make_results(home, plugins, rows=rows, nats=nats)
     triggers = SqlTriggers(PostgresDatabase(postgres, "triggers"))
     known = (accounts, audit, roster, sessions, triggers)
-    return Backend(store, shelf, results, keys, stored, *known, cipher, closing)
+    sealing = (cipher, _receipts(await rows.secret()))
+    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing)
+
+
+def _receipts(secret: bytes) -> Receipts | None:
+    """None where workers may put and read results without a server."""
+    return Receipts(secret) if read_settings()[RESULTS_URL] is None else None
 
 
 def _shared_sessions(link: NatsLink) -> Sessions:

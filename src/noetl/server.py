@@ -191,7 +191,7 @@ class Server:
         blobs, kinds = self._backend.results.own, self._plugins.kinds
         self.orchestrator.watch(self._streams.note)
         self.orchestrator.watch(metrics.note)
-        self.orchestrator.trouble = partial(_tell, metrics)
+        self.orchestrator.trouble = partial(_tell, metrics, self._streams)
         metrics.gauge(
             "noetl_streams", "Watchers of events.", lambda: float(len(self._streams))
         )
@@ -242,7 +242,7 @@ class Server:
             arranging=standing.arranging,
             receiving=standing.receiving,
             backfills=standing.backfills,
-            desk=Desk(self.orchestrator, metrics.fenced.inc),
+            desk=Desk(self.orchestrator, metrics.fenced.inc, self._backend.receipts),
             roll=Roll(self._backend.roster, self._clock),
             keychain=self._backend.keychain,
             streams=self._streams,
@@ -363,12 +363,15 @@ class Server:
         return None
 
 
-def _tell(metrics: Metrics, execution_id: str, error: Exception) -> None:
+def _tell(
+    metrics: Metrics, streams: Streams, execution_id: str, error: Exception
+) -> None:
     """One execution is broken; the others go on."""
     if not is_defect(error):
         log.warning("%s", error, extra={"execution_id": execution_id})
         return
     metrics.quarantined.inc()
+    streams.wake(execution_id)
     about = {"execution_id": execution_id, "defect": number_of(error)}
     log.error("an execution is set aside", extra=about, exc_info=error)
 

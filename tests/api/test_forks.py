@@ -51,6 +51,42 @@ def test_what_failed_runs_again_with_another_input(api: Api, failed: str) -> Non
     assert api.get(f"/api/executions/{failed}").body["status"] == "failed"
 
 
+@pytest.mark.parametrize("verb", ["fork", "retry"])
+def test_who_asked_for_it_is_in_its_log_and_in_the_audit(
+    api: Api, failed: str, verb: str
+) -> None:
+    body = {"workload": {"by": 2}} | ({"at": 4} if verb == "fork" else {})
+
+    name = order(api, failed, verb, **body).body["execution_id"]
+
+    [first] = api.get(f"/api/executions/{name}/events?limit=1").body["events"]
+    caller, began = first["payload"]["caller"], api.start(HELLO)
+    [started] = api.get(f"/api/executions/{began}/events?limit=1").body["events"]
+    assert (caller["principal"], caller["address"]) == ("local", "127.0.0.1")
+    assert caller.keys() == started["payload"]["caller"].keys()
+    assert len(caller["sha256"]) == 64
+    again = order(api, failed, verb, **body).body["execution_id"]
+    [other] = api.get(f"/api/executions/{again}/events?limit=1").body["events"]
+    assert other["payload"]["caller"] == caller, "they asked for the same"
+    [line] = api.get(f"/api/audit?action={verb}_execution&limit=1").body["entries"]
+    assert (line["principal"], line["status"]) == ("local", 201)
+    assert line["target"] == {"execution_id": failed}
+
+
+def test_a_fork_of_a_fork_has_its_own_caller(
+    api: Api, running: Running, failed: str
+) -> None:
+    first = order(api, failed, "fork", at=4).body["execution_id"]
+    api.finish(first)
+    other = running.person("petra", "operator")
+
+    second = order(other, first, "fork", at=4).body["execution_id"]
+
+    events = api.get(f"/api/executions/{second}/events").body["events"]
+    callers = [e["payload"]["caller"] for e in events if "caller" in e["payload"]]
+    assert [each["principal"] for each in callers] == ["petra"]
+
+
 def test_a_step_and_what_came_after_it(api: Api, failed: str) -> None:
     answer = order(api, failed, "retry", step="first", workload={"by": 5})
 

@@ -171,12 +171,13 @@ class Server:
         blobs: MemoryBlobs,
         catalog: Texts,
         sealed: MemorySealed,
+        ttl: float = TTL,
     ) -> None:
         keys = Keyring({}, sealed)
         self.database = database
         self.store = store
         self.orchestrator = Orchestrator(
-            store, Results(blobs), catalog, SystemClock(), keys, ttl=TTL
+            store, Results(blobs), catalog, SystemClock(), keys, ttl=ttl
         )
         self.fenced = 0
         self.desk = Desk(self.orchestrator, self._fence)
@@ -230,8 +231,11 @@ class Server:
 class Cluster:
     """``start`` begins an execution on any server; ``end`` waits for its end."""
 
-    def __init__(self, address: str, faults: Faults | None = None) -> None:
+    def __init__(
+        self, address: str, faults: Faults | None = None, ttl: float = TTL
+    ) -> None:
         self._address = address
+        self._ttl = ttl
         self.faults = faults or Faults()
         self.blobs = MemoryBlobs()
         self.catalog = Texts(self.blobs)
@@ -245,7 +249,9 @@ class Cluster:
     async def add_server(self) -> Server:
         database = Postgres(self._address)
         store = await PostgresStore.open(database)
-        server = Server(store, database, self.blobs, self.catalog, self.sealed)
+        server = Server(
+            store, database, self.blobs, self.catalog, self.sealed, self._ttl
+        )
         self.servers.append(server)
         return server
 
@@ -348,9 +354,14 @@ class Cluster:
 
 @asynccontextmanager
 async def running(
-    address: str, *, servers: int = 2, workers: int = 2, faults: Faults | None = None
+    address: str,
+    *,
+    servers: int = 2,
+    workers: int = 2,
+    faults: Faults | None = None,
+    ttl: float = TTL,
 ) -> AsyncIterator[Cluster]:
-    cluster = Cluster(address, faults)
+    cluster = Cluster(address, faults, ttl)
     for _ in range(servers):
         await cluster.add_server()
     for _ in range(workers):

@@ -16,7 +16,7 @@ from noetl.adapters.stores.postgres.statements import statement
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
 
-ARGUMENTS = 45
+ARGUMENTS = 46
 """Of a commit, a list each."""
 
 

@@ -14,8 +14,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from noetl.adapters.stores.sqlite import SqliteStore, mounts
+from noetl.adapters.stores.sqlite.schema import newest_version
 from noetl.errors import StoreError
 
+NEXT = newest_version() + 1
 HOLDER = """
 import sys
 from noetl.adapters.stores.sqlite import SqliteStore
@@ -156,26 +158,26 @@ def test_a_half_made_store_is_refused(path):
 
 def test_an_older_store_is_not_read_before_a_writer_migrated_it(path, monkeypatch):
     make(path)
-    newer = [(2, ""), (3, "CREATE TABLE more (x);\nCREATE TABLE most (x);")]
+    newer = [(NEXT, "CREATE TABLE more (x);\nCREATE TABLE most (x);")]
     monkeypatch.setattr("noetl.adapters.stores.sqlite.schema.migrations", lambda: newer)
 
     assert refusal(path, readonly=True).kind == "store.version"
     make(path)
     asyncio.run(SqliteStore.open(path, readonly=True).close())
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+        assert db.execute("PRAGMA user_version").fetchone() == (NEXT,)
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(path, monkeypatch):
     make(path)
-    broken = [(2, ""), (3, "CREATE TABLE more (x);\nCREATE TABLE event (x);")]
+    broken = [(NEXT, "CREATE TABLE more (x);\nCREATE TABLE event (x);")]
     with monkeypatch.context() as patch:
         patch.setattr("noetl.adapters.stores.sqlite.schema.migrations", lambda: broken)
         refusal(path)
 
     make(path)
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (NEXT - 1,)
         assert not db.execute(
             "SELECT 1 FROM sqlite_master WHERE name = 'more'"
         ).fetchall()

@@ -24,7 +24,7 @@ def db() -> sqlite3.Connection:
     [
         ("make_due", "command USING INDEX command_delayed (not_before<?)"),
         ("next_execution", "c USING COVERING INDEX command_open (state=? AND pool=?"),
-        ("ready_commands", "command USING INDEX command_open (state=? AND pool=? AND"),
+        ("ready_commands", "c USING INDEX command_open (state=? AND pool=? AND"),
         ("expire", "command USING INDEX command_open (state=?)"),
         ("due_timers", "t USING INDEX timer_due (due_at<?)"),
     ],

@@ -27,7 +27,9 @@ async def claimed(store: Store, slots: int = 100, **changes: Any) -> list[str]:
 
 
 async def length(store: Store, execution_id: str) -> int:
-    return len(await store.read(execution_id))
+    found = len(await store.read(execution_id))
+    assert await store.length(execution_id) == found
+    return found
 
 
 # The log

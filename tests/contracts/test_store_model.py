@@ -48,6 +48,7 @@ class Modelled:
     epoch: int = 0
     owner: str = ""
     expires_at: float = 0.0
+    together: str | None = None
 
 
 class Machine(RuleBasedStateMachine):
@@ -66,6 +67,7 @@ class Machine(RuleBasedStateMachine):
         self.commands: dict[str, Modelled] = {}
         self.granted: list[Lease] = []
         self.owners: dict[tuple[str, int], str] = {}
+        self.keepers: dict[str, tuple[str, float]] = {}
 
     def open(self) -> Any:
         if self.kind == "memory":
@@ -103,18 +105,26 @@ class Machine(RuleBasedStateMachine):
             and self.statuses[command.execution_id] == "running"
         )
 
+    def is_kept(self, command: Modelled, owner: str) -> bool:
+        keeper, until = self.keepers.get(command.together or "", (owner, 0.0))
+        return keeper != owner and until > self.now
+
     @rule(
         execution_id=EXECUTIONS,
         count=st.integers(1, 3),
-        plans=st.lists(st.tuples(POOLS, st.sampled_from([0.0, 60.0])), max_size=4),
+        plans=st.lists(
+            st.tuples(POOLS, st.sampled_from([0.0, 60.0]), st.booleans()), max_size=4
+        ),
     )
     def advance(self, execution_id, count, plans):
         commands = []
-        for pool, delay in plans:
+        for pool, delay, local in plans:
             name = f"{execution_id}-{len(self.commands)}"
             not_before = self.now + delay if delay else 0.0
-            commands.append(Command(name, execution_id, pool, not_before))
-            self.commands[name] = Modelled(execution_id, pool, not_before)
+            loop = f"{execution_id}-loop" if local else None
+            commands.append(Command(name, execution_id, pool, not_before, loop))
+            planned = Modelled(execution_id, pool, not_before, together=loop)
+            self.commands[name] = planned
         self.commit(execution_id, count=count, commands=commands)
 
     @rule(execution_id=EXECUTIONS, behind=st.integers(1, 3))
@@ -141,6 +151,7 @@ class Machine(RuleBasedStateMachine):
             name
             for name, command in self.commands.items()
             if command.pool == pool and self.is_offered(command)
+            if not self.is_kept(command, owner)
         }
         assert len(leases) == min(slots, len(offered))
         for lease in leases:
@@ -152,6 +163,8 @@ class Machine(RuleBasedStateMachine):
             self.owners[lease.command_id, lease.epoch] = owner
             command.state, command.owner = "leased", owner
             command.epoch, command.expires_at = lease.epoch, self.now + TTL
+            if command.together is not None:
+                self.keepers[command.together] = (owner, self.now + TTL)
             self.granted.append(lease)
 
     @precondition(lambda self: self.granted)
@@ -176,7 +189,11 @@ class Machine(RuleBasedStateMachine):
         assert list(lost) == [lease for lease in leases if not self.holds(lease)]
         for lease in leases:
             if lease not in lost:
-                self.commands[lease.command_id].expires_at = self.now + TTL
+                command = self.commands[lease.command_id]
+                command.expires_at = self.now + TTL
+                loop = command.together or ""
+                if self.keepers.get(loop, ("",))[0] == lease.owner:
+                    self.keepers[loop] = (lease.owner, self.now + TTL)
 
     @rule(seconds=st.sampled_from([0.0, 1.0, 10.0, 31.0, 33.0]))
     def sweep(self, seconds):
@@ -186,6 +203,11 @@ class Machine(RuleBasedStateMachine):
             expired = command.expires_at <= self.now - GRACE
             if command.state == "leased" and expired:
                 command.state = "ready"
+        self.keepers = {
+            name: (owner, until)
+            for name, (owner, until) in self.keepers.items()
+            if until > self.now - GRACE
+        }
 
     @precondition(lambda self: self.lengths)
     @rule(data=st.data(), status=st.sampled_from(["running", "paused"]))
@@ -201,6 +223,8 @@ class Machine(RuleBasedStateMachine):
         for command in self.commands.values():
             if command.state == "leased" and self.kind != "postgres":
                 command.state = "ready"
+        if self.kind != "postgres":  # a new process: nobody of the old one is left
+            self.keepers.clear()
 
     @invariant()
     def logs_have_no_gaps(self):

@@ -20,6 +20,7 @@ ROOTS = {
     "SignalRefused": 0,
     "TemplateError": 0,
     "StoreError": 1,
+    "_refused_reply": 0,
 }
 """Constructors, with the position of the kind."""
 

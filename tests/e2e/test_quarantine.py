@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import ASKS, HELLO, Api, Running
+from servers import ASKS, HELLO, HUNG, Api, Running
 
 pytestmark = pytest.mark.spec("S-62")
+
+SECOND = "key = (SELECT number << 32 | 2 FROM execution WHERE execution_id = ?)"
 
 
 class Operator:
@@ -29,7 +31,7 @@ class Operator:
 
     def damage(self) -> bytes:
         """An event of it becomes something that nobody can read."""
-        [[body]] = self._sql("SELECT body FROM event WHERE key & 0xffffffff = 2")
+        [[body]] = self._sql(f"SELECT body FROM event WHERE {SECOND}", self.id)
         self.write(b"{}")
         assert self.running.server is not None
         self.running.do(self.running.server.orchestrator.drop, self.id)
@@ -40,7 +42,7 @@ class Operator:
             "SELECT sql FROM sqlite_schema WHERE name = 'event_is_never_changed'"
         )
         self._sql("DROP TRIGGER event_is_never_changed")
-        self._sql("UPDATE event SET body = ? WHERE key & 0xffffffff = 2", body)
+        self._sql(f"UPDATE event SET body = ? WHERE {SECOND}", body, self.id)
         self._sql(guard)
 
     def _sql(self, text: str, *values: Any) -> list[Any]:
@@ -52,9 +54,17 @@ class Operator:
             connection.close()
 
     def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
+        with self.begin(*args) as process:
+            out, err = process.communicate()
+            return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+    def begin(self, *args: str) -> subprocess.Popen[str]:
         environ = {**os.environ, "NOETL_HOME": str(self.running.home.folder)}
         command = [sys.executable, "-m", "noetl", *args]
-        return subprocess.run(command, env=environ, capture_output=True, text=True)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, env=environ, stdout=pipe, stderr=pipe, text=True
+        )
 
 
 @pytest.fixture
@@ -128,3 +138,45 @@ def test_a_server_starts_with_it(operator: Operator, tmp_path: Path) -> None:
     assert api.run(HELLO)["status"] == "completed"
     found = api.get("/api/executions?status=quarantined").body["executions"]
     assert [each["execution_id"] for each in found] == [operator.id]
+
+
+@pytest.mark.parametrize("more", [["--no-progress"], ["--json"]])
+def test_who_waits_for_it_is_told_and_does_not_wait_for_ever(
+    operator: Operator, tmp_path: Path, more: list[str]
+) -> None:
+    file = tmp_path / "asks.yaml"
+    file.write_text(ASKS)
+    assert operator.noetl("catalog", "register", str(file)).returncode == 0
+    with operator.begin("exec", "tests/asks", "--wait", *more) as waiting:
+        known, others = operator.id, [operator.id]
+        while others[0] == known:  # until it is there
+            found = operator.api.get("/api/executions").body["executions"]
+            others = [each["execution_id"] for each in found]
+        operator.id = others[0]
+        operator.api.await_event(operator.id, "task.suspended")
+        operator.damage()
+        operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})
+        out, err = waiting.communicate(timeout=HUNG)
+
+    assert waiting.returncode == 130
+    assert "Traceback" not in err
+    if "--json" in more:
+        document = json.loads(out)
+        assert document["status"] == "quarantined"
+        assert document["error"]["kind"] == "execution.quarantined"
+    else:
+        assert out.startswith("quarantined: ")
+        assert "it is set aside: " in out
+        assert f"go on with: noetl resume {operator.id}" in out
+
+
+def test_who_follows_what_is_set_aside_comes_to_an_end(operator: Operator) -> None:
+    operator.damage()
+    operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})
+
+    followed = operator.noetl(
+        "events", operator.id, "--follow", "--server", operator.running.url
+    )
+
+    assert followed.returncode == 0
+    assert "Traceback" not in followed.stderr

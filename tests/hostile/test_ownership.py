@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ CHILD = playbook(
       tool: {kind: noop, result: "{{ workload.given | string | length }}"}
     """,
     root="workload: {given: null}\n",
+)
+WAITS = playbook(
+    "waits", "- {step: start, spec: {pool: far}, tool: {kind: noop, result: 1}}"
 )
 
 
@@ -145,10 +150,7 @@ def test_what_a_child_stored_is_its_parents(api: Api) -> None:
 @pytest.fixture
 def lease(api: Api) -> dict[str, Any]:
     """Of a pipeline that waits for a worker of the pool ``far``."""
-    waits = playbook(
-        "waits", "- {step: start, spec: {pool: far}, tool: {kind: noop, result: 1}}"
-    )
-    api.start(waits)
+    api.start(WAITS)
     asked = {"worker": "w", "pool": "far", "slots": 1, "wait": 10}
     [order] = api.post("/api/worker/claim", asked).body["orders"]
     found: dict[str, Any] = order["lease"]
@@ -187,3 +189,131 @@ def test_what_a_worker_sends_must_be_what_it_announced(
         422,
     ]
     assert other.body["kind"] == "ref.corrupt"
+
+
+def named(key: str, **more: Any) -> dict[str, Any]:
+    about = {"size": 9, "checksum": f"sha256:{key}", "schema_hint": "text"}
+    return {"store": "noetl", "key": key, **about, **more}
+
+
+def report(api: Api, lease: dict[str, Any], result: Any, **more: Any) -> dict[str, Any]:
+    """Say that the task has stored its result; the reply."""
+    task = {"label": "task_1", "attempt": 1}
+    payload = {
+        "outcome": {"status": "ok", "result": result},
+        "directive": {"do": "continue", "next": None},
+        "spilled": ["outcome.result"],
+    }
+    facts = [
+        {"name": "step.started"},
+        {"name": "task.started", **task},
+        {"name": "task.done", **task, "payload": payload},
+    ]
+    said = {"lease": lease, "number": 1, "facts": facts, **more}
+    body = {"worker": "w", "pool": "far", "reports": [said]}
+    answer = api.post("/api/events", body)
+    assert answer.status == 200, answer.body
+    reply: dict[str, Any] = answer.body["replies"][0]
+    return reply
+
+
+def upload(api: Api, lease: dict[str, Any], data: bytes) -> dict[str, Any]:
+    query = {**lease, "key": sha256(data).hexdigest(), "size": len(data)}
+    text = "&".join(f"{name}={value}" for name, value in query.items())
+    answer = api.call("PUT", f"/api/worker/results?{text}", data)
+    assert answer.status == 200, answer.body
+    kept: dict[str, Any] = answer.body
+    return kept
+
+
+@pytest.mark.parametrize(
+    "how", ["by its key", "inside of a value of its own", "with a made up receipt"]
+)
+def test_a_worker_cannot_name_what_it_never_had(
+    api: Api, key: str, lease: dict[str, Any], how: str
+) -> None:
+    """Row 93."""
+    forged, receipts = named(key), {key: "0" * 64}
+    if how == "inside of a value of its own":
+        kept = upload(api, lease, json.dumps([named(key)]).encode())
+        forged = named(kept["key"], refs=[key])
+        receipts = {kept["key"]: kept["receipt"]}
+    more = {} if how == "by its key" else {"receipts": receipts}
+
+    reply = report(api, lease, forged, **more)
+
+    assert reply["error"][0] == "ref.not_owner"
+    path = f"/api/executions/{lease['execution_id']}"
+    names = [e["name"] for e in api.get(f"{path}/events").body["events"]]
+    assert "task.done" not in names
+    answer = api.post("/api/worker/result", {"lease": lease, "key": key})
+    assert (answer.status, answer.body["kind"]) == (403, "ref.not_owner")
+
+
+def test_a_worker_names_what_it_sent_with_the_receipt_for_it(
+    api: Api, lease: dict[str, Any]
+) -> None:
+    """Row 93."""
+    data = json.dumps("mine " * 100).encode()
+    kept = upload(api, lease, data)
+
+    reply = report(
+        api, lease, named(kept["key"]), receipts={kept["key"]: kept["receipt"]}
+    )
+
+    assert reply["error"] is None
+    document = api.get(f"/api/executions/{lease['execution_id']}").body
+    assert document["status"] == "completed"
+
+
+def test_a_receipt_is_for_one_execution(api: Api, lease: dict[str, Any]) -> None:
+    """Row 93: it is worth nothing to another one."""
+    kept = upload(api, lease, b'"of the first"')
+    api.start(WAITS)
+    asked = {"worker": "w", "pool": "far", "slots": 1, "wait": 10}
+    [order] = api.post("/api/worker/claim", asked).body["orders"]
+    receipts = {kept["key"]: kept["receipt"]}
+
+    reply = report(api, order["lease"], named(kept["key"]), receipts=receipts)
+
+    assert reply["error"][0] == "ref.not_owner"
+
+
+def test_a_receipt_is_good_at_every_server_of_a_database(
+    tmp_path: Path, postgres: str
+) -> None:
+    """Row 93: also if the homes of the servers have nothing in common."""
+    one = Running(tmp_path / "one", database=postgres, slots=0)
+    two = Running(tmp_path / "two", database=postgres, slots=0)
+    try:
+        here, there = Api(one.url, one.token), Api(two.url, two.token)
+        here.start(WAITS)
+        asked = {"worker": "w", "pool": "far", "slots": 1, "wait": 10}
+        [order] = here.post("/api/worker/claim", asked).body["orders"]
+        kept = upload(here, order["lease"], b'"large"')
+        receipts = {kept["key"]: kept["receipt"]}
+
+        reply = report(there, order["lease"], named(kept["key"]), receipts=receipts)
+
+        assert reply["error"] is None
+    finally:
+        one.stop()
+        two.stop()
+
+
+@pytest.mark.parametrize("spilled", ["outcome.result", [1], {"a": 1}, [["x"]]])
+def test_what_was_stored_is_a_list_of_paths(
+    api: Api, lease: dict[str, Any], spilled: Any
+) -> None:
+    payload = {
+        "outcome": {"status": "ok", "result": 1},
+        "directive": {"do": "continue", "next": None},
+        "spilled": spilled,
+    }
+    fact = {"name": "task.done", "label": "task_1", "attempt": 1, "payload": payload}
+    said = {"lease": lease, "number": 1, "facts": [fact]}
+    body = {"worker": "w", "pool": "far", "reports": [said]}
+
+    answer = api.post("/api/events", body)
+
+    assert (answer.status, answer.body["kind"]) == (422, "outcome.shape")

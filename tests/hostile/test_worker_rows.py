@@ -21,6 +21,7 @@ GOOD = {
     "outcome": {"status": "ok", "result": 1},
     "directive": {"do": "continue", "next": None},
 }
+FAILURE = {"kind": "x", "message": "y"}
 TTL = 1.0
 
 
@@ -151,6 +152,53 @@ def test_a_report_that_is_sent_again_is_recorded_once(
     reply = worker.send_all([report]).body["replies"][0]
 
     assert (reply["duplicate"], reply["error"]) == (True, None)
+    assert events(admin, lease) == before
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_number_is_not_used_for_something_else(
+    admin: Api, worker: Worker, lease: dict[str, Any], again: bool
+) -> None:
+    """Row 72: under a lease that is held."""
+    assert worker.say(lease, BEGUN, STARTED) is None
+    before = events(admin, lease)
+    facts = [BEGUN, {**STARTED, "attempt": 2}]
+    report = {"lease": lease, "number": 1, "facts": facts, "again": again}
+
+    reply = worker.send_all([report]).body["replies"][0]
+
+    assert (reply["duplicate"], reply["error"][0]) == (False, "event.id_reused")
+    assert "report 1" in reply["error"][1]
+    assert events(admin, lease) == before
+    assert worker.say(lease, done(), number=2) is None, "and the run goes on"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({}, None),
+        ({"outcome": {"status": "ok", "result": 2}}, "event.id_reused"),
+        ({"directive": {"do": "fail"}, "error": FAILURE}, "event.id_reused"),
+        ({"set_ctx": {"x": 1}}, "event.id_reused"),
+    ],
+)
+def test_what_ended_a_run_cannot_be_told_otherwise(
+    admin: Api,
+    worker: Worker,
+    lease: dict[str, Any],
+    changes: dict[str, Any],
+    kind: str | None,
+) -> None:
+    """Row 72: under a lease that ended with it."""
+    assert worker.say(lease, BEGUN, STARTED, done()) is None
+    before = events(admin, lease)
+    facts = [BEGUN, STARTED, done(**changes)]
+    report = {"lease": lease, "number": 1, "facts": facts, "again": True}
+
+    reply = worker.send_all([report]).body["replies"][0]
+
+    assert reply["duplicate"] == (kind is None)
+    assert (reply["error"] or [None])[0] == kind
     assert events(admin, lease) == before
 
 

@@ -12,6 +12,9 @@ from noetl.api.problems import Problem
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
 from noetl.api.shapes import EventList, EventsQuery, VarsDocument
 from noetl.engine.tracing import event_line
+from noetl.errors import StoreError
+from noetl.ports import Summary
+from noetl.runtime.streams import PAGE
 
 routes = Routes()
 
@@ -48,7 +51,7 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
 
     With `Accept: text/event-stream` they come as they are committed, until the last;
     the header `Last-Event-ID` goes on after the event that was seen last. A stream of
-    which nothing is left answers 204.
+    which nothing is left answers 204; so does that of an execution that is set aside.
 
     `dialect` is a view of the log: `001` (the log itself), `000` or `003`. Every other
     parameter is an id that the events must have; both work on pages, not on streams.
@@ -59,10 +62,7 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
             message = "a stream is the log itself; ask for pages to get a view of it"
             raise Problem("query.invalid", message, more={"parameter": "dialect"})
         after = _position(call)
-        over = execution.finished_at is not None
-        if over and not await call.site.looking.events(
-            execution.execution_id, after=after, limit=1
-        ):
+        if not await _has_more(call, execution, after):
             return Response(status_code=204)
         return StreamingResponse(
             _stream(call, execution.execution_id, after), media_type=STREAM
@@ -84,6 +84,24 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
     events = [msgspec.Raw(line) for _, line in lines]
     cursor = lines[-1][0].seq if len(lines) == query.limit else None
     return Reply(200, {"events": events, "cursor": cursor})
+
+
+async def _has_more(
+    call: Call[Nothing, EventsQuery], execution: Summary, after: int
+) -> bool:
+    """Of what is over, or set aside, nothing more comes than there is."""
+    aside = execution.status == "quarantined"
+    if execution.finished_at is None and not aside:
+        return True
+    try:  # as much as the stream reads at once: it may break off in there
+        looking, limit = call.site.looking, PAGE
+        return bool(
+            await looking.events(execution.execution_id, after=after, limit=limit)
+        )
+    except StoreError:
+        if aside:
+            return False
+        raise
 
 
 def _is_get(call: Call[Nothing, EventsQuery]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated
 
 import msgspec
@@ -117,7 +118,9 @@ async def _fork(
     )
     if body.dry_run:
         return Reply(200, await forking.preview(plan))
-    made = await forking.begin(plan)
+    digest = sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    asked = {**(call.caller or {}), "idempotency_key": None, "sha256": digest}
+    made = await forking.begin(plan, asked)
     name = made.started.execution_id
     answer = {"execution_id": name, "status": made.started.status, "at": made.at}
     return Reply(201, answer, {"Location": f"/api/executions/{name}"})

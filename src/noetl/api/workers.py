@@ -17,7 +17,7 @@ from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.engine.report_shapes import Malformed, check_shape
 from noetl.engine.reports import FACTS, Fact, check_facts
 from noetl.errors import LeaseLost, SecretError
-from noetl.ports import Blob, Lease
+from noetl.ports import Lease
 from noetl.runtime import wire
 
 routes = Routes()
@@ -169,7 +169,7 @@ async def fetch_result(call: Call[wire.Result, Nothing]) -> Response:
     "/api/worker/results",
     permission=CLAIM,
     query=UploadQuery,
-    answers={200: Blob},
+    answers={200: wire.Kept},
     problems=(*_LOST, "ref.corrupt", *STREAMED),
     takes=BYTES,
 )

@@ -50,7 +50,7 @@ def command(
     """Execute a registered playbook on a server; the latest version, if none is named.
 
     Exit code: 0 accepted (with --wait: completed), 1 failed or cancelled, 2 the call is
-    wrong, 3 no server can be reached.
+    wrong, 3 no server can be reached, 130 interrupted, or set aside by the server.
 
     \b
     Examples:

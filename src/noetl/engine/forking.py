@@ -9,6 +9,7 @@ import msgspec
 from noetl.dsl.model import Step
 from noetl.engine import ids
 from noetl.engine.batch import Batch, Recorder
+from noetl.engine.callers import Caller, attributed
 from noetl.engine.context import unfold
 from noetl.engine.decide import go_on
 from noetl.engine.events import Event
@@ -27,6 +28,7 @@ class Fork(msgspec.Struct, frozen=True):
     is not the one that the kept events were made with. ``again`` are failures that
     nobody handled, by the name they have in the origin: the token that each of them
     had taken, ``{step, args, event}``, is put back. ``timeout`` is in seconds.
+    ``caller`` is who asked a server.
     """
 
     execution_id: str
@@ -38,6 +40,7 @@ class Fork(msgspec.Struct, frozen=True):
     set_ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
     again: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
     timeout: float | None = None
+    caller: Caller = None
 
 
 def ask(recorder: Recorder, fork: Fork, first: Event) -> None:
@@ -64,6 +67,7 @@ def ask(recorder: Recorder, fork: Fork, first: Event) -> None:
         "playbook": fork.playbook,
         "trace_id": trace_id_of(fork.execution_id),
         "fork": lineage,
+        **attributed(fork.caller),
     }
     recorder.emit("playbook.execution.requested", fork.execution_id, asked)
 

@@ -44,6 +44,7 @@ class _Done(msgspec.Struct):
     set_iter: dict[str, JSON] | None = None
     set_ctx: dict[str, JSON] | None = None
     error: _Error | None = None
+    spilled: list[str] | None = None
 
 
 class _Child(msgspec.Struct):
@@ -70,6 +71,7 @@ class _Suspended(msgspec.Struct):
     roles: list[str] | None = None
     child: _Child | None = None
     timers: list[_Timer] | None = None
+    spilled: list[str] | None = None
 
 
 def check_shape(fact: Fact) -> None:

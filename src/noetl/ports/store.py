@@ -17,13 +17,15 @@ class Command(msgspec.Struct, frozen=True):
     """A pipeline that waits for a worker: a step run or one iteration of it.
 
     ``command_id`` is derived (``step_run_id`` or ``iteration_id``), so planning again
-    gives the same command. ``not_before`` is in seconds since the epoch.
+    gives the same command. ``not_before`` is in seconds since the epoch. Commands with
+    the same ``together`` are for one owner: see ``Store.claim``.
     """
 
     command_id: str
     execution_id: str
     pool: str = "default"
     not_before: float = 0.0
+    together: str | None = None
 
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,400}$")]
@@ -174,6 +176,10 @@ class Store(Protocol):
         """The events in order; ``seq`` starts at 1 and has no gaps."""
         ...
 
+    async def length(self, execution_id: str) -> int:
+        """The position of the last event; 0 if there is none."""
+        ...
+
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         """The last one that a transition brought, if any did."""
         ...
@@ -181,7 +187,12 @@ class Store(Protocol):
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
     ) -> Sequence[Lease]:
-        """Lease up to ``slots`` ready commands, fairly between executions."""
+        """Lease up to ``slots`` ready commands, fairly between executions.
+
+        Whoever has a lease of what belongs ``together`` keeps the rest of it: others
+        get none of that until ``ttl`` after its last claim, or the last ``renew`` of
+        one of these leases.
+        """
         ...
 
     async def renew(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -15,17 +15,21 @@ from noetl.engine.reports import OutOfOrder
 from noetl.errors import (
     BlobCorrupt,
     BlobGone,
+    BlobNotOwned,
     LeaseLost,
     SecretError,
     SetAside,
     StoreError,
 )
-from noetl.ports import Blob, Blobs, Lease
+from noetl.ports import Blobs, Lease
 from noetl.runtime import wire
 from noetl.runtime.drafts import new_draft
 from noetl.runtime.live import Answer, Live, Wanting, Work
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.recall import recall
+from noetl.runtime.receipts import Receipts
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
+from noetl.types import JSON
 
 _OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
 """Why nobody wants to hear of a lease any more."""
@@ -45,14 +49,18 @@ class Desk:
     """Knows no HTTP. What a worker may say was checked before it came here.
 
     ``on_fenced`` is called for each report or beat of a worker that lost its lease.
+    Without ``receipts`` workers are believed what they have stored: they can read
+    everything there themselves.
     """
 
     def __init__(
         self,
         orchestrator: Orchestrator,
         on_fenced: Callable[[], None] = lambda: None,
+        receipts: Receipts | None = None,
     ) -> None:
         self._orchestrator = orchestrator
+        self._receipts = receipts
         self._on_fenced = on_fenced
         self._closed = False
 
@@ -166,7 +174,7 @@ class Desk:
         await self._orchestrator.owners.check(live.state.execution_id, asked.key)
         return self._orchestrator.blobs
 
-    async def keep(self, asked: wire.Upload, parts: AsyncIterator[bytes]) -> Blob:
+    async def keep(self, asked: wire.Upload, parts: AsyncIterator[bytes]) -> wire.Kept:
         """Store what a worker sends. Raises ``LeaseLost``, or ``BlobCorrupt`` if it
         is not what was announced."""
         live = await self._held(asked.lease)
@@ -183,7 +191,11 @@ class Desk:
                     await asyncio.to_thread(file.write, part)
             if size != asked.size or digest.hexdigest() != asked.key:
                 raise BlobCorrupt("what came is not what was announced")
-            return await blobs.adopt(draft)
+            kept = await blobs.adopt(draft)
+            receipt = None
+            if self._receipts is not None:
+                receipt = self._receipts.give(asked.lease.execution_id, kept.key)
+            return wire.Kept(kept.key, kept.size, kept.at, receipt)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
@@ -230,7 +242,8 @@ class Desk:
         """What is loaded is put in line at once: a task for each report would cost as
         much as to decide on it."""
         lease = each.lease
-        if each.again or not self._orchestrator.is_loaded(lease.execution_id):
+        loaded = self._orchestrator.is_loaded(lease.execution_id)
+        if each.again or not loaded or self._unproven(each):
             return self._report(asked, each)
         wants = Wanting(asked.worker, asked.pool) if each.wants else None
         return self._orchestrator.submit(lease, each.facts, wants, each.number)
@@ -238,6 +251,9 @@ class Desk:
     async def _report(
         self, asked: wire.Reports, each: wire.Report
     ) -> Answer | wire.Reply:
+        name = each.lease.execution_id
+        for key in self._unproven(each):
+            await self._orchestrator.owners.check(name, key)
         if each.again and (known := await self._known(each)) is not None:
             return known
         return await self._orchestrator.report(
@@ -260,6 +276,8 @@ class Desk:
         if isinstance(answer, wire.Reply):
             return answer
         lease = each.lease
+        if isinstance(answer, BlobNotOwned):
+            return await self._not_held(lease, _refused_reply(answer.kind, str(answer)))
         try:
             if isinstance(answer, Exception):
                 await self._orchestrator.quarantine.judge(lease.execution_id, answer)
@@ -268,33 +286,69 @@ class Desk:
             if error.kind not in _OVER:
                 raise
             self._on_fenced()
-            return await self._not_held(lease, (LeaseLost.kind, str(error)))
+            return await self._not_held(
+                lease, _refused_reply(LeaseLost.kind, str(error))
+            )
         except OutOfOrder as error:
-            return await self._not_held(lease, ("event.order", str(error)))
+            last = await self._orchestrator.store.reported(lease)
+            if last is not None and each.number <= last:
+                return await self._repeated(each, is_held=True)
+            return await self._not_held(
+                lease, _refused_reply("event.order", str(error))
+            )
 
-    async def _not_held(self, lease: Lease, error: tuple[str, str]) -> wire.Reply:
-        """Lost, or made up: of what was never leased nobody can be the owner."""
+    def _unproven(self, each: wire.Report) -> Sequence[JSON]:
+        """What a report says it has stored must have come from there, or have been its
+        execution's before."""
+        if self._receipts is None:
+            return ()
+        name = each.lease.execution_id
+        return self._receipts.unproven(name, each.facts, each.receipts)
+
+    async def _not_held(self, lease: Lease, refused: wire.Reply) -> wire.Reply:
+        """Lost, or made up: of what was never leased nobody can be the owner. If it is
+        held all the same, it was ``refused`` for another reason."""
         if (
             not 0
             < lease.epoch
             <= await self._orchestrator.store.epoch(lease.command_id)
         ):
             message = f"{lease.command_id} was never leased at epoch {lease.epoch}"
-            error = ("lease.not_owner", message)
-        elif await self._orchestrator.store.reported(lease) is None:
+            return _refused_reply("lease.not_owner", message)
+        if await self._orchestrator.store.reported(lease) is None:
             message = f"{lease.owner} does not hold {lease.command_id} any more"
-            error = (LeaseLost.kind, message)
-        return wire.Reply(stop=True, error=error)
+            return _refused_reply(LeaseLost.kind, message)
+        return refused
 
     async def _known(self, each: wire.Report) -> wire.Reply | None:
         """The answer to a report that is recorded, though its answer was lost."""
-        last = await self._orchestrator.store.reported(each.lease)
-        if last is None:  # it ended the pipeline, or the lease was lost: it is over
-            return wire.Reply(stop=True, duplicate=True)
-        if last < each.number:
+        store, lease = self._orchestrator.store, each.lease
+        last = await store.reported(lease)
+        if last is not None and last < each.number:
             return None
-        state = await self._orchestrator.load(each.lease.execution_id)
+        if last is None and await store.epoch(lease.command_id) != lease.epoch:
+            return wire.Reply(stop=True, duplicate=True)  # it is somebody else's
+        return await self._repeated(each, is_held=last is not None)
+
+    async def _repeated(self, each: wire.Report, *, is_held: bool) -> wire.Reply:
+        """Its number was used before: the log says whether for the same report. What
+        is not held has ended with it, or nobody knows of it: it is over."""
+        lease = each.lease
+        verdict = await recall(self._orchestrator.store, lease, each.facts)
+        if verdict == "other" or (verdict == "unknown" and is_held):
+            message = (
+                f"report {each.number} of {lease.command_id} is recorded, and says "
+                "something else"
+            )
+            return _refused_reply("event.id_reused", message)
+        if not is_held:
+            return wire.Reply(stop=True, duplicate=True)
+        state = await self._orchestrator.load(lease.execution_id)
         return wire.Reply(ctx=state.ctx, duplicate=True)
+
+
+def _refused_reply(kind: str, message: str) -> wire.Reply:
+    return wire.Reply(stop=True, error=(kind, message))
 
 
 def _order(work: Work, seal: Seal) -> wire.Order:

@@ -61,6 +61,18 @@ class Planner(msgspec.Struct):
         first = live.playbook.steps[run.step].tasks[0]
         return str(first.spec.get("pool", DEFAULT_POOL))
 
+    def together_of(self, live: Live, command_id: str) -> str | None:
+        """What one worker runs together with it: all of a local loop (LOOP-06). None
+        if anybody may take it, or there is nobody else."""
+        run_id, *path = command_id.split("/")
+        if self.pool is not None or not path:
+            return None
+        loop = live.playbook.steps[live.state.runs[run_id].step].loop
+        for depth, level in enumerate(loop.levels() if loop is not None else ()):
+            if level.placement == "local":
+                return "/".join([run_id, *path[:depth]])
+        return None
+
     def hearing(self, execution_id: str, path: str | None, now: float) -> list[Timer]:
         """The timer by which others hear of an end, if anybody wants to."""
         if not self.heard(path):

@@ -31,14 +31,20 @@ class Postbox:
         self._numbers[lease] = 0
 
     async def send(
-        self, lease: Lease, facts: Sequence[Fact], *, wants: bool
+        self,
+        lease: Lease,
+        facts: Sequence[Fact],
+        *,
+        wants: bool,
+        receipts: dict[str, str],
     ) -> wire.Reply:
         """Raises ``LeaseLost`` if the server cannot be reached in time."""
         number = self._numbers[lease] = self._numbers[lease] + 1
         future: asyncio.Future[wire.Reply] = asyncio.get_running_loop().create_future()
         home = self._line.home_of(lease.execution_id)
         waiting = self._waiting.setdefault(home, [])
-        waiting.append((wire.Report(lease, number, facts, wants), future))
+        report = wire.Report(lease, number, facts, wants, receipts=receipts)
+        waiting.append((report, future))
         if home not in self._sending or self._sending[home].done():
             self._sending[home] = asyncio.create_task(self._send(home))
         reply = await future

@@ -70,8 +70,10 @@ class Quarantine:
         if not self._host.is_server or not is_defect(error):
             return
         self._host.drop(execution_id)
-        self._host.trouble(execution_id, error)
-        why = await self._begin(execution_id, error)
+        try:
+            why = await self._begin(execution_id, error)
+        finally:
+            self._host.trouble(execution_id, error)
         raise SetAside(f"execution {execution_id}: {why}") from error
 
     @asynccontextmanager

@@ -25,6 +25,7 @@ from noetl.runtime.line import PAUSES, Line
 from noetl.runtime.live import Answer, Work
 from noetl.runtime.planning import TURNS
 from noetl.runtime.postbox import Postbox
+from noetl.runtime.receipts import claimed_by
 from noetl.runtime.remote_shelves import DirectShelf, RemoteShelf
 from noetl.runtime.seals import Seal, open_secrets, seal_value, unseal_value
 from noetl.types import JSON
@@ -72,6 +73,7 @@ class RemoteDispatcher:
         self._workers: list[Worker] = []
         self._works: dict[str, Work] = {}
         self._stopped: set[str] = set()
+        self._receipts: dict[str, dict[str, str]] = {}
         self._seen: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._unsure = False
         self._playbooks: OrderedDict[str, Playbook] = OrderedDict()
@@ -111,7 +113,12 @@ class RemoteDispatcher:
         self, lease: Lease, facts: Sequence[Fact], *, wants: str | None = None
     ) -> Answer:
         try:
-            reply = await self._postbox.send(lease, facts, wants=wants is not None)
+            reply = await self._postbox.send(
+                lease,
+                facts,
+                wants=wants is not None,
+                receipts=self._shown(lease, facts),
+            )
         except LeaseLost:
             self._forget(lease)
             raise
@@ -125,7 +132,15 @@ class RemoteDispatcher:
         work = await self._accept(reply.order) if reply.order is not None else None
         return Answer(reply.stop, reply.ctx, work)
 
+    def _shown(self, lease: Lease, facts: Sequence[Fact]) -> dict[str, str]:
+        """The receipts for what these facts name."""
+        mine = self._receipts.get(lease.command_id)
+        if not mine:
+            return {}
+        return {key: mine[key] for key in claimed_by(facts) if key in mine}
+
     def _forget(self, lease: Lease) -> None:
+        self._receipts.pop(lease.command_id, None)
         self._works.pop(lease.command_id, None)
         self._stopped.discard(lease.command_id)
 
@@ -158,7 +173,8 @@ class RemoteDispatcher:
 
     async def shelf_of(self, work: Work) -> Shelf:
         if isinstance(self._results, str):
-            return RemoteShelf(self.line, work.lease, self._results)
+            receipts = self._receipts.setdefault(work.lease.command_id, {})
+            return RemoteShelf(self.line, work.lease, self._results, receipts)
         return DirectShelf(self.line, work.lease, self._results)
 
     def is_stopped(self, lease: Lease) -> bool:

@@ -36,13 +36,16 @@ class RemoteShelf:
     """By way of the server: it knows the store, and what belongs to whom.
 
     What the pipeline has stored stays here until its end: no event names it yet, and
-    its next task is likely to read it.
+    its next task is likely to read it. What the server gave for it is in ``receipts``.
     """
 
-    def __init__(self, line: Line, lease: Lease, drafts: str) -> None:
+    def __init__(
+        self, line: Line, lease: Lease, drafts: str, receipts: dict[str, str]
+    ) -> None:
         self.drafts = drafts
         self._line = line
         self._lease = lease
+        self._receipts = receipts
         self._copies: dict[str, str] = {}
 
     async def put(self, data: bytes) -> None:
@@ -109,9 +112,12 @@ class RemoteShelf:
     async def _send(self, key: str, size: int, source: IO[bytes]) -> Blob:
         asked = wire.Upload(self._lease, key, size)
         try:
-            return await self._line.send("results", asked, source, Blob)
+            kept = await self._line.send("results", asked, source, wire.Kept)
         except Refused as error:
             raise _store_error(error) from None
+        if kept.receipt is not None:
+            self._receipts[kept.key] = kept.receipt
+        return kept
 
     async def _fetch(self, key: str, target: IO[bytes]) -> None:
         try:
@@ -127,7 +133,7 @@ class DirectShelf(RemoteShelf):
     """
 
     def __init__(self, line: Line, lease: Lease, blobs: Blobs) -> None:
-        super().__init__(line, lease, blobs.drafts)
+        super().__init__(line, lease, blobs.drafts, {})
         self._blobs = blobs
         self._put: set[str] = set()
 

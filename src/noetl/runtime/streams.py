@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 
 from noetl.engine.events import Event
+from noetl.errors import StoreError
 from noetl.ports import Store
 
 PAGE = 200
@@ -17,6 +18,7 @@ OTHERS = 1.0
 """Seconds after which somebody looks what other servers wrote: nobody rings for it."""
 
 FINISHED, LAST = "workflow.finished", "playbook.processed"
+ASIDE = "quarantined"
 
 
 class Streams:
@@ -46,6 +48,11 @@ class Streams:
                 if finished is not None and not end.done():
                     end.set_result(finished)
 
+    def wake(self, execution_id: str) -> None:
+        """Something became of it that is no event."""
+        for bell in self._bells.get(execution_id, ()):
+            bell.set()
+
     async def end(self, execution_id: str, seconds: float) -> Event | None:
         """The ``workflow.finished`` of an execution that is under way in this process;
         None if it has not come in time, or came to another server."""
@@ -59,7 +66,7 @@ class Streams:
                     return None if end.cancelled() else end.result()
                 seconds -= turn
                 summary = await self._store.summary(execution_id)
-                if summary.finished_at is not None:
+                if summary.finished_at is not None or summary.status == ASIDE:
                     return None
             return None
         finally:
@@ -82,24 +89,39 @@ class Streams:
     ) -> AsyncIterator[Sequence[Event]]:
         """The events after a position, until the last; an empty page says: still here.
 
-        Other servers may write to a shared store, and nobody rings for them.
+        Other servers may write to a shared store, and nobody rings for them. Of what
+        is set aside there are no more: it ends where that can be read to.
         """
         patience = OTHERS if self._store.shared else self._patience
+        caught_up, silent = False, True
         with self._bell(execution_id) as bell:
             while not self._closed:
                 bell.clear()
-                page = await self._store.read(execution_id, after=after, limit=PAGE)
+                try:
+                    page = await self._store.read(execution_id, after=after, limit=PAGE)
+                except StoreError:
+                    if await self._is_aside(execution_id):
+                        return
+                    raise
                 if page:
                     yield page
                     after = page[-1].seq
                     if page[-1].name == LAST:
                         return
+                    silent = not caught_up
                     continue
+                if silent and await self._is_aside(execution_id):
+                    return
+                caught_up = silent = True
                 try:
                     async with asyncio.timeout(patience):
                         await bell.wait()
                 except TimeoutError:
                     yield ()
+
+    async def _is_aside(self, execution_id: str) -> bool:
+        summary = await self._store.summary(execution_id)
+        return summary.status == ASIDE
 
     @contextmanager
     def _bell(self, execution_id: str) -> Iterator[asyncio.Event]:

@@ -37,7 +37,13 @@ def transition_of(
     state, execution_id = live.state, live.state.execution_id
     over = set(effects.over)
     commands = [
-        Command(name, execution_id, planner.pool_of(live, name), due)
+        Command(
+            name,
+            execution_id,
+            planner.pool_of(live, name),
+            due,
+            planner.together_of(live, name),
+        )
         for name, due in _planned(effects)
         if name not in over
     ]

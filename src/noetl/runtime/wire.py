@@ -10,7 +10,7 @@ import msgspec
 from noetl.engine.pipeline import Frame
 from noetl.engine.progress import Progress
 from noetl.engine.reports import Fact
-from noetl.ports import Lease, Name
+from noetl.ports import Blob, Lease, Name
 from noetl.types import JSON
 
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
@@ -67,13 +67,15 @@ class Orders(Message, frozen=True):
 
 class Report(Message, frozen=True):
     """``number`` counts the reports of a lease from 1; one whose answer was lost is
-    sent ``again``, and is recorded once."""
+    sent ``again``, and is recorded once. ``receipts`` are those of the values that its
+    facts name, by their keys."""
 
     lease: Lease
     number: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
     facts: Sequence[Fact]
     wants: bool = False
     again: bool = False
+    receipts: dict[str, str] = {}
 
 
 class Reports(Message, frozen=True):
@@ -133,6 +135,13 @@ class Upload(Message, frozen=True):
     lease: Lease
     key: Key
     size: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
+class Kept(Blob, frozen=True):
+    """It is stored. The ``receipt`` goes with the report that names it; there is none
+    where workers reach the store by themselves."""
+
+    receipt: str | None = None
 
 
 class Result(Message, frozen=True):

@@ -71,8 +71,9 @@ def grant(
         wants, answer = each.wants, each.answer
         if wants is None or answer is None or (each.lease and not answer.stop):
             continue
-        suits = (one for one in ready if planner.pool_of(live, one) == wants.pool)
-        command_id = next(suits, None)
+        command_id = next(
+            (one for one in ready if _suits(live, one, each, planner)), None
+        )
         if command_id is None:
             continue
         ready.remove(command_id)
@@ -81,6 +82,16 @@ def grant(
         answer.work = make_work(live, lease, planner, begun=True)
         leases.append(lease)
     return leases
+
+
+def _suits(live: Live, command_id: str, each: Input, planner: Planner) -> bool:
+    """Of a local loop whoever has a part gets more. Who begins it, a claim decides."""
+    if each.wants is None or planner.pool_of(live, command_id) != each.wants.pool:
+        return False
+    together = planner.together_of(live, command_id)
+    if together is None:
+        return True
+    return each.lease is not None and each.lease.command_id.startswith(f"{together}/")
 
 
 def _begin(batch: Batch, command_id: str) -> None:

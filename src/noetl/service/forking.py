@@ -8,6 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from noetl.adapters.catalogs.registered import RegisteredCatalog
+from noetl.engine.callers import Caller
 from noetl.engine.references import claims_reference
 from noetl.errors import BlobGone, ConfigError
 from noetl.ports import Summary
@@ -74,12 +75,13 @@ class Forking:
         except ConfigError as error:
             raise Refusal("fork.impossible", str(error)) from None
 
-    async def begin(self, plan: Plan) -> Forked:
-        """It is in the log when this returns, and workers find it."""
+    async def begin(self, plan: Plan, caller: Caller) -> Forked:
+        """It is in the log when this returns, with its caller, and workers find it."""
         orchestrator, name = self._orchestrator, plan.fork.execution_id
+        fork = msgspec.structs.replace(plan.fork, caller=caller)
         try:
             error = await begin_fork(
-                orchestrator, plan.playbook, plan.fork, plan.point, self._log
+                orchestrator, plan.playbook, fork, plan.point, self._log
             )
         except ConfigError as refused:
             raise Refusal("fork.impossible", str(refused)) from None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.stores.sqlite.lock import Lock, find_holder
+from noetl.adapters.stores.sqlite.schema import newest_version
 from noetl.commands.checkup.extras import by_extra, judge_extra
 from noetl.commands.checkup.finding import Finding, worst
 from noetl.commands.checkup.logs import judge_log
@@ -22,6 +23,7 @@ from noetl.commands.checkup.storage import judge_access, judge_space
 
 HERE = Path("/srv/noetl")
 GIB = 1024**3
+NEWEST = newest_version()
 
 
 @pytest.mark.parametrize(
@@ -41,11 +43,11 @@ GIB = 1024**3
         (judge_space(HERE, 2 * GIB), "ok", "2.0 GiB free at /srv/noetl"),
         (judge_space(HERE, GIB // 2), "warning", "0.5 GiB free"),
         (judge_space(HERE, 1024), "problem", "0.0 GiB free"),
-        (judge_log("log.db", 2, 1, None), "ok", "version 2, 1 execution"),
+        (judge_log("log.db", NEWEST, 1, None), "ok", f"version {NEWEST}, 1 execution"),
         (
-            judge_log("log.db", 2, 2000, "process 7"),
+            judge_log("log.db", NEWEST, 2000, "process 7"),
             "ok",
-            "version 2, 2,000 executions, in use by process 7",
+            f"version {NEWEST}, 2,000 executions, in use by process 7",
         ),
         (judge_log("log.db", 0, 0, None), "warning", "version 0"),
     ],

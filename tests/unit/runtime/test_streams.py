@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from noetl.engine.events import Event
+from noetl.engine.state import ExecutionStatus
+from noetl.errors import StoreError
+from noetl.ports import Summary
 from noetl.runtime import streams
 from noetl.runtime.streams import Streams
 
@@ -21,6 +26,11 @@ class Log:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.limits: set[int | None] = set()
+        self.status: ExecutionStatus = "running"
+        self.broken = False
+
+    async def summary(self, execution_id: str) -> Summary:
+        return Summary(execution_id, self.status, {}, "")
 
     def add(self, name: str) -> Sequence[Event]:
         event = Event(
@@ -41,6 +51,8 @@ class Log:
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Event]:
+        if self.broken:
+            raise StoreError("an event cannot be decoded", "store.corrupt")
         self.limits.add(limit)
         end = None if limit is None else after + limit
         return self.events[after:end] if execution_id == "x" else []
@@ -75,3 +87,32 @@ async def test_the_end_of_all_streams() -> None:
     watched.close()
 
     assert await watching == []
+
+
+@pytest.mark.spec("S-62")
+async def test_a_stream_ends_with_what_is_set_aside() -> None:
+    log = Log()
+    watched = Streams(log, patience=NEVER)  # type: ignore[arg-type]
+    log.add("a")
+    watching = asyncio.create_task(collect(watched))
+    for _ in range(5):  # until it has seen that one
+        await asyncio.sleep(0)
+
+    log.status = "quarantined"
+    watched.wake("x")
+
+    assert await watching == [1]
+    assert await collect(watched) == [1], "also if it was before"
+
+
+@pytest.mark.spec("S-62")
+async def test_a_log_that_cannot_be_read_ends_a_stream_if_it_is_set_aside() -> None:
+    log = Log()
+    watched = Streams(log, patience=NEVER)  # type: ignore[arg-type]
+    log.broken = True
+    with pytest.raises(StoreError, match="decoded"):
+        await collect(watched)
+
+    log.status = "quarantined"
+
+    assert await collect(watched) == []

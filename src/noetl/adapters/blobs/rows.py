@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from secrets import token_bytes
 from typing import Any, BinaryIO
 
 from noetl.adapters.blobs.drafts import copy_of, remove_old
@@ -38,6 +39,7 @@ _LIST = (
     "SELECT key, size, extract(epoch FROM put_at) FROM blob WHERE key > $1 "
     "ORDER BY key LIMIT $2"
 )
+_NEW_SECRET = "INSERT INTO receipt_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING"
 _REMOVE = "DELETE FROM blob WHERE key = $1 AND put_at < to_timestamp($2) RETURNING key"
 
 
@@ -53,6 +55,12 @@ class PostgresBlobs:
     async def open(self) -> None:
         steps = read_migrations("noetl.adapters.blobs")
         await self._postgres.migrate("blobs", steps)
+
+    async def secret(self) -> bytes:
+        """Of this database: all its servers have it, and no worker."""
+        await self._postgres.fetch(_NEW_SECRET, token_bytes(32))
+        [[secret]] = await self._postgres.fetch("SELECT secret FROM receipt_secret")
+        return bytes(secret)
 
     async def put(self, data: bytes) -> str:
         key = key_of(data)

@@ -60,6 +60,7 @@ class Commands:
         self._pools: dict[str, _Pool] = {}
         self._delayed: list[tuple[float, int]] = []
         self._leased: dict[str, _Row] = {}
+        self._keepers: dict[str, tuple[str, float]] = {}
 
     def change(self, execution: int, transition: Transition) -> None:
         planned = {command.command_id: command for command in transition.commands}
@@ -94,10 +95,13 @@ class Commands:
         self._make_due(now)
         queue = self._pools.setdefault(pool, _Pool())
         hands: list[list[_Row]] = []
+        others: list[_Row] = []
         for execution in queue.in_turn():
             if len(hands) == slots:
                 break
-            if hand := self._take(queue, execution, slots):
+            hand, kept = self._take(queue, execution, slots, owner, now)
+            others += kept
+            if hand:
                 hands.append(hand)
         leases = []
         for row in deal(hands, slots):
@@ -106,10 +110,18 @@ class Commands:
             epoch = row.epoch + 1
             lease = Lease(command.command_id, command.execution_id, owner, epoch)
             self._lease(row, lease, expires_at)
+            if command.together is not None:
+                self._keepers[command.together] = (owner, expires_at)
             leases.append(lease)
-        for row in [row for hand in hands for row in hand if row.state == "ready"]:
+        left = [row for hand in hands for row in hand if row.state == "ready"]
+        for row in left + others:
             queue.add(row)
         return leases
+
+    def _is_kept(self, row: _Row, owner: str, now: float) -> bool:
+        """Whether somebody else keeps it."""
+        keeper, until = self._keepers.get(row.command.together or "", (owner, now))
+        return keeper != owner and until > now
 
     def _lease(self, row: _Row, lease: Lease, expires_at: float) -> None:
         row.state, row.owner, row.expires_at = "leased", lease.owner, expires_at
@@ -139,7 +151,10 @@ class Commands:
         lost = []
         for lease in leases:
             if self.is_held(lease):
-                self._leased[lease.command_id].expires_at = expires_at
+                row = self._leased[lease.command_id]
+                row.expires_at, together = expires_at, row.command.together
+                if together and self._keepers.get(together, ("",))[0] == lease.owner:
+                    self._keepers[together] = (lease.owner, expires_at)
             else:
                 lost.append(lease)
         return lost
@@ -148,6 +163,9 @@ class Commands:
         for row in list(self._leased.values()):
             if row.expires_at <= now - GRACE:
                 self._make_ready(row)
+        lapsed = [n for n, (_, at) in self._keepers.items() if at <= now - GRACE]
+        for name in lapsed:
+            del self._keepers[name]
 
     def release_all(self, execution: int) -> None:
         for row in list(self._leased.values()):
@@ -174,20 +192,25 @@ class Commands:
             if row.state == "delayed" and row.not_before <= now:
                 self._make_ready(row)
 
-    def _take(self, queue: _Pool, execution: int, slots: int) -> list[_Row]:
-        """Up to ``slots`` ready commands of one execution, off the queue."""
+    def _take(
+        self, queue: _Pool, execution: int, slots: int, owner: str, now: float
+    ) -> tuple[list[_Row], list[_Row]]:
+        """Up to ``slots`` ready commands of one execution, off the queue; and those
+        on the way to them that are for others."""
         status = self._status(execution)
         if status not in OPEN:
             if status in OVER:
                 queue.remove(execution)
-            return []
+            return [], []
         waiting = queue.ready[execution]
         hand: list[_Row] = []
+        kept: list[_Row] = []
         while waiting and len(hand) < slots:
             row = self._rows[heappop(waiting)]
             # A row that became ready twice is there twice, side by side.
-            if row.state == "ready" and not (hand and hand[-1] is row):
-                hand.append(row)
+            pile = kept if self._is_kept(row, owner, now) else hand
+            if row.state == "ready" and not (pile and pile[-1] is row):
+                pile.append(row)
         if not waiting:
             queue.remove(execution)
-        return hand
+        return hand, kept

@@ -109,6 +109,10 @@ class MemoryStore:
         end = None if limit is None else after + limit
         return [decode(body) for body in execution.bodies[after:end]]
 
+    async def length(self, execution_id: str) -> int:
+        execution = self._executions.get(execution_id)
+        return 0 if execution is None else len(execution.bodies)
+
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         execution = self._executions.get(execution_id)
         return execution.snapshot if execution else None

@@ -213,7 +213,7 @@ LOOP_POLICY = Record(
         "exec": Field(
             one_of("local", "distributed"),
             "LOOP-06",
-            "Keep iterations on one worker, or spread them.",
+            "Keep the iterations on one worker, or (default) let any worker take them.",
             choice="VAL-21",
         ),
         "set_ctx": Field(

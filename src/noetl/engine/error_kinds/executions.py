@@ -121,6 +121,16 @@ WORKERS = {
         "A worker reported what only the server decides, such as how it ends.",
         "A worker reports steps and tasks that it runs; NoETL's own do.",
     ),
+    "event.order": ErrorKind(
+        "A worker reported what cannot have happened: the end of a task that has not "
+        "begun, or another attempt. It is refused, and nothing changes.",
+        "A worker reports in the order in which things happen; NoETL's own do.",
+    ),
+    "event.id_reused": ErrorKind(
+        "A worker reported something else under a number that it had used before. It "
+        "is refused, and nothing changes.",
+        "A new number for each report of a lease, the same only to repeat one.",
+    ),
     "outcome.shape": ErrorKind(
         "A worker reported an outcome, or a wait, that is not one. It is refused, and "
         "nothing changes.",

@@ -40,6 +40,7 @@ class Group:
         self._notified = _Table(5)
         self._reported = _Table(3)
         self._requests = _Table(1)
+        self._together = _Table(1)
 
     def add(
         self,
@@ -73,6 +74,7 @@ class Group:
             row = (place, lease.command_id, lease.epoch, lease.owner)
             self._leases.append(row)
         self._commands += [(place, *row) for row in _planned(transition)]
+        self._together += [(each.together,) for each in _last(transition.commands)]
         self._changes += [(place, *row) for row in _changed(transition)]
         armed = {timer.timer_id for timer in transition.timers}
         self._disarmed += [(place, i) for i in transition.disarm if i not in armed]
@@ -114,6 +116,7 @@ class Group:
             self._notified,
             self._reported,
             self._requests,
+            self._together,
         )
         return [column for table in tables for column in table.columns()]
 

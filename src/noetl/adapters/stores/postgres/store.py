@@ -169,6 +169,10 @@ class PostgresStore:
             yield events
             after = events[-1].seq
 
+    async def length(self, execution_id: str) -> int:
+        head = await self._head(execution_id)
+        return 0 if head is None else int(head["last_seq"])
+
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         row = await self._run(lambda c: c.fetchrow(_SNAPSHOT, execution_id))
         return Snapshot(*row) if row else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from math import inf
 
 from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
 from noetl.adapters.stores.sqlite.memory import Memory
@@ -31,18 +32,21 @@ class Leases:
     ) -> list[Lease]:
         db.execute(SQL["make_due"], (now,))
         hands = []
-        for number, execution_id in self._in_turn(db, pool, slots):
-            ready = db.execute(SQL["ready_commands"], (pool, number, slots))
+        for number, execution_id in self._in_turn(db, pool, slots, owner, now):
+            sought = (pool, number, owner, now, slots)
+            ready = db.execute(SQL["ready_commands"], sought)
             hands.append([(number, execution_id, *row) for row in ready.fetchall()])
         leases, rows = [], []
-        for number, execution_id, command_id, epoch in deal(hands, slots):
+        for number, execution_id, command_id, epoch, together in deal(hands, slots):
             lease = Lease(command_id, execution_id, owner, epoch + 1)
             leases.append(lease)
             self._memory.keep_lease(lease)
             rows.append((epoch + 1, owner, self._boot_id, expires_at, command_id))
             self._turns[pool] = number
+            if together is not None:
+                db.execute(SQL["keep_together"], (together, owner, expires_at))
         db.executemany(SQL["lease"], rows)
-        if len(leases) < slots:
+        if not db.execute(SQL["is_offered"], (pool,)).fetchone():
             (due,) = db.execute(SQL["next_due"]).fetchone()
             self._memory.keep_quiet(pool, NEVER if due is None else due)
         return leases
@@ -52,10 +56,12 @@ class Leases:
         if db.execute(SQL["expire"], (now - GRACE,)).rowcount:
             self._memory.drop_leases()
             self._memory.end_quiet()
+        if db.execute(SQL["forget_keepers"], (now - GRACE,)).rowcount:
+            self._memory.end_quiet()
         return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
 
     def _in_turn(
-        self, db: sqlite3.Connection, pool: str, slots: int
+        self, db: sqlite3.Connection, pool: str, slots: int, owner: str, now: float
     ) -> list[tuple[int, str]]:
         """Executions with ready commands, from after the last one served, once round.
 
@@ -65,7 +71,8 @@ class Leases:
         first = self._turns.get(pool, 0)
         at, wrapped = first, False
         while len(found) < slots:
-            row = db.execute(SQL["next_execution"], (pool, at)).fetchone()
+            sought = (pool, at, owner, now)
+            row = db.execute(SQL["next_execution"], sought).fetchone()
             if row is None and wrapped:
                 break
             if row is None:
@@ -90,6 +97,9 @@ def renew(
         row = (expires_at, lease.command_id, lease.epoch, lease.owner)
         if not db.execute(SQL["renew"], row).rowcount:
             lost.append(lease)
+        else:
+            kept = (expires_at, lease.owner, lease.command_id)
+            db.execute(SQL["keep_on"], kept)
     return lost
 
 
@@ -101,4 +111,5 @@ def expire_other_boots(db: sqlite3.Connection, boot_id: str) -> None:
     """Their owners ended with the process that held the store (RELIABILITY 5.10)."""
     db.execute("BEGIN IMMEDIATE")
     db.execute(SQL["expire_other_boots"], (boot_id,))
+    db.execute(SQL["forget_keepers"], (inf,))
     db.execute("COMMIT")

@@ -52,6 +52,11 @@ def bodies(
     return [body for _, body in rows]
 
 
+def length(db: sqlite3.Connection, execution_id: str) -> int:
+    head = _head(db, execution_id)
+    return 0 if head is None else head.last_seq
+
+
 def snapshot(db: sqlite3.Connection, execution_id: str) -> Snapshot | None:
     row = db.execute(SQL["snapshot"], (execution_id,)).fetchone()
     return Snapshot(*row) if row else None

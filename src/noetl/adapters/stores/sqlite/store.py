@@ -214,6 +214,9 @@ class SqliteStore:
         """Every execution in the order of their numbers, some at a time."""
         return await self._read(lambda db: reading.heads(db, after, limit))
 
+    async def length(self, execution_id: str) -> int:
+        return await self._read(lambda db: reading.length(db, execution_id))
+
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         return await self._read(lambda db: reading.snapshot(db, execution_id))
 

@@ -141,7 +141,7 @@ def _change_commands(
         for rank, (name, each) in enumerate(
             planned.items(), transition.after << RANK_BITS
         ):
-            row = (name, number, rank, each.pool)
+            row = (name, number, rank, each.pool, each.together)
             if name in granted:
                 leased.append((*row, *granted.pop(name)))
             else:

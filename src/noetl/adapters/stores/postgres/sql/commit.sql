@@ -55,12 +55,14 @@ advanced AS (
 ),
 planned AS (
   INSERT INTO command (command_id, execution, rank, pool, state, not_before,
-    epoch, owner, expires_at)
+    epoch, owner, expires_at, together)
   SELECT c.command_id, fine.number, c.rank, c.pool, nullif(c.state, ''), c.not_before,
-    c.epoch, c.owner, c.expires_at
+    c.epoch, c.owner, c.expires_at, c.together
   FROM unnest($15::integer[], $16::text[], $17::bigint[], $18::text[], $19::text[],
-    $20::double precision[], $21::integer[], $22::text[], $23::double precision[])
-    AS c(place, command_id, rank, pool, state, not_before, epoch, owner, expires_at)
+    $20::double precision[], $21::integer[], $22::text[], $23::double precision[],
+    $46::text[])
+    AS c(place, command_id, rank, pool, state, not_before, epoch, owner, expires_at,
+      together)
     JOIN fine USING (place)
   ON CONFLICT (command_id) DO NOTHING
 ),

@@ -13,6 +13,7 @@ DECLARE
   at_number bigint := turn;
   wrapped boolean := false;
   taken text[];
+  groups text[];
 BEGIN
   UPDATE command AS c
   SET state = CASE WHEN x.status IN ('running', 'waiting') THEN 'ready' ELSE 'held' END
@@ -21,6 +22,9 @@ BEGIN
   WHILE cardinality(served) < slots LOOP
     SELECT c.execution INTO at_number FROM command AS c
     WHERE c.state = 'ready' AND c.pool = of_pool AND c.execution > at_number
+      AND (c.together IS NULL OR NOT EXISTS (
+        SELECT 1 FROM keeper AS k
+        WHERE k.name = c.together AND k.owner <> whom AND k.expires_at > at))
     ORDER BY c.execution LIMIT 1;
     IF at_number IS NULL AND NOT wrapped THEN
       at_number := 0; wrapped := true;
@@ -29,18 +33,39 @@ BEGIN
     EXIT WHEN at_number IS NULL OR (wrapped AND at_number > turn);
     served := served || at_number;
   END LOOP;
-  SELECT array_agg(dealt.command_id ORDER BY dealt.round, dealt.place) INTO taken
+  SELECT array_agg(dealt.command_id ORDER BY dealt.round, dealt.place),
+    array_agg(DISTINCT dealt.together) FILTER (WHERE dealt.together IS NOT NULL)
+  INTO taken, groups
   FROM (
-    SELECT ready.command_id, s.place,
+    SELECT ready.command_id, ready.together, s.place,
       row_number() OVER (PARTITION BY s.execution ORDER BY ready.rank) AS round
     FROM unnest(served) WITH ORDINALITY AS s(execution, place)
     CROSS JOIN LATERAL (
-      SELECT c.command_id, c.rank FROM command AS c
+      SELECT c.command_id, c.rank, c.together FROM command AS c
       WHERE c.state = 'ready' AND c.pool = of_pool AND c.execution = s.execution
+        AND (c.together IS NULL OR NOT EXISTS (
+          SELECT 1 FROM keeper AS k
+          WHERE k.name = c.together AND k.owner <> whom AND k.expires_at > at))
       ORDER BY c.rank LIMIT slots FOR UPDATE SKIP LOCKED
     ) AS ready
     ORDER BY round, s.place LIMIT slots
   ) AS dealt;
+  -- Another claim may take from the same loop at this moment: one of the two keeps it.
+  -- Always in this order: no ring.
+  IF groups IS NOT NULL THEN
+    WITH kept AS (
+      INSERT INTO keeper AS k (name, owner, expires_at)
+      SELECT g.name, whom, until FROM unnest(groups) AS g(name) ORDER BY g.name
+      ON CONFLICT (name)
+      DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+      WHERE k.owner = excluded.owner OR k.expires_at <= at
+      RETURNING k.name
+    )
+    SELECT array_agg(w.command_id ORDER BY w.place) INTO taken
+    FROM unnest(taken) WITH ORDINALITY AS w(command_id, place)
+      JOIN command AS c USING (command_id)
+    WHERE c.together IS NULL OR c.together IN (SELECT name FROM kept);
+  END IF;
   RETURN QUERY
   WITH leased AS (
     UPDATE command AS c SET state = 'leased', epoch = c.epoch + 1, owner = whom,
@@ -59,9 +84,22 @@ CREATE OR REPLACE FUNCTION renew(
   commands text[], epochs integer[], owners text[], until double precision
 ) RETURNS TABLE (held text, held_epoch integer, held_owner text)
 LANGUAGE plpgsql AS $$
+DECLARE
+  groups text[];
 BEGIN
-  PERFORM 1 FROM command WHERE command_id = ANY (commands)
-  ORDER BY command_id FOR UPDATE;
+  SELECT array_agg(mine.together) FILTER (WHERE mine.together IS NOT NULL) INTO groups
+  FROM (
+    SELECT together FROM command WHERE command_id = ANY (commands)
+    ORDER BY command_id FOR UPDATE
+  ) AS mine;
+  IF groups IS NOT NULL THEN
+    PERFORM 1 FROM keeper WHERE name = ANY (groups) ORDER BY name FOR UPDATE;
+    UPDATE keeper AS k SET expires_at = until
+    FROM command AS c
+      JOIN unnest(commands, epochs, owners) AS l(command_id, epoch, owner)
+      USING (command_id, epoch, owner)
+    WHERE k.name = c.together AND k.owner = l.owner AND c.state = 'leased';
+  END IF;
   RETURN QUERY
   UPDATE command AS c SET expires_at = until
   FROM unnest(commands, epochs, owners) AS l(command_id, epoch, owner)
@@ -83,7 +121,10 @@ RETURNS void LANGUAGE sql AS $$
     SELECT command_id FROM command
     WHERE state = 'leased' AND expires_at <= before FOR UPDATE SKIP LOCKED
   ) AS gone, execution AS x
-  WHERE c.command_id = gone.command_id AND x.number = c.execution
+  WHERE c.command_id = gone.command_id AND x.number = c.execution;
+  DELETE FROM keeper WHERE name IN (
+    SELECT name FROM keeper WHERE expires_at <= before FOR UPDATE SKIP LOCKED
+  )
 $$;
 
 -- Set an execution aside, or take it back: what it offers follows from its status.

@@ -43,15 +43,15 @@ FROM snapshot AS s JOIN execution AS x ON x.number = s.execution
 WHERE x.execution_id = ?
 
 -- name: plan
-INSERT INTO command (command_id, execution, rank, pool, state, not_before)
-VALUES /* row */ (?, ?, ?, ?, ?, ?) /* end */
+INSERT INTO command (command_id, execution, rank, pool, together, state, not_before)
+VALUES /* row */ (?, ?, ?, ?, ?, ?, ?) /* end */
 ON CONFLICT (command_id) DO NOTHING
 
 -- name: plan_leased
 -- One row for a command that is given away as it is planned.
-INSERT INTO command (command_id, execution, rank, pool, state, not_before,
+INSERT INTO command (command_id, execution, rank, pool, together, state, not_before,
   epoch, owner, boot_id, expires_at)
-VALUES /* row */ (?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) /* end */
+VALUES /* row */ (?, ?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) /* end */
 ON CONFLICT (command_id) DO UPDATE SET state = 'leased', epoch = excluded.epoch,
   owner = excluded.owner, boot_id = excluded.boot_id,
   expires_at = excluded.expires_at, reported = 0
@@ -99,6 +99,9 @@ DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
 UPDATE command INDEXED BY command_delayed SET state = 'ready'
 WHERE state = 'delayed' AND not_before <= ?
 
+-- name: is_offered
+SELECT 1 FROM command WHERE state = 'ready' AND pool = ? LIMIT 1
+
 -- name: next_due
 SELECT min(not_before) FROM command INDEXED BY command_delayed WHERE state = 'delayed'
 
@@ -106,12 +109,18 @@ SELECT min(not_before) FROM command INDEXED BY command_delayed WHERE state = 'de
 SELECT c.execution, x.execution_id, x.status
 FROM command AS c JOIN execution AS x ON x.number = c.execution
 WHERE c.state = 'ready' AND c.pool = ? AND c.execution > ?
+  AND (c.together IS NULL OR NOT EXISTS (
+    SELECT 1 FROM keeper AS k
+    WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
 ORDER BY c.execution LIMIT 1
 
 -- name: ready_commands
-SELECT command_id, epoch FROM command
-WHERE state = 'ready' AND pool = ? AND execution = ?
-ORDER BY rank LIMIT ?
+SELECT c.command_id, c.epoch, c.together FROM command AS c
+WHERE c.state = 'ready' AND c.pool = ? AND c.execution = ?
+  AND (c.together IS NULL OR NOT EXISTS (
+    SELECT 1 FROM keeper AS k
+    WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
+ORDER BY c.rank LIMIT ?
 
 -- name: end_ready
 UPDATE command SET state = NULL WHERE state = 'ready' AND pool = ? AND execution = ?
@@ -139,6 +148,17 @@ WHERE c.state = 'leased' AND c.owner = ?
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
+
+-- name: keep_together
+INSERT INTO keeper (name, owner, expires_at) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+
+-- name: keep_on
+UPDATE keeper SET expires_at = ?
+WHERE owner = ? AND name = (SELECT together FROM command WHERE command_id = ?)
+
+-- name: forget_keepers
+DELETE FROM keeper WHERE expires_at <= ?
 
 -- name: expire
 UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
