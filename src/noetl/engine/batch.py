@@ -8,6 +8,7 @@ from noetl.dsl.model import Playbook
 from noetl.engine.events import NAMES, TRIGGERS, Event, Source, Status
 from noetl.engine.evolve import evolve
 from noetl.engine.listening import notify
+from noetl.engine.records import event_id, pack
 from noetl.engine.references import PAYLOAD_LIMIT, Values
 from noetl.engine.scope import Scope
 from noetl.engine.secrets import Secrets
@@ -63,7 +64,7 @@ class Recorder:
         seq = self.state.seq + 1
         execution_id = self.state.execution_id
         event = Event(  # by position: that takes a third of the time
-            f"{execution_id}.{seq}",
+            event_id(execution_id, seq),
             execution_id,
             seq,
             self.now,
@@ -82,10 +83,10 @@ class Recorder:
             action_id,
             payload,
         )
-        body = _encode(event)
+        body = pack(event)
         if len(body) > PAYLOAD_LIMIT:
             event = self._spill(event, PAYLOAD_LIMIT - len(body))
-            body = _encode(event)
+            body = pack(event)
         self.events.append(event)
         self.bodies.append(body)
         evolve(self.state, event)

@@ -9,6 +9,7 @@ import msgspec
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.forking import Fork
+from noetl.engine.records import pack
 from noetl.engine.references import is_reference, make_reference
 from noetl.engine.renaming import Renaming
 from noetl.engine.state import State
@@ -56,7 +57,7 @@ class Kept:
         name = self._fork.execution_id
         while page := await self.read(name, after=state.seq, limit=PAGE):
             replay(page, state)
-            bodies += map(_encode, page)
+            bodies += map(pack, page)
         return state, bodies
 
     async def _adopt(self, event: Event) -> Event:

@@ -26,6 +26,7 @@ def event(name: str, payload: dict[str, Any], *, attempt: int = 1) -> Event:
         source="worker",
         name=name,
         entity_type="task",
+        parent_id=None,
         entity_id="x-1",
         status="success",
         task_label="a",

@@ -8,21 +8,13 @@ import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.document import elapsed_ms
-from noetl.engine.tracing import traced
-from noetl.errors import StoreError
+from noetl.engine.tracing import event_line
 from noetl.ports import Summary
 from noetl.types import JSON
 
 PAGE = 2_000
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _Traced(msgspec.Struct):
-    class Payload(msgspec.Struct):
-        trace_id: str
-
-    payload: Payload
 
 
 async def event_lines(
@@ -35,18 +27,12 @@ async def event_lines(
     after, trace = 0, ""
     while last is None or after < last:
         limit = PAGE if last is None else min(PAGE, last - after)
-        bodies = await store.bodies(execution_id, after=after, limit=limit)
-        if not bodies:
+        events = await store.read(execution_id, after=after, limit=limit)
+        if not events:
             return
-        try:
-            trace = (
-                trace or msgspec.json.decode(bodies[0], type=_Traced).payload.trace_id
-            )
-            yield b"\n".join([traced(body, trace) for body in bodies]) + b"\n"
-        except msgspec.DecodeError as error:
-            message = f"an event of {execution_id} cannot be decoded: {error}"
-            raise StoreError(message, "store.corrupt") from None
-        after += len(bodies)
+        trace = trace or events[0].payload["trace_id"]
+        yield b"\n".join([event_line(event, trace) for event in events]) + b"\n"
+        after += len(events)
 
 
 def execution_line(summary: Summary, events: int) -> bytes:

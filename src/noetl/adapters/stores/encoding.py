@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from noetl.engine.events import Event
+from noetl.engine.records import pack, unpack
 from noetl.errors import StoreError
 from noetl.ports import Command, Lease, Summary, Timer, Transition
 from noetl.types import JSON
 
 _encoder = msgspec.json.Encoder()
-_events = msgspec.json.Decoder(Event)
 _summaries = msgspec.json.Decoder(Summary)
 
 
@@ -38,11 +38,13 @@ def encode(transitions: Sequence[Transition]) -> list[Encoded]:
     return [_encode(transition) for transition in transitions]
 
 
-def decode(body: bytes) -> Event:
+def decode(bodies: Iterable[bytes], execution_id: str, after: int) -> list[Event]:
+    """What follows the position ``after`` in the log of an execution."""
     try:
-        return _events.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        message = f"an event cannot be decoded: {error}"
+        numbered = enumerate(bodies, after + 1)
+        return [unpack(body, execution_id, seq) for seq, body in numbered]
+    except (ValueError, TypeError) as error:  # a row may hold anything, also text
+        message = f"an event of {execution_id} cannot be decoded: {error}"
         raise StoreError(message, "store.corrupt") from error
 
 
@@ -73,7 +75,7 @@ def _encode(transition: Transition) -> Encoded:
     try:
         bodies = transition.bodies
         if bodies is None:
-            bodies = [_encoder.encode(event) for event in transition.events]
+            bodies = [pack(event) for event in transition.events]
         summary = encode_summary(transition.summary)
     except (TypeError, ValueError) as error:  # among them: lone surrogates
         message = f"execution {transition.execution_id}: not JSON: {error}"

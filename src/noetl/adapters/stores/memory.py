@@ -107,7 +107,7 @@ class MemoryStore:
         if execution is None:
             return []
         end = None if limit is None else after + limit
-        return [decode(body) for body in execution.bodies[after:end]]
+        return decode(execution.bodies[after:end], execution_id, after)
 
     async def length(self, execution_id: str) -> int:
         execution = self._executions.get(execution_id)

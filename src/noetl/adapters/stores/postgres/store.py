@@ -159,7 +159,7 @@ class PostgresStore:
                 raise _missing(execution_id, seq)
         if after + len(rows) < last_seq and len(rows) != limit:
             raise _missing(execution_id, after + len(rows) + 1)
-        return [decode(row["body"]) for row in rows]
+        return decode([row["body"] for row in rows], execution_id, after)
 
     async def pages(
         self, execution_id: str, *, after: int = 0, size: int = 2_000

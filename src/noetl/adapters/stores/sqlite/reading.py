@@ -31,13 +31,6 @@ class Position(NamedTuple):
 def read(
     db: sqlite3.Connection, execution_id: str, after: int, limit: int | None
 ) -> list[Event]:
-    return [decode(body) for body in bodies(db, execution_id, after, limit)]
-
-
-def bodies(
-    db: sqlite3.Connection, execution_id: str, after: int, limit: int | None
-) -> list[bytes]:
-    """The events as they are stored."""
     head = _head(db, execution_id)
     if head is None:
         return []
@@ -49,7 +42,7 @@ def bodies(
             raise _missing(execution_id, seq)
     if after + len(rows) < head.last_seq and len(rows) != limit:
         raise _missing(execution_id, after + len(rows) + 1)
-    return [body for _, body in rows]
+    return decode([body for _, body in rows], execution_id, after)
 
 
 def length(db: sqlite3.Connection, execution_id: str) -> int:

@@ -200,14 +200,6 @@ class SqliteStore:
             yield events
             after = events[-1].seq
 
-    async def bodies(
-        self, execution_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[bytes]:
-        """As ``read``, each event as the bytes that are stored."""
-        return await self._read(
-            lambda db: reading.bodies(db, execution_id, after, limit)
-        )
-
     async def heads(
         self, *, after: int = 0, limit: int = 500
     ) -> Sequence[reading.Position]:
