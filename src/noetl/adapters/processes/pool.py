@@ -51,7 +51,7 @@ class Pool:
         self._has_started = False
         self._waiting: deque[_Waiter] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, tuple[asyncio.Handle, float]] = {}
         self._closed = False
 
     async def call(self, key: Key, request: Request, seconds: float | None) -> Reply:
@@ -104,7 +104,7 @@ class Pool:
 
     async def close(self) -> None:
         self._closed = True
-        for timer in self._timers.values():
+        for timer, _ in self._timers.values():
             timer.cancel()
         self._timers.clear()
         for task in list(self._tasks):
@@ -299,15 +299,17 @@ class Pool:
         loop = asyncio.get_running_loop()
         armed = self._timers.get(name)
         if armed is not None:
-            if armed.when() <= loop.time() + delay:
+            timer, when = armed
+            if when <= loop.time() + delay:
                 return
-            armed.cancel()
+            timer.cancel()
 
         def fire() -> None:
             del self._timers[name]
             act()
 
-        self._timers[name] = loop.call_later(delay, fire)
+        # The time is kept here: not every loop's handles say when they are due.
+        self._timers[name] = loop.call_later(delay, fire), loop.time() + delay
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

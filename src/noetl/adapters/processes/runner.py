@@ -66,7 +66,8 @@ class Runner:
         self._unsent: list[_Call] = []
         self._queue: deque[_Call] = deque()
         self._since = 0.0  # when the first of the queue began
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = 0.0  # when that is: not every loop's handles say so
         self._sources: dict[str, int] = {}
         self._number = 0
         # Up to this number there may be calls in the channel that were taken back. One
@@ -279,11 +280,11 @@ class Runner:
         if len(self._queue) > 1:
             late = self._since + _OVERDUE
             due = late if due is None else min(due, late)
-        if due is None or (self._timer is not None and self._timer.when() <= due):
+        if due is None or (self._timer is not None and self._due <= due):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._look)
+        self._timer, self._due = self._loop.call_at(due, self._look), due
 
     def _look(self) -> None:
         self._timer = None

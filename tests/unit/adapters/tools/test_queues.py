@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from noetl.adapters.tools.python import PythonTool
+from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 
@@ -20,6 +22,7 @@ Run = Callable[[ToolCall], Any]
 
 pytestmark = pytest.mark.spec("PIPE-15")
 
+ADD = "def main(x): return x + 1"
 SHORT = "import os\ndef main(): return os.getpid()"
 
 
@@ -286,3 +289,37 @@ def test_who_interferes_with_what_waits_harms_his_own_execution_at_most(
 
     assert set(kinds(ended)) <= {"ok", "tool.exit", "timeout"}
     assert after == "ok"
+
+
+class Timer:
+    """What a loop owes to those who wait; uvloop gives no more for what is late."""
+
+    _source_traceback = None
+
+    def __init__(self, handle: asyncio.TimerHandle) -> None:
+        self.cancel = handle.cancel
+
+
+class Terse(asyncio.SelectorEventLoop):
+    def call_at(self, when: float, *about: Any, **more: Any) -> Any:
+        return Timer(super().call_at(when, *about, **more))
+
+
+@pytest.mark.spec("PIPE-15", "WKR-02")
+@pytest.mark.parametrize("new_loop", [Terse, uvloop.new_event_loop])
+def test_no_reply_is_lost_whatever_the_loop_s_timers_say(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], call: Call
+) -> None:
+    async def work() -> list[Outcome]:
+        tool, outcomes = PythonTool(1), list[Outcome]()
+        for _ in range(40):  # the first ones are one at a time
+            calls = [call("python", {"code": ADD, "args": {"x": x}}) for x in range(8)]
+            async with asyncio.timeout(30):
+                outcomes += await asyncio.gather(*map(tool.run, calls))
+        await tool.close()
+        return outcomes
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        outcomes = runner.run(work())
+
+    assert outcomes == [Outcome.ok(x + 1) for _ in range(40) for x in range(8)]
