@@ -156,6 +156,9 @@ class Postgres:
                         "application_name": "noetl",
                         "jit": "off",
                         "plan_cache_mode": "force_generic_plan",
+                        # A plan is made while the tables are empty, and kept: one
+                        # that walks through them would be kept, too.
+                        "enable_seqscan": "off",
                     },
                 )
         return self._pool

@@ -379,7 +379,7 @@ class Orchestrator(Residents):
             self.changed.set()
             if self.is_server:
                 self.forget(execution_id)
-        idle = not live.state.runs
+        idle = not live.state.runs and not self.is_server  # nobody else looks for it
         if len(effects.ready) > granted or effects.parked or effects.freed or idle:
             self.bell.ring()
         woken = [name for name, due in effects.parked.items() if due == 0.0]
