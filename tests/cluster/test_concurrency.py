@@ -82,6 +82,7 @@ async def test_whoever_waits_is_let_in_although_its_server_is_gone(cluster_of):
         second = await start(cluster, 1, "asks", 1)
         await cluster.kill_server(1)
 
+        await cluster.servers[0].orchestrator.load(first)  # what waits may rest
         await cluster.servers[0].orchestrator.cancel(first)
 
         await cluster.suspended(second)

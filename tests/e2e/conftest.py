@@ -58,7 +58,9 @@ class Shell:
         return document
 
     def executions(self, name: str | None = None) -> list[dict[str, Any]]:
-        found = json.loads(self.noetl("list", "--json").stdout)["executions"]
+        done = self.noetl("list", "--json")
+        assert done.stdout, done.stderr
+        found = json.loads(done.stdout)["executions"]
         return [x for x in found if name in (None, x["playbook"]["name"])]
 
     def events(self, execution_id: str) -> list[dict[str, Any]]:

@@ -51,22 +51,24 @@ def newest_version() -> int:
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the file up to date, each step in a transaction of its own."""
+    """Bring the file up to date, in one transaction: whoever reads it meanwhile finds
+    it as it was, and never half-way."""
     steps = migrations()
     version = check_version(db, path, steps[-1][0])
-    for number, script in steps:
-        if number <= version:
-            continue
-        db.execute("BEGIN IMMEDIATE")
-        try:
+    missing = [script for number, script in steps if number > version]
+    if not missing:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for script in missing:
             for statement in statements(script):
                 db.execute(statement)
-            db.execute(f"PRAGMA user_version = {number}")
-            db.execute("COMMIT")
-        except BaseException:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+        db.execute(f"PRAGMA user_version = {steps[-1][0]}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 def require_current(db: sqlite3.Connection, path: Path) -> None:
