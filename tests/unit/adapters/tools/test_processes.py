@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.processes.key import Key
+from noetl.adapters.processes.launcher import INTERPRETER
 from noetl.adapters.processes.pool import Pool
 from noetl.adapters.tools.python import PythonTool
 from noetl.ports import ToolCall
@@ -383,3 +385,23 @@ def test_user_code_dies_with_a_worker_that_is_killed(tmp_path: Path) -> None:
         os.close(runner)
 
     assert ended
+
+
+@pytest.mark.spec("PIPE-15", "WKR-02")
+def test_a_worker_that_leaves_without_a_look_at_the_last_answer_leaves_nothing() -> (
+    None
+):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        program = subprocess.Popen(
+            [*INTERPRETER, "launch", str(os.getpid())], stdin=theirs.fileno()
+        )
+    files = [os.open(os.devnull, os.O_RDWR) for _ in range(5)]
+    socket.send_fds(ours, [b'{"server": 1}'], files)
+    for file in files:
+        os.close(file)
+    select.select([ours], [], [], 30)  # it was started: nobody reads that
+
+    ours.close()
+
+    assert program.wait(30) == 0

@@ -52,7 +52,10 @@ class Launcher:
                     return
 
     def _obey(self) -> bool:
-        packet, files, _, _ = socket.recv_fds(self._control, PACKET, FILES)
+        try:
+            packet, files, _, _ = socket.recv_fds(self._control, PACKET, FILES)
+        except ConnectionResetError:  # the worker left before it read our last answer
+            return False
         if not packet:
             return False
         order = json.loads(packet)
