@@ -14,7 +14,7 @@ from noetl.adapters.catalogs.postgres import PostgresShelf
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.memory import MemoryStore
-from noetl.adapters.stores.postgres import PostgresStore
+from noetl.adapters.stores.postgres import PostgresStore, commits
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -100,12 +100,20 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
 AnyStore = MemoryStore | SqliteStore | PostgresStore
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
+@pytest.fixture(
+    params=["memory", "sqlite", "sqlite-threaded", "postgres", "postgres-grouped"]
+)
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[AnyStore]:
+    """A transition that is alone and plain has a way of its own: ``-grouped`` goes
+    the other one with all of them."""
     opened: AnyStore
     if request.param == "memory":
         opened = MemoryStore()
-    elif request.param == "postgres":
+    elif request.param.startswith("postgres"):
+        if request.param == "postgres-grouped":
+            monkeypatch.setattr(commits, "plain", lambda *_: None)
         dsn = request.getfixturevalue("postgres")
         database = Postgres(dsn)
         opened = RUNNER.run(PostgresStore.open(database))

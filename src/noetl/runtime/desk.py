@@ -29,6 +29,7 @@ from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.recall import recall
 from noetl.runtime.receipts import Receipts
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
+from noetl.runtime.staff import Waiting
 from noetl.types import JSON
 
 _OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
@@ -76,26 +77,39 @@ class Desk:
 
         What a worker gets that ``is_gone`` meanwhile is given back.
         """
-        heard, loop = self._orchestrator.bell.listen(), asyncio.get_running_loop()
-        left = min(asked.wait, wire.LONGEST_WAIT)
+        orchestrator, loop = self._orchestrator, asyncio.get_running_loop()
+        heard = orchestrator.bell.listen()
+        until = loop.time() + min(asked.wait, wire.LONGEST_WAIT)
+        works: Sequence[Work] = []
         while not self._closed:
             heard.clear()
-            works = await self._unheard(asked) or await self._orchestrator.claim(
+            works = await self._unheard(asked) or await orchestrator.claim(
                 asked.worker, asked.slots, asked.pool
             )
-            if works and await is_gone():
-                await self._orchestrator.release([work.lease for work in works])
+            left = until - loop.time()
+            if not works and left > 0:
+                works = await self._wait(asked, heard, min(left, LOOK_AGAIN))
+            if works or left <= 0 or await is_gone():
                 break
-            if works or left <= 0:
-                orders = [_order(work, seal) for work in works]
-                return wire.Orders(orders, self._orchestrator.ttl)
-            began = loop.time()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(heard.wait(), min(left, LOOK_AGAIN))
-            left -= loop.time() - began
-            if await is_gone():
-                break
-        return wire.Orders([], self._orchestrator.ttl)
+        if works and await is_gone():
+            await orchestrator.release([work.lease for work in works])
+            works = []
+        return wire.Orders([_order(work, seal) for work in works], orchestrator.ttl)
+
+    async def _wait(
+        self, asked: wire.Claim, heard: asyncio.Event, seconds: float
+    ) -> Sequence[Work]:
+        """Until the bell rings, or whoever begins something gives it to this one."""
+        waiting = Waiting(asked.worker, asked.slots, heard)
+        with (
+            self._orchestrator.staff.hold(waiting, asked.pool),
+            suppress(TimeoutError),
+        ):
+            await asyncio.wait_for(heard.wait(), seconds)
+        while waiting.promised:
+            heard.clear()
+            await heard.wait()
+        return waiting.works
 
     async def _unheard(self, asked: wire.Claim) -> list[Work]:
         """What it was given before, in an answer that never reached it."""

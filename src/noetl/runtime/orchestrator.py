@@ -89,8 +89,8 @@ class Orchestrator(Residents):
         self._catalog = catalog
         self._loading: dict[str, asyncio.Lock] = {}
         self._watchers: list[Watcher] = []
-        self._staff = Staff()
-        self.employ = self._staff.employ
+        self.staff = Staff(pool or DEFAULT_POOL)
+        self.employ = self.staff.employ
 
     # -- who listens -----------------------------------------------------------
 
@@ -156,15 +156,16 @@ class Orchestrator(Residents):
         return refusal
 
     async def begin(self, execution_id: str, decision: Decision) -> None:
-        """Decide for the first time. A worker of this process that has nothing to do
-        gets the first step at once."""
-        free, work = self._staff.find_free(), None
-        wants = Wanting(free[1], self.planner.pool or DEFAULT_POOL) if free else None
+        """Decide for the first time. A worker that has nothing to do gets the first
+        step at once."""
+        pool = self.planner.first_pool(self.resident(execution_id))
+        worker, wants = self.staff.find_free(pool) or (None, None)
+        work = None
         try:
             work = (await self._put(execution_id, decision, wants=wants)).work
         finally:
-            if free:
-                free[0].take(work)
+            if worker is not None:
+                worker.take(work)
 
     async def reject(self, request: Request, error: dict[str, JSON]) -> list[Event]:
         """Put a request that cannot be granted on record (S-42)."""
@@ -370,9 +371,9 @@ class Orchestrator(Residents):
             self.alarm.set(moment)
         for watcher in self._watchers:
             watcher(events)
-        self._staff.revoke(effects.over)
+        self.staff.revoke(effects.over)
         if live.state.cancelling is not None:
-            self._staff.stop(execution_id)
+            self.staff.stop(execution_id)
         self.families.note(execution_id, live, effects)
         self.places.note(live.state, events)
         if live.state.finished:

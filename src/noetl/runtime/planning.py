@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from noetl.dsl.model import Step
 from noetl.engine.effects import Effects
 from noetl.engine.runs import is_waiting
 from noetl.engine.times import NEVER
@@ -55,11 +56,18 @@ class Planner(msgspec.Struct):
         return min(moments_in(live.state), default=NEVER) > now + SOON
 
     def pool_of(self, live: Live, command_id: str) -> str:
+        run = live.state.runs[command_id.split("/")[0]]
+        return self._pool(live.playbook.steps[run.step])
+
+    def first_pool(self, live: Live) -> str:
+        """Whose workers are asked first, once it has begun."""
+        return self._pool(live.playbook.entry)
+
+    def _pool(self, step: Step | None) -> str:
         if self.pool is not None:
             return self.pool
-        run = live.state.runs[command_id.split("/")[0]]
-        first = live.playbook.steps[run.step].tasks[0]
-        return str(first.spec.get("pool", DEFAULT_POOL))
+        spec = step.tasks[0].spec if step is not None and step.tasks else {}
+        return str(spec.get("pool", DEFAULT_POOL))
 
     def together_of(self, live: Live, command_id: str) -> str | None:
         """What one worker runs together with it: all of a local loop (LOOP-06). None

@@ -1,25 +1,77 @@
-"""The workers of a process that decides, too."""
+"""Who can take a pipeline at once: workers of this process, and who waits for one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from asyncio import Event
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from noetl.runtime.dispatch import Worker
+from noetl.runtime.live import Wanting, Work
+
+
+class Waiting:
+    """A worker elsewhere whose claim waits for an answer: it is a worker with free
+    slots meanwhile. ``heard`` is set by what it gets.
+
+    It may be ``promised`` something whose transaction is under way: then its claim must
+    not be answered yet.
+    """
+
+    def __init__(self, owner: str, slots: int, heard: Event) -> None:
+        self.works: list[Work] = []
+        self.promised = 0
+        self._owner = owner
+        self._slots = slots
+        self._heard = heard
+
+    def reserve(self) -> str | None:
+        if self.promised + len(self.works) >= self._slots:
+            return None
+        self.promised += 1
+        return self._owner
+
+    def take(self, work: Work | None) -> None:
+        self.promised -= 1
+        if work is not None:
+            self.works.append(work)
+        self._heard.set()
+
+    def revoke(self, commands: Sequence[str]) -> None:
+        """It hears of that with its next beat."""
+
+    def stop(self, execution_id: str) -> None:
+        """It hears of that with its next beat."""
 
 
 class Staff:
-    def __init__(self) -> None:
+    """``pool`` is that of the workers of this process."""
+
+    def __init__(self, pool: str) -> None:
+        self._pool = pool
         self._workers: list[Worker] = []
+        self._waiting: dict[Waiting, str] = {}
 
     def employ(self, worker: Worker) -> None:
         self._workers.append(worker)
 
-    def find_free(self) -> tuple[Worker, str] | None:
-        """One that keeps a slot free from now on, and the owner of what it gets."""
-        for worker in self._workers:
+    @contextmanager
+    def hold(self, waiting: Waiting, pool: str) -> Iterator[None]:
+        """It can be given work of this pool until then."""
+        self._waiting[waiting] = pool
+        try:
+            yield
+        finally:
+            del self._waiting[waiting]
+
+    def find_free(self, pool: str) -> tuple[Worker, Wanting] | None:
+        """One that keeps a slot free from now on: who has waited longest."""
+        mine = self._workers if pool == self._pool else []
+        others = [each for each, theirs in self._waiting.items() if theirs == pool]
+        for worker in [*mine, *others]:
             owner = worker.reserve()
             if owner is not None:
-                return worker, owner
+                return worker, Wanting(owner, pool)
         return None
 
     def revoke(self, commands: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from noetl.adapters.stores.postgres.places import (
     is_refused,
     lock_keys,
 )
+from noetl.adapters.stores.postgres.plain import COMMIT, LOST, plain
 from noetl.adapters.stores.postgres.plans import Group
 from noetl.adapters.stores.postgres.statements import statement
 from noetl.adapters.stores.refusals import Aside, Conflict, Known, Lost, Taken
@@ -45,7 +46,13 @@ class Head(NamedTuple):
 class Commit(msgspec.Struct):
     item: Encoded
     future: asyncio.Future[None]
+    hashes: Sequence[bytes] = ()
     last_hash: bytes = b""
+
+    def link(self, head: Head) -> None:
+        """Its events follow those up to there."""
+        self.hashes = hashes_of(self.item, head)
+        self.last_hash = self.hashes[-1] if self.hashes else head.last_hash
 
 
 class Committer:
@@ -76,8 +83,10 @@ class Committer:
                     if await is_refused(connection, item.transition):
                         raise Taken(item.transition)
                     group, execution_id = Group(), item.transition.execution_id
-                    last_hash = _link(group, item, heads[execution_id])
-                    heads[execution_id] = Head(0, last_hash)
+                    before = heads[execution_id]
+                    hashes = hashes_of(item, before)
+                    heads[execution_id] = Head(0, [before.last_hash, *hashes][-1])
+                    group.add(item, hashes, heads[execution_id].last_hash)
                     sql, values = statement(group.parts(), group.arguments())
                     for row in await connection.fetch(sql, *values):
                         raise _refusal(item, row["last_seq"], row["lost"])
@@ -160,11 +169,20 @@ class Committer:
 
     async def _try(self, commits: Sequence[Commit]) -> None:
         heads = [await self._head(each.item) for each in commits]
+        for each, head in zip(commits, heads, strict=True):
+            each.link(head)
         if any(each.item.transition.place is not None for each in commits):
             refused = await self._try_with_places(commits, heads)
+        elif len(commits) == 1 and (values := _plain(commits[0], heads[0])):
+            found = await self._postgres.run(
+                lambda c: c.fetchval(COMMIT, *values), alone=True
+            )
+            refused = _plain_refusal(commits[0], found)
         else:
-            sql, values = _statement(commits, heads)
-            rows = await self._postgres.run(lambda c: c.fetch(sql, *values), alone=True)
+            sql, columns = _statement(commits, heads)
+            rows = await self._postgres.run(
+                lambda c: c.fetch(sql, *columns), alone=True
+            )
             refused = _refusals(commits, rows)
         for place, each in enumerate(commits):
             if place not in refused:
@@ -230,8 +248,21 @@ def _statement(
 ) -> tuple[str, Sequence[Any]]:
     group = Group()
     for each, head in zip(commits, heads, strict=True):
-        each.last_hash = _link(group, each.item, head)
+        group.add(each.item, each.hashes, each.last_hash, head.is_open)
     return statement(group.parts(), group.arguments())
+
+
+def _plain(commit: Commit, head: Head) -> Sequence[Any] | None:
+    return plain(commit.item, commit.hashes, commit.last_hash, head.is_open)
+
+
+def _plain_refusal(commit: Commit, found: int | None) -> dict[int, StoreError]:
+    if found is None:
+        return {}
+    if found == LOST:
+        lease = commit.item.transition.leases[0]
+        return {0: _refusal(commit.item, 0, lease.command_id)}
+    return {0: _refusal(commit.item, found, None)}
 
 
 def _refusals(commits: Sequence[Commit], rows: Sequence[Any]) -> dict[int, StoreError]:
@@ -244,13 +275,12 @@ def _refusals(commits: Sequence[Commit], rows: Sequence[Any]) -> dict[int, Store
     }
 
 
-def _link(group: Group, item: Encoded, head: Head) -> bytes:
+def hashes_of(item: Encoded, head: Head) -> list[bytes]:
     hashes, last_hash = [], head.last_hash
     for body in item.bodies:
         last_hash = link(last_hash, body)
         hashes.append(last_hash)
-    group.add(item, hashes, last_hash, head.is_open)
-    return last_hash
+    return hashes
 
 
 def _refusal(item: Encoded, last_seq: int, lost: str | None) -> StoreError:

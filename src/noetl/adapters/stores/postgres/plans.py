@@ -63,7 +63,7 @@ class Group:
                 last_hash,
             )
         )
-        offers = _offers(transition)
+        offers = offers_of(transition)
         known = was_open or after == 0
         self._offers.append((None if known and offers == "open" else offers,))
         self._requests.append((transition.request_key,))
@@ -73,9 +73,9 @@ class Group:
         for lease in transition.leases:
             row = (place, lease.command_id, lease.epoch, lease.owner)
             self._leases.append(row)
-        self._commands += [(place, *row) for row in _planned(transition)]
+        self._commands += [(place, *row) for row in planned_commands(transition)]
         self._together += [(each.together,) for each in _last(transition.commands)]
-        self._changes += [(place, *row) for row in _changed(transition)]
+        self._changes += [(place, *row) for row in changed_commands(transition)]
         armed = {timer.timer_id for timer in transition.timers}
         self._disarmed += [(place, i) for i in transition.disarm if i not in armed]
         self._timers += [
@@ -132,7 +132,7 @@ class _Planned(NamedTuple):
     expires_at: float | None = None
 
 
-def _planned(transition: Transition) -> Iterator[_Planned]:
+def planned_commands(transition: Transition) -> Iterator[_Planned]:
     granted: dict[str, Lease] = {}
     until = None
     if transition.grant is not None:
@@ -152,7 +152,7 @@ def _planned(transition: Transition) -> Iterator[_Planned]:
             yield _Planned(name, rank, pool, _state(transition, due), due)
 
 
-def _changed(transition: Transition) -> Iterator[tuple[str, str, float | None]]:
+def changed_commands(transition: Transition) -> Iterator[tuple[str, str, float | None]]:
     """What becomes of commands that were there before: one line for each."""
     planned = {command.command_id: command for command in transition.commands}
     done = set(transition.done)
@@ -179,7 +179,7 @@ def _state(transition: Transition, not_before: float) -> str:
     return "ready" if transition.summary.status in OPEN else "held"
 
 
-def _offers(transition: Transition) -> str:
+def offers_of(transition: Transition) -> str:
     status = transition.summary.status
     if status in OVER:
         return "over"

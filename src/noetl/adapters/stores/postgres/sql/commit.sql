@@ -81,6 +81,7 @@ steered AS (
     state = CASE fine.offers WHEN 'open' THEN 'ready' WHEN 'held' THEN 'held' END
   FROM fine
   WHERE c.execution = fine.number AND c.command_id <> ALL ($25)
+    AND c.execution = ANY (ARRAY(SELECT number FROM fine))  -- never all that is open
     AND NOT (fine.offers = 'open' AND fine.before IN ('running', 'waiting'))
     AND c.state IS NOT NULL
     AND CASE fine.offers WHEN 'held' THEN c.state = 'ready'
@@ -89,6 +90,7 @@ steered AS (
 ended AS (
   DELETE FROM timer AS r USING fine
   WHERE r.execution = fine.number AND fine.offers = 'over' AND r.kind <> 'finished'
+    AND r.execution = ANY (ARRAY(SELECT number FROM fine))
 ),
 -- part: timing
 disarmed AS (
