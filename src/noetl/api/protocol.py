@@ -3,13 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_WITHIN = 15.0
 """Seconds in which the head of a request must be here (row 58)."""
 LARGEST_HEAD = 64 * 1024
+LARGEST_PART = 64 * 1024
+"""Bytes of an answer from which it is sent without waiting for more of it."""
+_GONE = "noetl.is_gone"
+
+
+def gone_check(scope: Scope) -> Callable[[], bool]:
+    """Tells whether whoever asked has hung up."""
+    check: Callable[[], bool] = scope.get(_GONE, lambda: False)
+    return check
+
+
+class Joined:
+    """A transport by which the head and the body of an answer go out together: each
+    part on its own costs a call of the system, and wakes the other side."""
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > LARGEST_PART:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._parts:
+            parts, self._parts, self._size = self._parts, [], 0
+            self._transport.writelines(parts)
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -21,7 +65,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        joined: Any = Joined(transport, self.loop)
+        super().connection_made(joined)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -30,6 +75,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        scope: Any = self.scope
+        scope[_GONE] = self.transport.is_closing
         self._stop()
         self._wait()
 

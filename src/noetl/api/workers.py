@@ -13,6 +13,7 @@ from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.api.bodies import STREAMED, read_parts
 from noetl.api.files import BYTES, send_file
 from noetl.api.problems import Problem
+from noetl.api.protocol import gone_check
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.engine.report_shapes import Malformed, check_shape
 from noetl.engine.reports import FACTS, Fact, check_facts
@@ -57,7 +58,7 @@ async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
         raise Problem("request.rate", message, headers=headers)
     asked = msgspec.structs.replace(call.body, worker=owner)
     await call.site.roll.claims(owner, asked.pool, asked.slots, call.address)
-    is_gone = call.request.is_disconnected
+    is_gone = gone_check(call.request.scope)
     return Reply(200, await call.site.desk.claim(asked, _seal(call), is_gone))
 
 

@@ -9,9 +9,11 @@ from weakref import WeakSet
 
 
 class Bell:
-    """Each listener has an event of its own, and clears it when it goes to look."""
+    """Each listener has an event of its own, and clears it when it goes to look. How
+    often it has rung says whether somebody must look again."""
 
     def __init__(self) -> None:
+        self.rings = 0
         self._listeners: WeakSet[asyncio.Event] = WeakSet()
 
     def listen(self) -> asyncio.Event:
@@ -20,6 +22,7 @@ class Bell:
         return heard
 
     def ring(self) -> None:
+        self.rings += 1
         for heard in self._listeners:
             heard.set()
 

@@ -23,27 +23,17 @@ from noetl.errors import (
 )
 from noetl.ports import Blobs, Lease
 from noetl.runtime import wire
+from noetl.runtime.claims import Claims, IsGone, stays
 from noetl.runtime.drafts import new_draft
 from noetl.runtime.live import Answer, Live, Wanting, Work
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.recall import recall
 from noetl.runtime.receipts import Receipts
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
-from noetl.runtime.staff import Waiting
 from noetl.types import JSON
 
 _OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
 """Why nobody wants to hear of a lease any more."""
-
-IsGone = Callable[[], Awaitable[bool]]
-
-LOOK_AGAIN = 2.0
-"""Seconds after which a waiting worker's question is put to the store again. The sweep
-rings the bell more often than that; this is for a server whose sweep has failed."""
-
-
-async def _stays() -> bool:
-    return False
 
 
 class Desk:
@@ -63,61 +53,22 @@ class Desk:
         self._orchestrator = orchestrator
         self._receipts = receipts
         self._on_fenced = on_fenced
-        self._closed = False
+        self._claims = Claims(orchestrator)
 
     def close(self) -> None:
         """Whoever waits for work is told that there is none, and asks elsewhere."""
-        self._closed = True
-        self._orchestrator.bell.ring()
+        self._claims.close()
 
     async def claim(
-        self, asked: wire.Claim, seal: Seal, is_gone: IsGone = _stays
+        self, asked: wire.Claim, seal: Seal, is_gone: IsGone = stays
     ) -> wire.Orders:
         """Pipelines for a worker; if there are none, some as soon as there are.
 
         What a worker gets that ``is_gone`` meanwhile is given back.
         """
-        orchestrator, loop = self._orchestrator, asyncio.get_running_loop()
-        heard = orchestrator.bell.listen()
-        until = loop.time() + min(asked.wait, wire.LONGEST_WAIT)
-        works: Sequence[Work] = []
-        while not self._closed:
-            heard.clear()
-            works = await self._unheard(asked) or await orchestrator.claim(
-                asked.worker, asked.slots, asked.pool
-            )
-            left = until - loop.time()
-            if not works and left > 0:
-                works = await self._wait(asked, heard, min(left, LOOK_AGAIN))
-            if works or left <= 0 or await is_gone():
-                break
-        if works and await is_gone():
-            await orchestrator.release([work.lease for work in works])
-            works = []
-        return wire.Orders([_order(work, seal) for work in works], orchestrator.ttl)
-
-    async def _wait(
-        self, asked: wire.Claim, heard: asyncio.Event, seconds: float
-    ) -> Sequence[Work]:
-        """Until the bell rings, or whoever begins something gives it to this one."""
-        waiting = Waiting(asked.worker, asked.slots, heard)
-        with (
-            self._orchestrator.staff.hold(waiting, asked.pool),
-            suppress(TimeoutError),
-        ):
-            await asyncio.wait_for(heard.wait(), seconds)
-        while waiting.promised:
-            heard.clear()
-            await heard.wait()
-        return waiting.works
-
-    async def _unheard(self, asked: wire.Claim) -> list[Work]:
-        """What it was given before, in an answer that never reached it."""
-        if not asked.again:
-            return []
-        leases = await self._orchestrator.store.held(asked.worker)
-        unheard = [each for each in leases if each.command_id not in asked.holds]
-        return await self._orchestrator.works_of(unheard[: asked.slots])
+        works = await self._claims.answer(asked, is_gone)
+        orders = [_order(work, seal) for work in works]
+        return wire.Orders(orders, self._orchestrator.ttl)
 
     async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Event
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from noetl.runtime.dispatch import Worker
@@ -18,15 +18,18 @@ class Waiting:
     not be answered yet.
     """
 
-    def __init__(self, owner: str, slots: int, heard: Event) -> None:
+    def __init__(
+        self, owner: str, slots: int, heard: Event, is_gone: Callable[[], bool]
+    ) -> None:
         self.works: list[Work] = []
         self.promised = 0
         self._owner = owner
         self._slots = slots
         self._heard = heard
+        self._is_gone = is_gone
 
     def reserve(self) -> str | None:
-        if self.promised + len(self.works) >= self._slots:
+        if self.promised + len(self.works) >= self._slots or self._is_gone():
             return None
         self.promised += 1
         return self._owner

@@ -15,6 +15,8 @@ from noetl.errors import ConfigError
 from noetl.ports import Blobs, CatalogEntry, Registered, Shelf
 from noetl.types import JSON
 
+_Known = tuple[Loaded, dict[str, JSON]]
+
 KEPT = 256
 """Playbooks that stay loaded, those that were used last."""
 
@@ -35,7 +37,7 @@ class RegisteredCatalog:
         self._extensions = extensions
         self._files = files
         self._kinds = kinds
-        self._loaded: OrderedDict[tuple[str, frozenset[str]], Loaded] = OrderedDict()
+        self._loaded: OrderedDict[tuple[str, frozenset[str]], _Known] = OrderedDict()
         self.place = "the catalog" + (f", {files.place}" if files else "")
 
     async def find(self, path: str, version: str | None) -> CatalogEntry | None:
@@ -47,27 +49,27 @@ class RegisteredCatalog:
     async def entry(self, found: Registered) -> CatalogEntry:
         """A registered playbook as an execution takes it."""
         extensions = frozenset(found.extensions) | self._extensions
-        loaded = await self._load(found.source, extensions)
-        about = describe(loaded, found.source, None)
-        about |= {"path": found.path, "version": found.version}
+        loaded, about = await self._load(found.source, extensions)
+        about = {**about, "path": found.path, "version": found.version}
         error = {} if loaded.playbook else loaded.refusal(f"'{found.path}'")
         return CatalogEntry(loaded.playbook, about, error)
 
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
         key: str = about["source"]
         extensions = frozenset(about.get("extensions", ())) | self._extensions
-        loaded = await self._load(key, extensions)
+        loaded, _ = await self._load(key, extensions)
         if loaded.playbook is None:
             message = "the pinned playbook is not valid for this version of NoETL"
             raise ConfigError(message)
         return loaded.playbook
 
-    async def _load(self, key: str, extensions: frozenset[str]) -> Loaded:
+    async def _load(self, key: str, extensions: frozenset[str]) -> _Known:
         known = self._loaded.get((key, extensions))
         if known is None:
             text = await self._blobs.get(key)
             # A large playbook takes a while: whoever else asks must not wait for it.
-            known = await asyncio.to_thread(load, text, self._kinds, extensions)
+            loaded = await asyncio.to_thread(load, text, self._kinds, extensions)
+            known = loaded, describe(loaded, key, None)
             self._loaded[key, extensions] = known
         self._loaded.move_to_end((key, extensions))
         while len(self._loaded) > KEPT:
