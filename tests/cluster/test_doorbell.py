@@ -13,7 +13,7 @@ import pytest
 from nats_servers import NatsServer
 
 from noetl.adapters.nats.doorbell import NatsDoorbell
-from noetl.runtime import desk, wire
+from noetl.runtime import claims, wire
 
 HUNG = 30.0
 HELLO = "workflow: [{step: start, tool: {kind: noop, result: 1}}]"
@@ -71,7 +71,7 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
     cluster_of: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server that the worker asks looks twice: when it asks, and when it rings."""
-    monkeypatch.setattr(desk, "LOOK_AGAIN", HUNG)
+    monkeypatch.setattr(claims, "LOOK_AGAIN", HUNG)
     async with (
         cluster_of(servers=2, workers=0) as cluster,
         doorbells(nats_server.address, 2) as ((ours, _), (_, ear)),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import cycle
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
-import aiohttp
 import msgspec
 
+from noetl.adapters.servers.calls import Calls
 from noetl.errors import Refused, Unreachable
+
+if TYPE_CHECKING:
+    from noetl.adapters.servers.transfers import Transfers
+
+_Call = Callable[[str, str, ssl.SSLContext | None], Awaitable[tuple[int, bytes]]]
 
 PATHS: Mapping[str, str] = {
     "claim": "/api/worker/claim",
@@ -27,8 +30,6 @@ PATHS: Mapping[str, str] = {
     "secret": "/api/worker/secret",
     "token": "/api/worker/token",
 }
-_PART = 1 << 20
-_UNHURRIED = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 REST = 2.0
 """Seconds in which a server that did not answer is not the home of anything."""
 _LATER = frozenset({408, 421, 425, 429, 502, 503, 504})
@@ -55,11 +56,9 @@ class HttpTransport:
         self._servers = cycle(self._known)
         self._server = next(self._servers)
         self._resting: dict[str, float] = {}
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
-        }
-        self._session: aiohttp.ClientSession | None = None
+        self._token = token
+        self._calls = Calls(token)
+        self._transfers: Transfers | None = None
 
     def home_of(self, execution_id: str) -> str:
         """Workers that know the same servers agree on it, without a word."""
@@ -70,59 +69,48 @@ class HttpTransport:
     async def call(
         self, path: str, body: bytes, *, seconds: float, server: str | None = None
     ) -> bytes:
-        limit = aiohttp.ClientTimeout(total=seconds)
-        async with self._request(
-            "POST", path, server, data=body, timeout=limit
-        ) as response:
-            return await response.read()
+        return await self._ask(
+            path,
+            lambda server, url, context: self._calls.post(
+                server, PATHS[path], body, seconds=seconds, context=context
+            ),
+            server,
+        )
 
     async def send(
         self, path: str, query: Mapping[str, str], source: IO[bytes]
     ) -> bytes:
-        async with self._request(
-            "PUT",
-            path,
-            data=_parts(source),
-            params=query,
-            headers={"Content-Type": "application/octet-stream"},
-            timeout=_UNHURRIED,
-        ) as response:
-            return await response.read()
+        transfers = self._open()
+        return await self._ask(
+            path, lambda _, url, context: transfers.send(url, query, source, context)
+        )
 
     async def fetch(self, path: str, body: bytes, target: IO[bytes]) -> None:
-        async with self._request(
-            "POST", path, data=body, timeout=_UNHURRIED
-        ) as response:
-            async for part in response.content.iter_chunked(_PART):
-                await asyncio.to_thread(target.write, part)
+        transfers = self._open()
+        await self._ask(
+            path, lambda _, url, context: transfers.fetch(url, body, target, context)
+        )
 
-    @asynccontextmanager
-    async def _request(
-        self, method: str, path: str, server: str | None = None, **more: Any
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0)
-            self._session = aiohttp.ClientSession(
-                connector=connector, headers=self._headers
-            )
+    def _open(self) -> Transfers:
+        if self._transfers is None:
+            from noetl.adapters.servers.transfers import Transfers
+
+            self._transfers = Transfers(self._token)
+        return self._transfers
+
+    async def _ask(self, path: str, call: _Call, server: str | None = None) -> bytes:
         server = server or self._server
         url = server + PATHS[path]
         if server.startswith("https:") and server not in self._contexts:
             self._contexts[server] = self._trust(server)
-        context = self._contexts.get(server, True)
         try:
-            async with self._session.request(
-                method, url, allow_redirects=False, ssl=context, **more
-            ) as response:
-                if response.status == 200:
-                    yield response
-                    return
-                status, found = response.status, await response.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            status, found = await call(server, url, self._contexts.get(server))
+        except Unreachable as error:
             self._rest(server)
             self._contexts.pop(server, None)
-            why = str(error) or type(error).__name__
-            raise Unreachable(f"{url}: {why}") from None
+            raise Unreachable(f"{url}: {error}") from None
+        if status == 200:
+            return found
         if status in _LATER or status >= 500:
             self._rest(server)
             raise Unreachable(f"{url}: status {status}")
@@ -135,13 +123,9 @@ class HttpTransport:
             self._server = next(self._servers)
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-
-async def _parts(source: IO[bytes]) -> AsyncIterator[bytes]:
-    while part := await asyncio.to_thread(source.read, _PART):
-        yield part
+        self._calls.close()
+        if self._transfers is not None:
+            await self._transfers.close()
 
 
 def _weight(server: str, execution_id: str) -> bytes:
