@@ -8,7 +8,7 @@ from noetl.api.listening import bind
 
 
 def test_answers_are_sent_at_once() -> None:
-    """They come in two parts, and the second one waits for nobody."""
+    """None of their parts waits for another one to be heard."""
     with bind("127.0.0.1", 0) as bound:
         bound.listen()
         with socket.create_connection(bound.getsockname()):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import asyncpg
@@ -45,23 +44,17 @@ class Postgres:
         self._schema = schema
         self._size = size
         self._pool: asyncpg.Pool | None = None
-        self._kept: Any = None
+        self._places = asyncio.Semaphore(size)
+        self._idle: list[Any] = []
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def run(
-        self, work: Callable[[Any], Awaitable[T]], *, alone: bool = False
-    ) -> T:
+    async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Do it on some connection. Raises ``StoreError``; what lost a race is tried
-        again, what lost its connection is not: nobody knows what became of it.
-
-        One caller, who asks one thing at a time, may be ``alone`` on a connection.
-        """
-        connected = self._own_connection if alone else self._connection
+        again, what lost its connection is not: nobody knows what became of it."""
         for attempt in range(1, TRIES + 1):
             try:
-                async with connected() as connection:
-                    return await work(connection)
+                return await self._run(work)
             except _AGAIN as error:
                 if attempt == TRIES:
                     raise StoreError(f"PostgreSQL: {error}", "store.busy") from error
@@ -111,34 +104,35 @@ class Postgres:
         self._closed = True
         pool, self._pool = self._pool, None
         if pool is not None:
-            await self._give_back(pool)
+            idle, self._idle = self._idle, []
+            for connection in idle:
+                await pool.release(connection)
             await pool.close()
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def _run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """To take a connection from the pool and to give it back costs as much as a
+        small statement: it is kept until something goes wrong."""
         pool = self._pool or await self._open()
-        async with pool.acquire() as connection:
-            yield connection
+        async with self._places:
+            connection = await self._take(pool)
+            try:
+                result = await work(connection)
+            except BaseException:
+                await pool.release(connection)
+                raise
+            if self._pool is pool:
+                self._idle.append(connection)
+            else:
+                await pool.release(connection)
+            return result
 
-    @asynccontextmanager
-    async def _own_connection(self) -> AsyncIterator[Any]:
-        """To take one and give it back costs as much as a small statement: it is kept
-        until something goes wrong."""
-        pool = self._pool or await self._open()
-        if self._kept is not None and _is_gone(self._kept):
-            await self._give_back(pool)
-        if self._kept is None:
-            self._kept = await pool.acquire()
-        try:
-            yield self._kept
-        except BaseException:
-            await self._give_back(pool)
-            raise
-
-    async def _give_back(self, pool: asyncpg.Pool) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await pool.release(kept)
+    async def _take(self, pool: asyncpg.Pool) -> Any:
+        while self._idle:
+            connection = self._idle.pop()
+            if not _is_gone(connection):
+                return connection
+            await pool.release(connection)
+        return await pool.acquire()
 
     async def _open(self) -> asyncpg.Pool:
         async with self._opening:

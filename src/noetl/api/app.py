@@ -77,6 +77,7 @@ HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
 }
+_GUARDS = tuple(HEADERS.items())
 
 
 def endpoints() -> list[Endpoint]:
@@ -115,10 +116,9 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                said = {name.lower() for name, _ in message["headers"]}
-                message["headers"] += [
-                    each for each in HEADERS.items() if each[0] not in said
-                ]
+                headers = message["headers"]
+                said = {name for name, _ in headers}  # in small letters (ASGI)
+                headers += [each for each in _GUARDS if each[0] not in said]
             await send(message)
 
         answer = self._direct.get((scope.get("method", ""), scope.get("path", "")))

@@ -194,7 +194,8 @@ def headers_of(request: Request) -> Headers:
 def read_query(request: Request, shape: type[T]) -> T:
     """The parameters as this type: each once, none unknown, all within bounds."""
     given: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
+    asked = request.scope.get("query_string")
+    for name, value in request.query_params.multi_items() if asked else ():
         if name in given:
             raise _bad_query(name, f"'{name[:80]}' is there twice", shape)
         given[name] = value

@@ -7,6 +7,7 @@ from noetl.ports.catalogs import Catalog, CatalogEntry, Registered, Shelf
 from noetl.ports.clock import Clock
 from noetl.ports.secrets import Keys, SealedStore, SecretProvider, Wanted
 from noetl.ports.store import (
+    Claimed,
     Command,
     Grant,
     Lease,
@@ -29,6 +30,7 @@ __all__ = [
     "Blobs",
     "Catalog",
     "CatalogEntry",
+    "Claimed",
     "Clock",
     "Command",
     "Draft",

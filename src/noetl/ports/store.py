@@ -148,6 +148,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class Claimed(list[Lease]):
+    """Leases that a claim got. ``positions`` says where the logs of their executions
+    were at that moment, if others may write to them."""
+
+    positions: Mapping[str, int] = {}
+
+
 class Store(Protocol):
     """Append-only history, and what it makes due; one ordered stream per execution.
 
@@ -186,7 +193,7 @@ class Store(Protocol):
 
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
-    ) -> Sequence[Lease]:
+    ) -> Claimed:
         """Lease up to ``slots`` ready commands, fairly between executions.
 
         Whoever has a lease of what belongs ``together`` keeps the rest of it: others

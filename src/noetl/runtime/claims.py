@@ -98,4 +98,4 @@ class Claims:
             return []
         leases = await self._orchestrator.store.held(asked.worker)
         unheard = [each for each in leases if each.command_id not in asked.holds]
-        return await self._orchestrator.works_of(unheard[: asked.slots])
+        return await self._orchestrator.works_of(unheard[: asked.slots], {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -305,15 +305,18 @@ class Orchestrator(Residents):
         leases = await self.store.claim(
             owner, pool=pool, slots=slots, now=self.clock.now(), ttl=self.ttl
         )
-        return await self.works_of(leases)
+        return await self.works_of(leases, leases.positions)
 
-    async def works_of(self, leases: Sequence[Lease]) -> list[Work]:
+    async def works_of(
+        self, leases: Sequence[Lease], positions: Mapping[str, int]
+    ) -> list[Work]:
         """What is to be done under these; less, if some of it cannot be read."""
         works: list[Work] = []
         for execution_id in {lease.execution_id: None for lease in leases}:
             mine = [lease for lease in leases if lease.execution_id == execution_id]
             async with self.quarantine.apart(execution_id):
-                await self.refresh(execution_id)
+                if not self.is_at(execution_id, positions.get(execution_id)):
+                    await self.refresh(execution_id)
                 live = self._live.get(execution_id)
                 works += [
                     make_work(live, lease, self.planner)

@@ -34,6 +34,11 @@ class Residents:
     def is_loaded(self, execution_id: str) -> bool:
         return execution_id in self._live
 
+    def is_at(self, execution_id: str, seq: int | None) -> bool:
+        """Whether it is known here up to there, and nothing of it is being decided."""
+        live = self._live.get(execution_id)
+        return live is not None and not live.busy and live.state.seq == seq
+
     def count_loaded(self) -> float:
         return float(len(self._live))
 

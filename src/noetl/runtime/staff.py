@@ -53,7 +53,7 @@ class Staff:
     def __init__(self, pool: str) -> None:
         self._pool = pool
         self._workers: list[Worker] = []
-        self._waiting: dict[Waiting, str] = {}
+        self.waiting: dict[Waiting, str] = {}
 
     def employ(self, worker: Worker) -> None:
         self._workers.append(worker)
@@ -61,16 +61,16 @@ class Staff:
     @contextmanager
     def hold(self, waiting: Waiting, pool: str) -> Iterator[None]:
         """It can be given work of this pool until then."""
-        self._waiting[waiting] = pool
+        self.waiting[waiting] = pool
         try:
             yield
         finally:
-            del self._waiting[waiting]
+            del self.waiting[waiting]
 
     def find_free(self, pool: str) -> tuple[Worker, Wanting] | None:
         """One that keeps a slot free from now on: who has waited longest."""
         mine = self._workers if pool == self._pool else []
-        others = [each for each, theirs in self._waiting.items() if theirs == pool]
+        others = [each for each, theirs in self.waiting.items() if theirs == pool]
         for worker in [*mine, *others]:
             owner = worker.reserve()
             if owner is not None:

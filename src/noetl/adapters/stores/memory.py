@@ -21,7 +21,16 @@ from noetl.adapters.stores.refusals import Aside, refuse_stale
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Place, Snapshot, Standing, Summary, Timer, Transition
+from noetl.ports import (
+    Claimed,
+    Lease,
+    Place,
+    Snapshot,
+    Standing,
+    Summary,
+    Timer,
+    Transition,
+)
 
 
 class _Execution(msgspec.Struct):
@@ -63,8 +72,8 @@ class MemoryStore:
 
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
-    ) -> Sequence[Lease]:
-        return self._commands.claim(owner, pool, slots, now + ttl, now)
+    ) -> Claimed:
+        return Claimed(self._commands.claim(owner, pool, slots, now + ttl, now))
 
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float

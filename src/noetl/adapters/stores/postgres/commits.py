@@ -174,15 +174,11 @@ class Committer:
         if any(each.item.transition.place is not None for each in commits):
             refused = await self._try_with_places(commits, heads)
         elif len(commits) == 1 and (values := _plain(commits[0], heads[0])):
-            found = await self._postgres.run(
-                lambda c: c.fetchval(COMMIT, *values), alone=True
-            )
+            found = await self._postgres.run(lambda c: c.fetchval(COMMIT, *values))
             refused = _plain_refusal(commits[0], found)
         else:
             sql, columns = _statement(commits, heads)
-            rows = await self._postgres.run(
-                lambda c: c.fetch(sql, *columns), alone=True
-            )
+            rows = await self._postgres.run(lambda c: c.fetch(sql, *columns))
             refused = _refusals(commits, rows)
         for place, each in enumerate(commits):
             if place not in refused:
@@ -218,7 +214,7 @@ class Committer:
                         await change_place(connection, each.item.transition)
                 return refused
 
-        return await self._postgres.run(work, alone=True)
+        return await self._postgres.run(work)
 
     async def _head(self, item: Encoded) -> Head:
         """The hash that its first event is linked to; if the log has moved on

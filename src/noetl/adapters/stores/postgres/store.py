@@ -22,7 +22,7 @@ from noetl.adapters.stores.postgres.places import LINE, standings
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Snapshot, Standing, Summary, Timer, Transition
+from noetl.ports import Claimed, Lease, Snapshot, Standing, Summary, Timer, Transition
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class PostgresStore:
 
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
-    ) -> Sequence[Lease]:
+    ) -> Claimed:
         turn = self._turns.get(pool, 0)
         sql = "SELECT * FROM claim($1, $2, $3, $4, $5, $6)"
         rows = await self._run(
@@ -93,10 +93,12 @@ class PostgresStore:
         )
         if rows:
             self._turns[pool] = rows[-1]["number"]
-        return [
+        claimed = Claimed(
             Lease(row["command_id"], row["execution_id"], owner, row["epoch"])
             for row in rows
-        ]
+        )
+        claimed.positions = {row["execution_id"]: row["last_seq"] for row in rows}
+        return claimed
 
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float

@@ -40,7 +40,7 @@ from noetl.adapters.stores.sqlite.writer import Writer
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Snapshot, Standing, Summary, Timer, Transition
+from noetl.ports import Claimed, Lease, Snapshot, Standing, Summary, Timer, Transition
 
 T = TypeVar("T")
 
@@ -150,13 +150,14 @@ class SqliteStore:
 
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
-    ) -> Sequence[Lease]:
+    ) -> Claimed:
         if self._memory.is_quiet(pool, now):
-            return []
-        return await self._write(
+            return Claimed()
+        leases = await self._write(
             lambda db: self._leases.claim(db, owner, pool, slots, now + ttl, now),
             durable=self._durable_leases,
         )
+        return Claimed(leases)
 
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float
