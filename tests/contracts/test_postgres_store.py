@@ -289,20 +289,21 @@ async def test_functions_may_return_something_else_than_in_an_earlier_version(
 
 @pytest.mark.spec("S-68")
 def test_a_commit_walks_over_nothing_that_only_waits(postgres: str) -> None:
+    async def explain(connection: asyncpg.Connection) -> str:
+        nothing: list[object] = [[]] * ARGUMENTS
+        sql, values = statement(("steering", "timing", "counting"), nothing)
+        await connection.execute(f"PREPARE one AS {sql}")
+        given = ", ".join(["'{}'"] * len(values))
+        rows = await connection.fetch(f"EXPLAIN EXECUTE one({given})")
+        return "\n".join(row[0] for row in rows)
+
     async def plan() -> str:
-        async with opened(postgres):
-            connection = await asyncpg.connect(postgres)
-            try:
-                # Small tables are read whole whatever the indexes are.
-                await connection.execute(
-                    "SET search_path TO noetl; SET enable_seqscan = off"
-                )
-                nothing: list[object] = [[]] * ARGUMENTS
-                sql, values = statement(("steering", "timing", "counting"), nothing)
-                rows = await connection.fetch(f"EXPLAIN {sql}", *values)
-            finally:
-                await connection.close()
-            return "\n".join(row[0] for row in rows)
+        database = Postgres(postgres)  # its settings matter, so its connection does
+        try:
+            await PostgresStore.open(database)
+            return await database.run(explain)
+        finally:
+            await database.close()
 
     found = asyncio.run(plan())
 
