@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-_SIZES = (64, 16, 4, 1)
+_SIZES = (64, 16, 8, 7, 6, 5, 4, 3, 2, 1)
 """Rows of one statement: few sizes, so that each stays prepared."""
 
 

@@ -159,9 +159,11 @@ def _change_commands(
         run(db, SQL["end"], [(name,) for name in transition.done])
         for name in transition.done:
             memory.drop_lease(name)
-    if transition.release:
+    done = set(transition.done)
+    released = [name for name in transition.release if name not in done]
+    if released:
         memory.end_quiet()
-    for name in transition.release:
+    for name in released:
         memory.drop_lease(name)
         if command := planned.get(name):
             due = command.not_before
