@@ -32,7 +32,8 @@ class Redactor:
         self._joined = ""
         self._beginnings: re.Pattern[str] | None = None
         self._matchers: list[Matcher] = []
-        self.learn(secrets)
+        if secrets:
+            self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Mask these, too, from now on; what is blank hides nothing."""

@@ -64,7 +64,9 @@ class Secrets:
     ) -> None:
         self.keychain: dict[str, JSON] = dict(keychain or {})
         self._sealed: dict[str, JSON] = {}
-        self._redactor = Redactor(_texts(list(self.keychain.values())))
+        self._redactor = Redactor()
+        if self.keychain:
+            self.learn(list(self.keychain.values()))
         for name, value in (sealed or {}).items():
             self.put(name, value)
 

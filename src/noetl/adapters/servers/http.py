@@ -62,6 +62,8 @@ class HttpTransport:
 
     def home_of(self, execution_id: str) -> str:
         """Workers that know the same servers agree on it, without a word."""
+        if len(self._known) == 1:
+            return self._server
         now = time.monotonic()
         awake = [each for each in self._known if self._resting.get(each, 0.0) <= now]
         return max(awake or self._known, key=lambda each: _weight(each, execution_id))
