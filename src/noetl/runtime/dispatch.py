@@ -81,9 +81,9 @@ class Dispatcher(Protocol):
     @property
     def ttl(self) -> float: ...
     @property
-    def turns(self) -> int | None:
-        """Pipelines that a slot takes in a row without a claim, at most: by a claim
-        it is another execution's turn. None if there are no others."""
+    def turn(self) -> float | None:
+        """Seconds in which a slot takes one pipeline after the other without a claim:
+        by a claim it is another execution's turn. None if there are no others."""
         ...
 
     @property

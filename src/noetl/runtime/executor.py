@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 import msgspec
 
@@ -173,15 +172,14 @@ class Executor:
     async def _work(self, first: Work) -> None:
         """A slot's life: what a report made ready is taken without a claim."""
         work: Work | None = first
-        turns = self._dispatcher.turns
-        for turn in count(1):
-            if work is None:
-                return
+        turn, loop = self._dispatcher.turn, asyncio.get_running_loop()
+        until = None if turn is None else loop.time() + turn
+        while work is not None:
             lease, command_id = work.lease, work.lease.command_id
             step = work.frame.step
             self._works[command_id] = work
             try:
-                work = await self._run(work, wants=turns is None or turn < turns)
+                work = await self._run(work, until)
             except (LeaseLost, OutOfOrder) as error:
                 log.info("gave up step %s of %s: %s", step, lease.execution_id, error)
                 work = None
@@ -189,15 +187,15 @@ class Executor:
                 del self._works[command_id]
                 self._lost.discard(lease)
 
-    async def _run(self, work: Work, *, wants: bool) -> Work | None:
+    async def _run(self, work: Work, until: float | None) -> Work | None:
         """One pipeline, as far as it goes now; the work that its last report gave, if
-        the slot ``wants`` some."""
+        the slot's turn is not over."""
         tasks = work.playbook.steps[work.frame.step].tasks
         values = Values(WORKER_LIMIT)
         pipeline = Pipeline(tasks, work.frame, work.progress, values, work.secrets)
         shelf = await self._dispatcher.shelf_of(work)
         try:
-            return await self._follow(_Run(work, pipeline, values, shelf, wants))
+            return await self._follow(_Run(work, pipeline, values, shelf, until))
         finally:
             await shelf.close()
 
@@ -291,7 +289,7 @@ class Executor:
         if lease in self._lost:
             raise LeaseLost(f"{self._owner} does not hold {lease.command_id}")
         facts, run.facts[:] = list(run.facts), []
-        wants = wants and run.wants and not self._retired
+        wants = wants and run.in_turn and not self._retired
         wants = wants and len(self._running) <= self._slots
         owner = self._owner if wants else None
         fitted, blobs = fit_facts(facts)
@@ -301,14 +299,19 @@ class Executor:
 
 
 class _Run(msgspec.Struct):
-    """A pipeline under way; ``facts`` are those that nobody was told of yet."""
+    """A pipeline under way; ``facts`` are those that nobody was told of yet. It is its
+    slot's turn ``until`` then, or for as long as there is something."""
 
     work: Work
     pipeline: Pipeline
     values: Values
     shelf: Shelf
-    wants: bool
+    until: float | None
     facts: list[Fact] = msgspec.field(default_factory=list)
+
+    @property
+    def in_turn(self) -> bool:
+        return self.until is None or asyncio.get_running_loop().time() < self.until
 
     async def next(self) -> Call | Wait | Ended:
         while True:

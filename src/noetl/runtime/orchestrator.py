@@ -28,7 +28,7 @@ from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work
 from noetl.runtime.ownership import Owners
 from noetl.runtime.places import Places
-from noetl.runtime.planning import DEFAULT_POOL, TTL, TURNS, Planner
+from noetl.runtime.planning import DEFAULT_POOL, TTL, TURN, Planner
 from noetl.runtime.quarantine import Quarantine
 from noetl.runtime.residents import Residents, read_live
 from noetl.runtime.results import Results, store_blobs
@@ -75,7 +75,7 @@ class Orchestrator(Residents):
         self.hear: Hearing = _hear_nothing
         self.alarm = Alarm(clock)
         self.planner = Planner(pool, shared=pool is None, ttl=ttl)
-        self.turns = TURNS if pool is None else None
+        self.turn = TURN if pool is None else None
         self.owners = Owners(store, results.own)
         self._settlement = Settlement(
             store, results, self.owners, clock, keys, self.planner, self

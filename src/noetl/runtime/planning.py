@@ -20,8 +20,10 @@ TTL = 30.0
 MOST_LOST = 5
 """Workers that one call may cost (I-20)."""
 
-TURNS = 16
-"""Pipelines in a row that a report may bring to whoever reported."""
+TURN = 0.5
+"""Seconds in which a slot is given what its reports make ready. Then it claims, and it
+may be another execution's turn: a loop of long tasks keeps nobody waiting for more than
+one of them, one of short tasks claims rarely."""
 SOON = 60.0
 """Seconds within which it is not worth reading again what waits."""
 

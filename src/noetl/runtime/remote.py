@@ -23,7 +23,7 @@ from noetl.runtime.bell import Bell
 from noetl.runtime.dispatch import Shelf, Worker
 from noetl.runtime.line import PAUSES, Line
 from noetl.runtime.live import Answer, Work
-from noetl.runtime.planning import TURNS
+from noetl.runtime.planning import TURN
 from noetl.runtime.postbox import Postbox
 from noetl.runtime.receipts import claimed_by
 from noetl.runtime.remote_shelves import DirectShelf, RemoteShelf
@@ -83,8 +83,8 @@ class RemoteDispatcher:
         return self.line.ttl
 
     @property
-    def turns(self) -> int | None:
-        return TURNS
+    def turn(self) -> float | None:
+        return TURN
 
     def employ(self, worker: Worker) -> None:
         self._workers.append(worker)
