@@ -125,8 +125,10 @@ class Guarded:
         if answer is None:
             await self._app(scope, receive, sent)
         else:
-            response = await answer(Request(scope, receive, sent))
-            await response(scope, receive, sent)
+            response = await answer(Request(scope, receive, send))
+            said = {name for name, _ in response.raw_headers}
+            response.raw_headers += [each for each in _GUARDS if each[0] not in said]
+            await response(scope, receive, send)
 
 
 _described = Routes()
@@ -140,6 +142,8 @@ async def show_openapi(call: Call[Nothing, Nothing]) -> Reply:
 
 def _endpoint(site: Site, endpoint: Endpoint) -> Answering:
     route = endpoint.plain_path
+    seconds = site.metrics.seconds.labels(route)
+    counts: dict[tuple[str, int], Any] = {}
 
     async def answer(request: Request) -> Response:
         began = time.perf_counter()
@@ -147,9 +151,13 @@ def _endpoint(site: Site, endpoint: Endpoint) -> Answering:
             response = await _answer(site, endpoint, request)
         except Exception as error:
             response = _refused(_problem(error, request))
-        status = str(response.status_code)
-        site.metrics.requests.labels(request.method, route, status).inc()
-        site.metrics.seconds.labels(route).observe(time.perf_counter() - began)
+        method, status = request.method, response.status_code
+        count = counts.get((method, status))
+        if count is None:
+            count = site.metrics.requests.labels(method, route, str(status))
+            counts[method, status] = count
+        count.inc()
+        seconds.observe(time.perf_counter() - began)
         return response
 
     return answer

@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from noetl.api.problems import Problem
+from noetl.api.protocol import is_whole
 from noetl.runtime import wire
 from noetl.types import JSON
 
@@ -92,11 +93,24 @@ def required_fields(shape: type[Any]) -> bool:
 
 async def read_bytes(request: Request, largest: int) -> bytes:
     """The body, if it has no more bytes than this. Raises ``Problem``."""
+    if is_whole(request.scope):
+        message = await request.receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            if len(body) > largest:
+                raise _too_large(largest)
+            return body
+        return await _read_on(request, largest, body)
+    return await _read_on(request, largest)
+
+
+async def _read_on(request: Request, largest: int, first: bytes = b"") -> bytes:
+    """What does not come at once, within some time."""
     announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced) > IGNORED:
         raise _too_large(largest)
-    parts: list[bytes] = []
-    size = 0
+    parts = [first]
+    size = len(first)
     try:
         async with asyncio.timeout(PATIENCE):
             async for part in request.stream():

@@ -15,12 +15,18 @@ LARGEST_HEAD = 64 * 1024
 LARGEST_PART = 64 * 1024
 """Bytes of an answer from which it is sent without waiting for more of it."""
 _GONE = "noetl.is_gone"
+_WHOLE = "noetl.is_whole"
 
 
 def gone_check(scope: Scope) -> Callable[[], bool]:
     """Tells whether whoever asked has hung up."""
     check: Callable[[], bool] = scope.get(_GONE, lambda: False)
     return check
+
+
+def is_whole(scope: Scope) -> bool:
+    """Whether the body is here already, to its end."""
+    return _WHOLE in scope
 
 
 class Joined:
@@ -62,6 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._timer: asyncio.TimerHandle | None = None
+        self._in_head = True
         self._size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -77,25 +84,33 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         scope: Any = self.scope
         scope[_GONE] = self.transport.is_closing
-        self._stop()
-        self._wait()
+        self._in_head = True
 
     def on_headers_complete(self) -> None:
-        self._stop()
+        self._in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        scope: Any = self.scope
+        scope[_WHOLE] = True
+        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._timer is not None:  # the head is not complete yet
-            self._size += len(data)
-            if self._size > LARGEST_HEAD and not self.transport.is_closing():
-                self.send_400_response("The head of the request is too large.")
+        if not self._in_head:
+            self._stop()
+            return
+        if self._timer is None:  # most heads come at once, and need none
+            self._wait()
+        self._size += len(data)
+        if self._size > LARGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
 
     def _wait(self) -> None:
-        self._size = 0
         self._timer = self.loop.call_later(HEAD_WITHIN, self._close)
 
     def _stop(self) -> None:
+        self._size = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
