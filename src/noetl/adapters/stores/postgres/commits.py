@@ -18,7 +18,7 @@ from noetl.adapters.stores.postgres.places import (
     is_refused,
     lock_keys,
 )
-from noetl.adapters.stores.postgres.plain import COMMIT, LOST, plain
+from noetl.adapters.stores.postgres.plain import LOST, commit, plain
 from noetl.adapters.stores.postgres.plans import Group
 from noetl.adapters.stores.postgres.statements import statement
 from noetl.adapters.stores.refusals import Aside, Conflict, Known, Lost, Taken
@@ -174,7 +174,7 @@ class Committer:
         if any(each.item.transition.place is not None for each in commits):
             refused = await self._try_with_places(commits, heads)
         elif len(commits) == 1 and (values := _plain(commits[0], heads[0])):
-            found = await self._postgres.run(lambda c: c.fetchval(COMMIT, *values))
+            found = await self._postgres.run(lambda c: commit(c, values))
             refused = _plain_refusal(commits[0], found)
         else:
             sql, columns = _statement(commits, heads)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
+
 from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.postgres.plans import (
     changed_commands,
@@ -20,16 +22,24 @@ LOST = -1
 _NO_LEASE: tuple[Any, ...] = (None,) * 3
 _NO_COMMAND: tuple[Any, ...] = (None,) * 9
 
-COMMIT = "SELECT commit_plain({})".format(
+_COMMIT = "SELECT commit_plain({})".format(
     ", ".join(f"${number}" for number in range(1, 24))
 )
-"""None if it is stored; ``LOST``, or the position of the log that was found instead."""
+
+
+async def commit(connection: Any, arguments: Sequence[Any]) -> int | None:
+    """None if it is stored; ``LOST``, or the position of the log that was found."""
+    try:
+        found: int | None = await connection.fetchval(_COMMIT, *arguments)
+    except asyncpg.RaiseError:
+        return LOST
+    return found
 
 
 def plain(
     item: Encoded, hashes: Sequence[bytes], last_hash: bytes, was_open: bool
 ) -> Sequence[Any] | None:
-    """The arguments of ``COMMIT``; None if the transition is not plain."""
+    """The arguments of ``commit``; None if the transition is not plain."""
     transition = item.transition
     if (
         len(transition.leases) > 1

@@ -1,8 +1,8 @@
 -- What a server asks in one round trip. Written anew at every opening of the store.
 
--- Store a transition with one report at most, and one command at most. Nothing is written
--- before it is known that all of it may be. Null if it is stored; -1 if its lease is lost,
--- else where its log is.
+-- Store a transition with one report at most, and one command at most. Null if it is
+-- stored; else where its log is, or -1 if its lease is lost. If that is found out only
+-- after something was written, it is an exception, which undoes it.
 CREATE OR REPLACE FUNCTION commit_plain(
   name text, after integer, as_status text, as_summary text, hash bytea,
   key text, is_over boolean, hashes bytea[], bodies bytea[],
@@ -12,45 +12,42 @@ CREATE OR REPLACE FUNCTION commit_plain(
   until double precision, planned_together text
 ) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
-  seq integer;
   mark bigint;
-  before text;
 BEGIN
   IF after = 0 THEN
     INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
     VALUES (name, as_status, cardinality(bodies), hash, as_summary, key)
     ON CONFLICT DO NOTHING RETURNING number INTO mark;
-    IF mark IS NULL THEN
-      RETURN coalesce((SELECT x.last_seq FROM execution AS x WHERE x.execution_id = name), 0);
-    END IF;
   ELSE
-    SELECT x.number, x.last_seq, x.status INTO mark, seq, before FROM execution AS x
-    WHERE x.execution_id = name FOR UPDATE;
-  END IF;
-  IF lease_id IS NOT NULL THEN
-    PERFORM 1 FROM command AS c WHERE c.command_id = lease_id AND c.epoch = lease_epoch
-      AND c.owner = lease_owner AND c.state = 'leased' FOR UPDATE;
-    IF NOT FOUND THEN
-      RETURN -1;
-    END IF;
-  END IF;
-  IF after > 0 THEN
-    IF seq IS DISTINCT FROM after OR before = 'quarantined' THEN
-      RETURN coalesce(seq, 0);
-    END IF;
     UPDATE execution AS x SET last_seq = after + cardinality(bodies), status = as_status,
       last_hash = hash, summary = as_summary
-    WHERE x.number = mark;
+    WHERE x.execution_id = name AND x.last_seq = after AND x.status <> 'quarantined'
+    RETURNING x.number INTO mark;
+  END IF;
+  IF mark IS NULL THEN
+    IF lease_id IS NOT NULL AND NOT EXISTS (
+      SELECT 1 FROM command AS c WHERE c.command_id = lease_id AND c.epoch = lease_epoch
+        AND c.owner = lease_owner AND c.state = 'leased'
+    ) THEN
+      RETURN -1;
+    END IF;
+    RETURN coalesce((SELECT x.last_seq FROM execution AS x WHERE x.execution_id = name), 0);
+  END IF;
+  IF lease_id IS NOT NULL THEN
+    UPDATE command AS c SET
+      state = CASE WHEN NOT ends THEN 'leased' END,
+      owner = CASE WHEN NOT ends THEN c.owner END,
+      expires_at = CASE WHEN NOT ends THEN c.expires_at END,
+      reported = CASE WHEN ends THEN c.reported ELSE coalesce(report, c.reported) END
+    WHERE c.command_id = lease_id AND c.epoch = lease_epoch AND c.owner = lease_owner
+      AND c.state = 'leased';
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'the lease is lost';
+    END IF;
   END IF;
   INSERT INTO event (execution, seq, hash, body)
   SELECT mark, after + place, hashes[place], bodies[place]
   FROM generate_subscripts(bodies, 1) AS place;
-  IF ends THEN
-    UPDATE command AS c SET state = NULL, owner = NULL, expires_at = NULL
-    WHERE c.command_id = lease_id;
-  ELSIF report IS NOT NULL THEN
-    UPDATE command AS c SET reported = report WHERE c.command_id = lease_id;
-  END IF;
   IF planned_id IS NOT NULL THEN
     INSERT INTO command (command_id, execution, rank, pool, state, not_before,
       epoch, owner, expires_at, together)
