@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 import uuid
+from abc import abstractmethod
 from pathlib import Path
 
 from harness import WIDTH, Engine, free_port, main
@@ -36,8 +37,9 @@ class Noetl(Engine):
 
     texts = playbooks(os.environ.get("BENCH_NOETL_BODY", "python"))
 
+    @abstractmethod
     async def execute(self, name: str, n: int) -> int:
-        raise NotImplementedError
+        """Run a playbook to its end; its result."""
 
     async def chain(self, n):
         return await self.execute("chain", n)
@@ -123,11 +125,11 @@ class Cluster(Server):
     uses_postgres = True
 
     async def start(self):
-        from noetl.cluster.nats import _find_program
+        from noetl.cluster.nats import find_program
 
         nats = free_port()
         folder = self.state / "nats"
-        command = [_find_program(), "-js", "-sd", folder, "-a", "127.0.0.1", "-p", nats]
+        command = [find_program(), "-js", "-sd", folder, "-a", "127.0.0.1", "-p", nats]
         self.spawn("nats", command, nats)
         database = f"noetl_{uuid.uuid4().hex[:8]}"
         await self.create(database)

