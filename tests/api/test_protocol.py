@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+from starlette.requests import Request
+
+from noetl.api.bodies import read_bytes
+from noetl.api.problems import Problem
 from noetl.api.protocol import LARGEST_PART, Joined
 
 
@@ -66,3 +71,37 @@ def test_nothing_is_lost_by_closing() -> None:
         assert recorder.closed
 
     asyncio.run(main())
+
+
+def read_whole(*messages: dict[str, Any], largest: int = 10) -> bytes:
+    """A body that was complete when somebody began to read it."""
+    waiting = list(messages)
+
+    async def receive() -> dict[str, Any]:
+        return waiting.pop(0)
+
+    scope = {"type": "http", "headers": [], "noetl.is_whole": True}
+    return asyncio.run(read_bytes(Request(scope, receive), largest))
+
+
+def test_a_body_that_is_here_is_read_at_once() -> None:
+    assert read_whole({"type": "http.request", "body": b"all"}) == b"all"
+
+
+def test_a_body_in_two_parts_is_put_together() -> None:
+    parts = (
+        {"type": "http.request", "body": b"one ", "more_body": True},
+        {"type": "http.request", "body": b"two"},
+    )
+    assert read_whole(*parts) == b"one two"
+
+
+def test_who_has_left_has_not_sent_nothing() -> None:
+    """An empty body would be a request, too."""
+    with pytest.raises(Problem, match="the client left"):
+        read_whole({"type": "http.disconnect"})
+
+
+def test_a_body_that_is_here_may_be_too_large() -> None:
+    with pytest.raises(Problem, match="larger than 10 bytes"):
+        read_whole({"type": "http.request", "body": b"x" * 11})

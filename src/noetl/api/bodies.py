@@ -77,7 +77,7 @@ async def read_parts(request: Request, announced: int) -> AsyncIterator[bytes]:
             message = f"no more of the body came within {PATIENCE:g} seconds"
             raise Problem("request.timeout", message, headers=_CLOSE) from None
         except ClientDisconnect:
-            raise Problem("request.aborted", "the client left") from None
+            raise _aborted() from None
         if part is None:
             return
         size += len(part)
@@ -95,6 +95,8 @@ async def read_bytes(request: Request, largest: int) -> bytes:
     """The body, if it has no more bytes than this. Raises ``Problem``."""
     if is_whole(request.scope):
         message = await request.receive()
+        if message["type"] != "http.request":
+            raise _aborted()
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if len(body) > largest:
@@ -123,10 +125,14 @@ async def _read_on(request: Request, largest: int, first: bytes = b"") -> bytes:
         message = f"the body was not here within {PATIENCE:g} seconds"
         raise Problem("request.timeout", message, headers=_CLOSE) from None
     except ClientDisconnect:
-        raise Problem("request.aborted", "the client left") from None
+        raise _aborted() from None
     if size > largest:
         raise _too_large(largest)
     return b"".join(parts)
+
+
+def _aborted() -> Problem:
+    return Problem("request.aborted", "the client left")
 
 
 def _too_large(largest: int) -> Problem:
