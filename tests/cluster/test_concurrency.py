@@ -98,3 +98,24 @@ async def test_the_place_of_another_servers_execution_is_taken(cluster_of):
 
         assert (await cluster.end(first)).status == "cancelled"
         await cluster.suspended(second)
+
+
+async def test_a_server_with_old_facts_does_not_cancel_whom_it_lets_in(cluster_of):
+    """Another one has let it in, and only that: nobody is before it any more."""
+    async with cluster_of(servers=2, workers=0) as cluster:
+        one, other = (server.orchestrator for server in cluster.servers)
+        for server in cluster.servers:
+            server.sweeping.cancel()
+        cluster.register("asks", ASKS)
+        await start(cluster, 0, "asks", 1)
+        second = await start(cluster, 1, "asks", 1, "cancel_previous")
+        await other.load(second)
+        assert (await cluster.state(second)).queued is not None
+        async with asyncio.timeout(30):
+            while (await cluster.state(second)).queued is not None:
+                await one.sweep()
+
+        await other.places.look(second)
+
+        state = await cluster.state(second)
+        assert (state.status, state.cancelling) == ("running", None)

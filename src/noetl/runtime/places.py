@@ -98,6 +98,8 @@ class Places:
         first. It is let in when they have ended."""
         line = await self._hosts.store.places(concurrency.place)
         held = [each.execution_id for each in line if not each.queued]
+        if mine in held:  # another server has let it in meanwhile
+            return
         waiting = [each.execution_id for each in line if each.queued]
         before = waiting[: waiting.index(mine)] if mine in waiting else []
         surplus = max(0, len(held) + 1 - concurrency.limit)

@@ -76,6 +76,7 @@ class RemoteDispatcher:
         self._receipts: dict[str, dict[str, str]] = {}
         self._seen: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._unsure = False
+        self._asking: asyncio.Future[wire.Orders] | None = None
         self._playbooks: OrderedDict[str, Playbook] = OrderedDict()
 
     @property
@@ -96,12 +97,19 @@ class RemoteDispatcher:
             again, self._unsure = self._unsure, False
             holds = list(self._works) if again else []
             asked = wire.Claim(owner, self._pool, slots, WAIT, again, holds)
+            self._asking = asyncio.ensure_future(
+                self.line.call("claim", asked, wire.Orders, WAIT + 10)
+            )
             try:
-                found = await self.line.call("claim", asked, wire.Orders, WAIT + 10)
+                found = await self._asking
             except Unreachable:
                 self._unsure = True
                 await asyncio.sleep(PAUSES[min(failures, len(PAUSES) - 1)])
                 failures += 1
+                continue
+            except asyncio.CancelledError:
+                if not self._asking.cancelled() or _is_being_stopped():
+                    raise
                 continue
             failures = 0
             self.line.ttl = found.ttl
@@ -129,6 +137,8 @@ class RemoteDispatcher:
             raise OutOfOrder(message) if kind == "event.order" else LeaseLost(message)
         if reply.duplicate and wants is not None:
             self._unsure = True  # the first answer may have had an order in it
+            if self._asking is not None:  # it waits for others, and does not ask for it
+                self._asking.cancel()
         work = await self._accept(reply.order) if reply.order is not None else None
         return Answer(reply.stop, reply.ctx, work)
 
@@ -230,6 +240,11 @@ class RemoteDispatcher:
             if len(self._playbooks) > PLAYBOOKS:
                 self._playbooks.popitem(last=False)
         return known
+
+
+def _is_being_stopped() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class RemoteKeys:

@@ -57,9 +57,10 @@ class Cron:
         slot = wall.replace(tzinfo=self.zone)
         if self._is_steady(start) and self._is_steady(slot):
             return slot.timestamp()
-        return self._next_around_change(after)
+        return _around_change(self.line, self.zone, after)
 
-    def _next_around_change(self, after: float) -> float | None:
+    def look_up(self, after: float) -> float | None:
+        """The first slot later than this, close to a change of the clock."""
         found: float | None = None
         for wall in self._walls(self.local(after) - _CLOSE):
             if found is not None and wall > _plain(self.local(found)) + _CLOSE:
@@ -104,6 +105,11 @@ class Cron:
 
     def local(self, moment: float) -> datetime:
         return datetime.fromtimestamp(moment, self.zone)
+
+
+@lru_cache(maxsize=4_096)  # on such a day the same slots are asked for again and again
+def _around_change(line: str, zone: ZoneInfo, after: float) -> float | None:
+    return Cron(line, zone.key).look_up(after)
 
 
 def _plain(moment: datetime) -> datetime:
