@@ -9,6 +9,7 @@ a tenth of everything, to see that it works.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import statistics
@@ -24,6 +25,8 @@ from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import asyncpg
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "plugins"))
@@ -314,6 +317,7 @@ def measure(folder: Path) -> None:
             print(
                 f"{name}: {memory(cluster.pid_of(name))} MB, {loaded(url, api)} loaded"
             )
+        tidy(cluster.database)
         idle(meter)
         wait_for(cluster.urls, api, "2 servers, 4 workers")
     finally:
@@ -341,6 +345,17 @@ def loaded(url: str, api: Api) -> int:
     text = Api(url, api.token).get("/metrics").body.decode()
     [line] = [x for x in text.splitlines() if x.startswith("noetl_executions_loaded ")]
     return int(float(line.split()[1]))
+
+
+def tidy(database: str) -> None:
+    """What PostgreSQL would do by itself within the next minutes."""
+
+    async def vacuum() -> None:
+        connection = await asyncpg.connect(database)
+        await connection.execute("VACUUM ANALYZE")
+        await connection.close()
+
+    asyncio.run(vacuum())
 
 
 def idle(meter: Meter) -> None:

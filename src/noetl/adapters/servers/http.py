@@ -7,15 +7,13 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import cycle
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import msgspec
 
 from noetl.adapters.servers.calls import Calls
+from noetl.adapters.servers.transfers import Transfers
 from noetl.errors import Refused, Unreachable
-
-if TYPE_CHECKING:
-    from noetl.adapters.servers.transfers import Transfers
 
 _Call = Callable[[str, str, ssl.SSLContext | None], Awaitable[tuple[int, bytes]]]
 
@@ -95,8 +93,6 @@ class HttpTransport:
 
     def _open(self) -> Transfers:
         if self._transfers is None:
-            from noetl.adapters.servers.transfers import Transfers
-
             self._transfers = Transfers(self._token)
         return self._transfers
 
