@@ -49,10 +49,8 @@ def test_a_killed_run_is_resumed_and_fetches_the_job_it_had(shell: Any) -> None:
     for end in (shell.home / "quantum").glob("*.end"):
         end.unlink()  # as if it had been killed before the simulator was done
 
-    resumed = shell.start("resume", execution_id, "--json")
-    while shell.noetl("signal", execution_id, "go").returncode != 0:
-        assert resumed.poll() is None, resumed.communicate()
-    output, _ = resumed.communicate()
+    assert shell.noetl("signal", execution_id, "go").returncode == 0
+    output = shell.noetl("resume", execution_id, "--json").stdout
 
     assert '"counts": {"1": 9}' in output
     assert job.stem in output
