@@ -24,7 +24,8 @@ class Calls:
 
     def __init__(self, token: str) -> None:
         if not token.isascii() or not token.isprintable():
-            raise ConfigError("the token has characters that no token has")
+            message = "the worker's token is not one line of plain characters"
+            raise ConfigError(f"{message}: give it as noetl token create printed it")
         self._token = token
         self._heads: dict[str, bytes] = {}
         self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)

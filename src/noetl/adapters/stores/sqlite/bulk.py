@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 _SIZES = (64, 16, 8, 7, 6, 5, 4, 3, 2, 1)
-"""Rows of one statement: few sizes, so that each stays prepared."""
+"""Rows of one statement: a step's are one, and few sizes stay prepared."""
 
 
 def run(db: sqlite3.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> None:
