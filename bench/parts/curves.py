@@ -76,6 +76,13 @@ CURVES = {
         "1 minute",
         bytes=True,
     ),
+    "cluster": Curve(
+        "iterations of a loop in a cluster",
+        "an iteration",
+        (1_000, 10_000, 100_000, 1_000_000),
+        "10 minutes",
+        "parts.clusters",
+    ),
     "workers": Curve(
         "workers of a cluster",
         "an iteration",
