@@ -112,6 +112,8 @@ def main() -> None:
 
         with tempfile.TemporaryDirectory() as folder:
             reports[name] = report = run(plan, Path(folder) / "home", say)
+        for last in report.exits:
+            print(f"ended by itself: {last}")
         for wrong in report.found.wrong:
             print(f"wrong: {wrong}")
         broken = broken or bool(report.found.wrong)

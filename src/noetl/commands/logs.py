@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.sqlite.lock import Holder, find_holder
 from noetl.config import read_plugins
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -21,6 +23,13 @@ from noetl.types import JSON
 
 PAGE = 500
 """Events read at once: an execution may have millions of them."""
+
+
+PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds between looks at a log that another command has, which takes no orders: it
+changes something, and is over in a moment."""
+
+Pause = Callable[[float], Awaitable[None]]
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -37,6 +46,31 @@ async def reading(path: Path) -> AsyncIterator[SqliteStore]:
         yield store
     finally:
         await store.close()
+
+
+async def find_listener(path: Path, pause: Pause = asyncio.sleep) -> Holder | None:
+    """Who takes orders for what is in the log; None if nobody has it."""
+    for seconds in PAUSES:
+        holder = find_holder(path)
+        if holder is None or holder.socket is not None:
+            return holder
+        await pause(seconds)
+    return find_holder(path)
+
+
+async def open_alone(path: Path, pause: Pause = asyncio.sleep) -> SqliteStore:
+    """The log, to be written. Raises ``StoreError`` if another has it for long."""
+    for seconds in PAUSES:
+        try:
+            return SqliteStore.open(path)
+        except StoreError as error:
+            if error.kind != "store.locked":
+                raise
+            holder = find_holder(path)
+            if holder is not None and holder.socket is not None:
+                raise
+        await pause(seconds)
+    return SqliteStore.open(path)
 
 
 async def each_log(home: Home) -> AsyncIterator[SqliteStore]:

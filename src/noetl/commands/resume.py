@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.client import Client
-from noetl.commands.logs import find_execution, read_pages
+from noetl.commands.logs import find_execution, open_alone, read_pages
 from noetl.commands.progress import Progress, choose_progress
 from noetl.commands.remote import show, watch, whole_id
 from noetl.commands.run import EXIT_CODES, drive, finish, interruptible
@@ -87,7 +86,7 @@ async def _resume(
     settings = read_settings()
     runtime = Embedded(
         home,
-        SqliteStore.open(place.log),
+        await open_alone(place.log),
         document.playbook.get("folder"),
         execution_id=place.execution_id,
         playbooks=playbooks,

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.adapters.stores.sqlite.lock import Holder, find_holder
+from noetl.adapters.stores.sqlite.lock import Holder
 from noetl.client import Client
-from noetl.commands.logs import find_execution, read_summary
+from noetl.commands.logs import (
+    find_execution,
+    find_listener,
+    open_alone,
+    read_summary,
+)
 from noetl.commands.remote import whole_id
 from noetl.commands.targets import need_own_server, server_of
 from noetl.control import ask
@@ -37,7 +41,7 @@ async def steer(
         return send(need_own_server(), summary.execution_id, order)
     if summary.finished_at is not None:
         raise ConfigError(f"{summary.execution_id} has ended already: {summary.status}")
-    holder = find_holder(path)
+    holder = await find_listener(path)
     request = {"execution_id": summary.execution_id, **order}
     if holder is not None:
         status = await _order(path, holder, request)
@@ -67,7 +71,7 @@ async def _act(home: Home, path: Path, summary: Summary, act: Act) -> JSON:
     """Nobody runs it: open its log, as the one process that writes it."""
     runtime = Embedded(
         home,
-        SqliteStore.open(path),
+        await open_alone(path),
         summary.playbook.get("folder"),
         execution_id=summary.execution_id,
     )

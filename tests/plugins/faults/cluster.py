@@ -21,6 +21,8 @@ TTL = 2.0
 SLOTS = 6
 NATS, POSTGRES = "nats", "postgres"
 HUNG = 60.0
+LAST_WORDS = 40
+"""Lines."""
 
 
 def free_port() -> int:
@@ -52,7 +54,6 @@ class Cluster:
         self.exits: list[str] = []
         self.has_nats = nats
         self._postgres, self._nats = Postgres(self.home), Nats(self.home)
-        self._output = (folder / "output.txt").open("ab")
         self._ports: list[int] = []
         self._slots = slots
         self.urls: list[str] = []
@@ -115,13 +116,17 @@ class Cluster:
             first = int(name.removeprefix("worker")) % len(self.urls)
             for url in [*self.urls[first:], *self.urls[:first]]:
                 command += ["--server", url]
-        self.processes[name] = subprocess.Popen(
-            command,
-            env={**self._environ, "NOETL_HOME": str(home)},
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=self._output,
-        )
+        with self._output_of(name).open("ab") as output:
+            self.processes[name] = subprocess.Popen(
+                command,
+                env={**self._environ, "NOETL_HOME": str(home)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def _output_of(self, name: str) -> Path:
+        return self.home.folder / f"{name}.txt"
 
     def _home_of(self, number: int) -> Path:
         """A home for each server, with one token for all."""
@@ -168,11 +173,12 @@ class Cluster:
         os.kill(self.pid_of(name), signal.SIGCONT)
 
     def supervise(self) -> None:
-        """Start again whoever ended by itself; it is remembered."""
+        """Start again whoever ended by itself; its last words are remembered."""
         for name, process in list(self.processes.items()):
             code = process.poll()
             if code is not None:
-                self.exits.append(f"{name}: {code}")
+                said = self._output_of(name).read_text(errors="replace").splitlines()
+                self.exits.append("\n".join([f"{name}: {code}", *said[-LAST_WORDS:]]))
                 self.start(name)
 
     def close(self) -> None:
@@ -182,7 +188,6 @@ class Cluster:
         if self.has_nats:
             self._nats.stop()
         self._postgres.stop()
-        self._output.close()
 
     def await_server(self, number: int) -> None:
         self._wait(self._ports[number])

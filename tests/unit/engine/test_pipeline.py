@@ -32,7 +32,7 @@ JUMPY = """
 """
 
 
-@pytest.mark.spec("PIPE-07", "DIR-01", "DIR-09", "DIR-10", "PIPE-06")
+@pytest.mark.spec("PIPE-07", "PIPE-08", "DIR-01", "DIR-09", "DIR-10", "PIPE-06")
 @pytest.mark.parametrize(
     ("answers", "labels"),
     [
