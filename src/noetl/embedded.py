@@ -49,10 +49,17 @@ from noetl.types import JSON
 MAX_LOGS = 64
 
 
-def new_execution_id() -> str:
-    """A UUID of version 7: unique, and in the order of time."""
+def new_mark() -> int:
+    """What tells a server from others in the names that it gives: twelve bits."""
+    return secrets.randbits(12)
+
+
+def new_execution_id(mark: int | None = None) -> str:
+    """A UUID of version 7: unique, and in the order of time. The first twelve of its
+    random bits may be the ``mark`` of a server."""
     milliseconds = time.time_ns() // 1_000_000
-    bits = milliseconds << 80 | 0x7 << 76 | secrets.randbits(76)
+    first = new_mark() if mark is None else mark
+    bits = milliseconds << 80 | 0x7 << 76 | first << 64 | secrets.randbits(64)
     bits = bits & ~(0x3 << 62) | 0x2 << 62
     text = f"{bits:032x}"
     parts = (text[:8], text[8:12], text[12:16], text[16:20], text[20:])

@@ -37,7 +37,7 @@ from noetl.backends import (
     open_backend,
     patiently,
 )
-from noetl.embedded import new_execution_id
+from noetl.embedded import new_execution_id, new_mark
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
 from noetl.home import Home
@@ -123,6 +123,8 @@ class Server:
         self._http: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._clock = SystemClock()
+        self._mark = new_mark()
+        self._new_id = partial(new_execution_id, self._mark)
         store, results, keys = backend.store, backend.results, backend.keys
         catalog = RegisteredCatalog(
             backend.shelf, results.own, options.extensions, kinds=plugins.kinds
@@ -183,7 +185,7 @@ class Server:
             looking,
             backend.cipher,
             self._clock,
-            new_execution_id,
+            self._new_id,
         )
 
     def _make_site(self, catalog: RegisteredCatalog) -> Site:
@@ -212,7 +214,7 @@ class Server:
             self.orchestrator,
             blobs,
             catalog,
-            new_execution_id,
+            self._new_id,
             extensions=extensions,
             kinds=kinds,
         )
@@ -228,14 +230,14 @@ class Server:
             looking=looking,
             steering=Steering(self.orchestrator),
             forking=Forking(
-                self.orchestrator, self._backend.store, catalog, new_execution_id
+                self.orchestrator, self._backend.store, catalog, self._new_id
             ),
             results=Results(self._backend.store, self.orchestrator.owners, blobs),
             playbooks=Playbooks(
                 self._backend.shelf,
                 blobs,
                 self._clock,
-                new_execution_id,
+                self._new_id,
                 extensions=extensions,
                 kinds=kinds,
             ),
@@ -250,6 +252,7 @@ class Server:
             pace=Pace(self._options.start_rate),
             claims=Pace(self._options.claim_rate),
             hook_pace=Pace(HOOK_RATE),
+            mark=f"{self._mark:03x}",
             ready=self._ready,
         )
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from servers import HELLO, Api, Running
+
+from noetl.engine.ids import mark_of
 
 
 def claim(api: Api, name: str, pool: str, slots: int) -> list[dict[str, Any]]:
@@ -42,6 +45,25 @@ def test_workers_are_listed_with_their_load(tmp_path: Path) -> None:
         assert gpu.get("/api/workers").status == 403
     finally:
         server.stop()
+
+
+@pytest.mark.spec("WKR-01")
+def test_names_of_executions_say_who_accepted_them(
+    tmp_path: Path, postgres: str
+) -> None:
+    """So that a worker can tell the server that has them in memory."""
+    one = Running(tmp_path / "one", database=postgres, slots=0)
+    two = Running(tmp_path / "two", database=postgres, slots=0)
+    try:
+        marks = []
+        for server in (one, two):
+            api = Api(server.url, server.token)
+            asked = {"worker": "w", "pool": "p", "slots": 1}
+            marks.append(api.post("/api/worker/claim", asked).headers["noetl-server"])
+            assert mark_of(api.start(HELLO)) == marks[-1]
+    finally:
+        one.stop()
+        two.stop()
 
 
 def test_servers_on_one_database_know_each_others_workers(

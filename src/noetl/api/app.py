@@ -97,7 +97,7 @@ def make_app(site: Site) -> ASGIApp:
     # A path is what it says: /x/ is not /x, and nobody is sent elsewhere.
     app.router.redirect_slashes = False
     direct = {(each.method, each.path): answer for each, answer in answers}
-    return Guarded(app, direct)
+    return Guarded(app, direct, site.mark)
 
 
 class Guarded:
@@ -105,13 +105,15 @@ class Guarded:
 
     ``direct`` are answers by method and path: what workers say a thousand times a
     second is found without a look at each route. A path with places in it is none.
+    They say by its ``mark`` which server has answered.
     """
 
     def __init__(
-        self, app: ASGIApp, direct: Mapping[tuple[str, str], Answering]
+        self, app: ASGIApp, direct: Mapping[tuple[str, str], Answering], mark: str
     ) -> None:
         self._app = app
         self._direct = direct
+        self._head = (*_GUARDS, (b"noetl-server", mark.encode()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sent(message: Message) -> None:
@@ -127,7 +129,7 @@ class Guarded:
         else:
             response = await answer(Request(scope, receive, send))
             said = {name for name, _ in response.raw_headers}
-            response.raw_headers += [each for each in _GUARDS if each[0] not in said]
+            response.raw_headers += [each for each in self._head if each[0] not in said]
             await response(scope, receive, send)
 
 

@@ -29,7 +29,8 @@ from noetl.service.steering import Steering
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``ready`` says what is missing, if anything is; ``provider`` is of OIDC."""
+    """``ready`` says what is missing, if anything is; ``provider`` is of OIDC. The
+    ``mark`` is in the names of executions that this server accepts."""
 
     access: Access
     audit: Audit
@@ -53,4 +54,5 @@ class Site:
     pace: Pace
     claims: Pace
     hook_pace: Pace
+    mark: str
     ready: Callable[[], Awaitable[str | None]]

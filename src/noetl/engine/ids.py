@@ -10,6 +10,8 @@ import msgspec
 EXECUTION_ID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 """What the name of an execution looks like: a UUID."""
 
+_MARK = slice(15, 18)
+
 Path = tuple[int, ...]
 """The indices of the iterations that lead to a pipeline, the outermost first."""
 
@@ -17,6 +19,12 @@ _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _PAIRS = [first + second for first in _BASE32 for second in _BASE32]
 _LENGTH = 26
 _SHIFTS = [256 - 5 * place for place in range(2, _LENGTH + 1, 2)]
+
+
+def mark_of(execution_id: str) -> str:
+    """Three digits of the name: those of the server that accepted the execution, if it
+    was one. A hint where to ask first, and nothing else."""
+    return execution_id[_MARK]
 
 
 def step_run_id(execution_id: str, number: int) -> str:

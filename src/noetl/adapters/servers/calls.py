@@ -19,13 +19,20 @@ from noetl.errors import ConfigError, Unreachable
 _PORTS = {"http": 80, "https": 443}
 
 
+_MARK = b"noetl-server"
+
+
 class Calls:
-    """Asks with a token. Connections are kept for the next call to the same server."""
+    """Asks with a token. Connections are kept for the next call to the same server.
+
+    ``marks`` is what servers have said that they are, each in its answers.
+    """
 
     def __init__(self, token: str) -> None:
         if not token.isascii() or not token.isprintable():
             message = "the worker's token is not one line of plain characters"
             raise ConfigError(f"{message}: give it as noetl token create printed it")
+        self.marks: dict[str, str] = {}
         self._token = token
         self._heads: dict[str, bytes] = {}
         self._idle: defaultdict[str, list[_Connection]] = defaultdict(list)
@@ -57,6 +64,8 @@ class Calls:
         except BaseException:
             connection.close()
             raise
+        if connection.mark:
+            self.marks[server] = connection.mark
         if self._closed:
             connection.close()
         elif connection.is_open:
@@ -108,6 +117,7 @@ class _Connection(asyncio.Protocol):
     """One question at a time."""
 
     def __init__(self) -> None:
+        self.mark = ""
         self.is_open = False
         self._transport: asyncio.Transport
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
@@ -147,6 +157,10 @@ class _Connection(asyncio.Protocol):
             self._answer.set_exception(error)
 
     # -- what the parser calls ---------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == _MARK:
+            self.mark = value.decode("latin-1")
 
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)

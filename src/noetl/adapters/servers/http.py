@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.adapters.servers.calls import Calls
 from noetl.adapters.servers.transfers import Transfers
+from noetl.engine.ids import mark_of
 from noetl.errors import Refused, Unreachable
 
 _Call = Callable[[str, str, ssl.SSLContext | None], Awaitable[tuple[int, bytes]]]
@@ -59,12 +60,17 @@ class HttpTransport:
         self._transfers: Transfers | None = None
 
     def home_of(self, execution_id: str) -> str:
-        """Workers that know the same servers agree on it, without a word."""
+        """The server that accepted it, which has it in memory. Where that is gone, or
+        not met yet, workers that know the same servers agree on one without a word."""
         if len(self._known) == 1:
             return self._server
-        now = time.monotonic()
+        now, mark = time.monotonic(), mark_of(execution_id)
         awake = [each for each in self._known if self._resting.get(each, 0.0) <= now]
-        return max(awake or self._known, key=lambda each: _weight(each, execution_id))
+        some, marks = awake or self._known, self._calls.marks
+        same = [each for each in some if marks.get(each) == mark]
+        if not same:
+            same = [each for each in some if each not in marks] or some
+        return max(same, key=lambda each: _weight(each, execution_id))
 
     async def call(
         self, path: str, body: bytes, *, seconds: float, server: str | None = None
@@ -117,6 +123,7 @@ class HttpTransport:
     def _rest(self, server: str) -> None:
         """It is not asked for a while, if there are others."""
         self._resting[server] = time.monotonic() + REST
+        self._calls.marks.pop(server, None)  # it may come back as another process
         if server == self._server:
             self._server = next(self._servers)
 
