@@ -17,8 +17,6 @@ import httptools
 from noetl.errors import ConfigError, Unreachable
 
 _PORTS = {"http": 80, "https": 443}
-
-
 _MARK = b"noetl-server"
 
 
