@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from noetl.engine.decide import pause, resume
 from noetl.engine.signals import receive
 from noetl.runtime import wire
 from noetl.runtime.clock import SystemClock
@@ -52,6 +53,37 @@ async def test_a_chain_runs_over_two_servers_and_two_workers(cluster_of):
         state = await cluster.end(await cluster.start("chain"))
 
         assert (state.status, state.result) == ("completed", 3)
+
+
+BRIEF = """
+workflow:
+  - step: start
+    tool: {kind: shell, command: "sleep 0.6; echo done", spec: {idempotent: true}}
+"""
+
+
+@pytest.mark.spec("S-39", "WKR-05")
+async def test_a_worker_that_is_told_to_leave_a_call_lives_on(cluster_of):
+    """A call without effects is put on record after a moment. If its execution was
+    paused by then, its worker leaves it, and another one begins it again."""
+    async with cluster_of(servers=1, workers=1, ttl=30.0) as cluster:
+        cluster.register("brief", BRIEF)
+        [server], [executor], [worker] = (
+            *(cluster.servers, cluster.executors, cluster.workers),
+        )
+        execution_id = await cluster.start("brief")
+        while not executor.leases:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await server.orchestrator.decide(execution_id, pause)
+        await executor.drain()
+        assert not worker.done()
+        assert (await cluster.state(execution_id)).status == "paused"
+        await server.orchestrator.decide(execution_id, resume)
+        server.orchestrator.bell.ring()
+
+        state = await cluster.end(execution_id)
+
+        assert (state.status, state.result["stdout"]) == ("completed", "done\n")
 
 
 @pytest.mark.spec("SRV-14")

@@ -11,9 +11,10 @@ from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Frame
 from noetl.engine.times import rfc3339
 from noetl.engine.tracing import span_id_of
-from noetl.errors import ToolError
+from noetl.errors import LeaseLost, ToolError
 from noetl.ports import Drafts, Tool, ToolCall
 from noetl.runtime.dispatch import TokenGiver
+from noetl.runtime.live import Answer
 
 VISIBLE_AFTER = 0.25
 """Seconds after which a call without effects is put on record as begun, too."""
@@ -91,7 +92,7 @@ class Calling:
     short call. It can be stopped, and becomes visible in the log if it takes long.
     """
 
-    def __init__(self, flush: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, flush: Callable[[], Awaitable[Answer]]) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -137,7 +138,9 @@ class Calling:
 
     async def _tell(self) -> None:
         try:
-            await self._flush()
+            answer = await self._flush()
+            if answer.stop:  # it has no effect, and somebody else may begin it again
+                raise LeaseLost("the worker was told to leave what it had begun")
         except Exception as error:  # a lease that is lost, or a store
             self._lost = error
             self.stop()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from noetl.engine.reports import Fact
+from noetl.errors import LeaseLost
 from noetl.ports import Lease
 from noetl.runtime import wire
 from noetl.runtime.line import Line
@@ -38,7 +39,10 @@ class Postbox:
         wants: bool,
         receipts: dict[str, str],
     ) -> wire.Reply:
-        """Raises ``LeaseLost`` if the server cannot be reached in time."""
+        """Raises ``LeaseLost`` if the server cannot be reached in time, or has told the
+        worker to leave the pipeline before."""
+        if lease not in self._numbers:
+            raise LeaseLost(f"{lease.command_id} was left")
         number = self._numbers[lease] = self._numbers[lease] + 1
         future: asyncio.Future[wire.Reply] = asyncio.get_running_loop().create_future()
         home = self._line.home_of(lease.execution_id)
