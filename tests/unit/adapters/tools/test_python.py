@@ -303,7 +303,9 @@ def test_an_exception_is_told_with_the_users_own_frames(run: Run) -> None:
             id="a forged reply",
         ),
         pytest.param(
-            "import os; os.kill(os.getppid(), 9)\nwhile True: pass",
+            # Not before the launcher has said that it started this process.
+            "import os, time; time.sleep(0.3); os.kill(os.getppid(), 9)\n"
+            "while True: pass",
             "tool.exit",
             "the process was ended by SIGKILL",
             id="the launcher killed",
