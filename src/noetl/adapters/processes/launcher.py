@@ -79,6 +79,7 @@ class Launcher:
         self._program: subprocess.Popen[bytes] | None = None
         self._processes: dict[int, Process] = {}
         self._queue: deque[tuple[bytes, list[int]]] = deque()
+        self._unsent: deque[Process] = deque()  # whose orders are in the queue
         self._number = 0
 
     async def start(
@@ -125,6 +126,7 @@ class Launcher:
         self._processes[process.number] = process
         given = [*files, process.stdout.give(), process.stderr.give(), *channel]
         self._queue.append((msgspec.json.encode({role: process.number}), given))
+        self._unsent.append(process)
         self._flush(control)
         return process
 
@@ -202,6 +204,8 @@ class Launcher:
             except OSError:  # the launcher is gone: reading says so, and forgets all
                 pass
             self._queue.popleft()
+            if files:  # an order, not a kill
+                self._unsent.popleft()
             for file in files:
                 os.close(file)
         loop.remove_writer(control)
@@ -215,14 +219,18 @@ class Launcher:
         self._control = None
 
     def _forget(self) -> None:
-        """Without the launcher nothing lives that it started (``PDEATHSIG``)."""
+        """Without the launcher nothing lives that it started (``PDEATHSIG``). What was
+        sent may have run: that nobody said so does not mean that it did not."""
         for _, files in self._queue:
             for file in files:
                 os.close(file)
         self._queue.clear()
         while self._processes:
             _, process = self._processes.popitem()
+            if process not in self._unsent and not process.started.done():
+                process.started.set_result(None)
             _end(process, _KILLED, "the launcher of processes has ended")
+        self._unsent.clear()
 
 
 def _end(process: Process, status: int, why: str = "") -> None:

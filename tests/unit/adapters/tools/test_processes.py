@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.launcher import INTERPRETER
+from noetl.adapters.processes.launcher import INTERPRETER, Launcher, Order
 from noetl.adapters.processes.pool import Pool
 from noetl.adapters.tools.python import PythonTool
 from noetl.ports import ToolCall
@@ -405,3 +405,21 @@ def test_a_worker_that_leaves_without_a_look_at_the_last_answer_leaves_nothing()
     ours.close()
 
     assert program.wait(30) == 0
+
+
+def test_what_was_handed_to_a_launcher_that_died_may_have_run() -> None:
+    """It says nothing any more; so nobody may say that nothing was started."""
+
+    async def main() -> tuple[int, str]:
+        launcher = Launcher()
+        process = launcher.launch(Order(environment={}, program=["true"]))
+        program = launcher._program
+        assert program is not None
+        program.kill()  # before it can have answered
+        await process.started
+        status = await process.wait()
+        process.close()
+        await launcher.close()
+        return status, process.failure
+
+    assert asyncio.run(main()) == (-9, "")
