@@ -21,7 +21,7 @@ from noetl.adapters.secrets.sealed import SealedFiles
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools.registry import make_tools
-from noetl.config import SLOTS
+from noetl.config import SLOTS, host_policy, read_settings
 from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
@@ -106,6 +106,7 @@ class Embedded:
         self._tools = make_tools(
             slots,
             keys,
+            host=host_policy(read_settings(), home.folder, "embedded"),
             home=str(home.folder),
             plugins=plugins,
         )

@@ -37,6 +37,7 @@ from noetl.backends import (
     open_backend,
     patiently,
 )
+from noetl.config import host_policy, read_settings
 from noetl.embedded import new_execution_id, new_mark
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
@@ -144,6 +145,7 @@ class Server:
         self._tools = make_tools(
             max(options.slots, 1),
             keys,
+            host=host_policy(read_settings(), home.folder, "server"),
             home=str(home.folder),
             plugins=plugins,
         )

@@ -16,7 +16,7 @@ from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.adapters.servers.http import HttpTransport
 from noetl.adapters.tools.registry import make_tools
-from noetl.config import RESULTS_URL, read_settings
+from noetl.config import RESULTS_URL, host_policy, read_settings
 from noetl.dialects import load
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
@@ -72,6 +72,7 @@ class Worker:
         self._tools = make_tools(
             options.slots,
             dispatcher.keys,
+            host=host_policy(read_settings(), home.folder, "server"),
             home=str(home.folder),
             plugins=plugins,
         )

@@ -10,7 +10,9 @@ import pytest
 from noetl.adapters.blobs.addresses import open_known
 from noetl.config import (
     EXTENSIONS,
+    FILES_ROOTS,
     HOME,
+    NETWORK_PRIVATE,
     RESULTS_URL,
     SETTINGS,
     SLOTS,
@@ -256,6 +258,9 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_NATS",
         "NOETL_LEASE_TTL",
         "NOETL_START_RATE",
+        "NOETL_FILES_ROOTS",
+        "NOETL_NETWORK_PRIVATE",
+        "NOETL_ISOLATION",
         "NOETL_PROXIES",
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",
@@ -315,3 +320,15 @@ def test_a_store_that_needs_an_extra_says_which(
 
     assert "s3://bucket/x need the package obstore" in str(caught.value)
     assert "pip install '.[objects]'" in str(caught.value)
+
+
+def test_a_table_of_the_file_holds_settings_of_one_group(tmp_path: Path) -> None:
+    file = tmp_path / "noetl.toml"
+    file.write_text('[files]\nroots = ["data"]\n[network]\nprivate = ["10.1.0.0/16"]\n')
+
+    settings = read_settings({"NOETL_CONFIG": str(file), "NOETL_HOME": str(tmp_path)})
+
+    assert settings[FILES_ROOTS] == (str(tmp_path / "data"),)
+    assert settings[NETWORK_PRIVATE] == ("10.1.0.0/16",)
+    places = {each.setting.name: each.place for each in settings}
+    assert places["files_roots"] == f"{file}:2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl.config.host import FILES_ROOTS, ISOLATION, NETWORK_PRIVATE, host_policy
 from noetl.config.reading import (
     Settings,
     find_file,
@@ -48,12 +49,15 @@ __all__ = [
     "DATABASE",
     "EXTENSIONS",
     "FILE",
+    "FILES_ROOTS",
     "HOME",
     "HOST",
     "HOSTS",
+    "ISOLATION",
     "LEASE_TTL",
     "MASK",
     "NATS",
+    "NETWORK_PRIVATE",
     "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET",
     "OIDC_ISSUER",
@@ -77,6 +81,7 @@ __all__ = [
     "Settings",
     "Value",
     "find_file",
+    "host_policy",
     "read_extensions",
     "read_plugins",
     "read_settings",

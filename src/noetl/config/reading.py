@@ -156,14 +156,27 @@ def _read_file(file: Path, table: tuple[Setting[Any], ...]) -> dict[str, Value]:
         raise ConfigError(_not_toml(file, str(error))) from None
     known = {setting.name: setting for setting in table}
     values = {}
-    for name, value in stated.items():
-        place = _place(file, text, name)
+    for path, value in _flatten(stated, known):
+        name, place = path.replace(".", "_"), _place(file, text, path)
         if name not in known:
             hint = did_you_mean(name, known) or "noetl config lists all of them"
             raise ConfigError(f"{place}: unknown setting '{shorten(name)}'; {hint}")
         parsed = _parse(known[name], value, file.parent, f"{place}: {name}")
         values[name] = Value(known[name], parsed, "file", place)
     return values
+
+
+def _flatten(
+    stated: Mapping[str, JSON], known: Mapping[str, Any]
+) -> Iterator[tuple[str, JSON]]:
+    """Read ``files.roots`` as ``files_roots``: tables are one level deep."""
+    for name, value in stated.items():
+        is_group = any(each.startswith(f"{name}_") for each in known)
+        if name in known or not isinstance(value, dict) or not is_group:
+            yield name, value
+            continue
+        for key, each in value.items():
+            yield f"{name}.{key}", each
 
 
 def _not_toml(file: Path, error: str) -> str:
@@ -175,6 +188,9 @@ def _not_toml(file: Path, error: str) -> str:
 
 def _place(file: Path, text: str, name: str) -> str:
     """File and line; TOML's reader does not say where a key stands, so we look."""
+    table, dot, last = name.rpartition(".")
+    if dot and not re.search(rf"(?m)^[ \t]*{re.escape(name)}\b", text):
+        name = last if _place(file, text, table) != str(file) else name
     key = re.compile(rf"[ \t]*(['\"]?){re.escape(name)}\1[ \t]*[=.]")
     for number, line in enumerate(text.splitlines(), 1):
         if key.match(line) or re.match(rf"[ \t]*\[+[ \t]*{re.escape(name)}\b", line):

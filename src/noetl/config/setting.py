@@ -53,6 +53,6 @@ class Value(msgspec.Struct, frozen=True):
         """For people and for JSON; a secret only says that it is there."""
         if self.setting.secret:
             return None if self.value is None else MASK
-        if isinstance(self.value, frozenset):
+        if isinstance(self.value, frozenset | tuple):
             return sorted(self.value)
         return str(self.value) if isinstance(self.value, Path) else self.value

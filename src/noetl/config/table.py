@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.config.host import HOST_SETTINGS
 from noetl.config.parsing import (
     default_home,
     in_the_home,
@@ -183,5 +184,6 @@ SETTINGS: tuple[Setting[Any], ...] = (
     NATS,
     LEASE_TTL,
     START_RATE,
+    *HOST_SETTINGS,
     *SECURITY,
 )

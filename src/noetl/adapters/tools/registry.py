@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from noetl.adapters.host import HostPolicy
 from noetl.adapters.tools.classic.nats import NatsTool
 from noetl.adapters.tools.classic.shaped import SHAPED, Shaped
 from noetl.adapters.tools.classic.transfer import TransferTool
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where tools work: how many calls at once, whose files."""
+    """Where tools work: how many calls at once, and what of the host they reach."""
 
     slots: int
+    host: HostPolicy
     home: str | None = None
     plugins: Plugins | None = None
 
@@ -57,10 +59,15 @@ def _older_shapes(tools: Mapping[str, Tool]) -> dict[str, Tool]:
     return {**found, "nats": NatsTool(), "transfer": TransferTool(tools)}
 
 
+_ALONE = HostPolicy(playbook_folder=True, private="allow")
+"""The policy of tests and benchmarks, which have no settings."""
+
+
 def make_tools(
     slots: int,
     keys: Keys | None = None,
     *,
+    host: HostPolicy = _ALONE,
     home: str | None = None,
     plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
@@ -69,7 +76,7 @@ def make_tools(
     Whoever makes them closes them, each once. Raises ``ConfigError`` if a plug-in
     cannot be made.
     """
-    place = Place(slots, home, plugins)
+    place = Place(slots, host, home, plugins)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
     tools |= _older_shapes(tools)
     if keys is not None:
