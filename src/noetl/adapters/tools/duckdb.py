@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from noetl.adapters.tools.duck.effects import is_read_only
+from noetl.adapters.tools.duck.effects import may_write
 from noetl.adapters.tools.duck.notes import NOTES
 from noetl.dsl.grammar.shape import BOOLEAN, LIST, MAPPING, TEXT, Field, Shape, integer
 from noetl.dsl.kinds import Input, Kind
@@ -79,7 +79,7 @@ class DuckdbTool:
 
     def has_effect(self, call: ToolCall) -> bool:
         sql = call.inputs.get("command") or call.inputs.get("query")
-        return call.inputs.get("export") is not None or not is_read_only(str(sql))
+        return call.inputs.get("export") is not None or may_write(str(sql))
 
     async def run(self, call: ToolCall) -> Outcome:
         if self._client is None:

@@ -70,13 +70,13 @@ class PostgresTool:
 
     def has_effect(self, call: ToolCall) -> bool:
         """Whether it may write; with a key it is done once, however often it is run."""
-        from noetl.adapters.tools.pg.effects import is_read_only
+        from noetl.adapters.tools.pg.effects import may_write
 
         if call.spec.get("idempotency") == "key":
             return False
         texts = [call.inputs.get(name) for name in ("command", "query", "sql")]
         sql = next((text for text in texts if isinstance(text, str)), None)
-        return sql is None or not is_read_only(sql)
+        return sql is None or may_write(sql)
 
     async def run(self, call: ToolCall) -> Outcome:
         if self._client is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from noetl.adapters.tools.pg.tokens import scan
+
 _READING = frozenset(
     {
         *("SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"),
@@ -19,14 +21,21 @@ _WRITING = frozenset(
     }
 )
 _WORD = re.compile(r"[A-Za-z_]+")
-_START = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([A-Za-z_]+|\Z)", re.DOTALL)
+INSPECTED = 16 * 1024
+"""Characters of SQL that are inspected on the event loop, before a call."""
+
+
+def may_write(sql: str) -> bool:
+    """Whether to record the start of a call before it runs; a text that would take
+    long to inspect counts as one that writes."""
+    return len(sql) > INSPECTED or not is_read_only(sql)
 
 
 def is_read_only(sql: str) -> bool:
     """True only if nothing in the text can have an effect; doubt is an effect.
 
     A semicolon in a text or comment splits it, too. Then the rest begins with no word
-    that reads, which is doubt.
+    that reads, which is doubt. Takes time in proportion to the text.
     """
     if not _WRITING.isdisjoint(word.upper() for word in _WORD.findall(sql)):
         return False
@@ -34,5 +43,5 @@ def is_read_only(sql: str) -> bool:
 
 
 def _reads(statement: str) -> bool:
-    found = _START.match(statement)
-    return found is not None and (found[1] == "" or found[1].upper() in _READING)
+    first = next((each for each in scan(statement) if each.text != "("), None)
+    return first is None or first.text.upper() in _READING

@@ -24,7 +24,7 @@ from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
 
-_LARGE = 256 * 1024  # characters of SQL that are better read aside
+_LARGE = 16 * 1024  # characters of SQL that are better read aside
 _GRACE = 1000  # milliseconds by which the server waits longer than we do
 _LONGEST = 2**31 - 1
 _IN_DOUBT = frozenset({"connection", "timeout"})
@@ -44,7 +44,7 @@ class Client:
 
     async def call(self, call: ToolCall) -> Outcome:
         texts = (len(each) for each in call.inputs.values() if isinstance(each, str))
-        if max(texts, default=0) > _LARGE:
+        if max(texts, default=0) > _LARGE or "copy_to" in call.inputs:
             request = await asyncio.to_thread(read_request, call)
         else:
             request = read_request(call)

@@ -48,6 +48,16 @@ _PURE = _words(
 )
 
 
+INSPECTED = 16 * 1024
+"""Characters of SQL that are inspected on the event loop, before a call."""
+
+
+def may_write(sql: str) -> bool:
+    """Whether to record the start of a call before it runs; a text that would take
+    long to inspect counts as one that writes."""
+    return len(sql) > INSPECTED or not is_read_only(sql)
+
+
 def is_read_only(sql: str) -> bool:
     """True only if nothing in the text can have an effect; doubt is an effect."""
     return only_reads(split(sql))

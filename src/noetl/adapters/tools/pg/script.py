@@ -41,15 +41,29 @@ class Statement(msgspec.Struct, frozen=True):
 def split(sql: str) -> list[Statement]:
     """The statements, without those that hold nothing but comments."""
     found: list[Statement] = []
+    lines = _Lines(sql)
     part = _Part()
     for token in scan(sql):
         if token.text == ";" and part.is_outside():
-            part.close(found, sql)
+            part.close(found, lines)
             part = _Part()
         else:
             part.add(token)
-    part.close(found, sql)
+    part.close(found, lines)
     return found
+
+
+class _Lines:
+    """Line numbers of offsets that only grow: each character is counted once."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self._line, self._at = 1, 0
+
+    def line_at(self, offset: int) -> int:
+        self._line += self.sql.count("\n", self._at, offset)
+        self._at = offset
+        return self._line
 
 
 class _Part:
@@ -73,7 +87,8 @@ class _Part:
         elif token.kind == "word" and self._depth <= 0:
             self._add_word(token.text.upper())
         elif token.kind == "param":
-            self._add_placeholder(int(token.text[1:]), token)
+            # No list has as many values as a longer number asks for.
+            self._add_placeholder(int(token.text[1:][:18]), token)
         elif token.kind == "named" and not self._is_slice():
             self._add_placeholder(token.text[1:], token)
         self._tokens.append(token)
@@ -102,15 +117,15 @@ class _Part:
         placed = Placeholder(key, token.start - start, token.end - start)
         self._placeholders.append(placed)
 
-    def close(self, found: list[Statement], sql: str) -> None:
+    def close(self, found: list[Statement], lines: _Lines) -> None:
         if not self._tokens:
             return
         start, end = self._tokens[0].start, self._tokens[-1].end
         found.append(
             Statement(
                 number=len(found) + 1,
-                text=sql[start:end],
-                line=sql.count("\n", 0, start) + 1,
+                text=lines.sql[start:end],
+                line=lines.line_at(start),
                 words=tuple(self._words),
                 placeholders=tuple(self._placeholders),
             )
