@@ -164,6 +164,12 @@ class Pipeline:
             Outcome.ok() if self._skip is not None else outcome,
         )
 
+    def renew(self, ctx: Mapping[str, JSON], *, spilled: bool) -> None:
+        """Take ``ctx`` as the server has it, where large values are references: the
+        templates of the next task load them (S-48)."""
+        self.ctx = ctx
+        self._spilled = self._spilled or spilled
+
     def suspension(self, call: Call) -> dict[str, JSON] | Outcome | None:
         """What the call waits for, if its kind is one that waits (S-68)."""
         if call.task.kind not in SUSPENDING or call.outcome is not None:

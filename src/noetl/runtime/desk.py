@@ -237,7 +237,7 @@ class Desk:
     ) -> wire.Reply:
         if isinstance(answer, Answer):
             order = _order(answer.work, seal) if answer.work is not None else None
-            return wire.Reply(answer.stop, answer.ctx, order)
+            return wire.Reply(answer.stop, answer.ctx, order, answer.spilled)
         if isinstance(answer, wire.Reply):
             return answer
         lease = each.lease
@@ -309,7 +309,7 @@ class Desk:
         if not is_held:
             return wire.Reply(stop=True, duplicate=True)
         state = await self._orchestrator.load(lease.execution_id)
-        return wire.Reply(ctx=state.ctx, duplicate=True)
+        return wire.Reply(ctx=state.ctx, spilled=state.spilled, duplicate=True)
 
 
 def _refused_reply(kind: str, message: str) -> wire.Reply:

@@ -221,7 +221,7 @@ class Executor:
             if answer.stop:
                 return answer.work
             if answer.ctx is not None:
-                pipeline.ctx = answer.ctx
+                pipeline.renew(answer.ctx, spilled=answer.spilled)
 
     async def _pause(self, run: _Run, seconds: float) -> Answer:
         """Before a retry: a short delay is slept through, a long one holds no slot."""

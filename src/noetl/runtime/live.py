@@ -49,12 +49,14 @@ class Work(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct):
     """``stop`` tells a worker to leave its pipeline; ``work`` is its next one.
 
-    ``ctx`` is what others have written meanwhile (S-20).
+    ``ctx`` is what others have written meanwhile (S-20); ``spilled`` says that it may
+    hold references (S-48).
     """
 
     stop: bool = False
     ctx: dict[str, JSON] | None = None
     work: Work | None = None
+    spilled: bool = False
 
 
 class Wanting(msgspec.Struct, frozen=True):

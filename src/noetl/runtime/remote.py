@@ -140,7 +140,7 @@ class RemoteDispatcher:
             if self._asking is not None:  # it waits for others, and does not ask for it
                 self._asking.cancel()
         work = await self._accept(reply.order) if reply.order is not None else None
-        return Answer(reply.stop, reply.ctx, work)
+        return Answer(reply.stop, reply.ctx, work, reply.spilled)
 
     def _shown(self, lease: Lease, facts: Sequence[Fact]) -> dict[str, str]:
         """The receipts for what these facts name."""

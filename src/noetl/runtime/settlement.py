@@ -145,6 +145,7 @@ class Settlement:
         for each in inputs:
             if each.answer is not None:
                 each.answer.ctx = live.state.ctx
+                each.answer.spilled = live.state.spilled
             each.reply()
 
     async def _decide(

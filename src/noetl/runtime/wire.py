@@ -85,12 +85,14 @@ class Reports(Message, frozen=True):
 
 
 class Reply(Message, frozen=True):
-    """``stop``: leave the pipeline; ``order``: go on with this one. ``error`` is the
-    kind and message of a refusal."""
+    """``stop``: leave the pipeline; ``order``: go on with this one. ``spilled``: values
+    of ``ctx`` may be stored elsewhere. ``error`` is the kind and message of a refusal.
+    """
 
     stop: bool = False
     ctx: dict[str, JSON] | None = None
     order: Order | None = None
+    spilled: bool = False
     duplicate: bool = False
     error: tuple[str, str] | None = None
 

@@ -26,15 +26,20 @@ class Firing:
         self,
         definition: Definition,
         slot: str,
-        scope: dict[str, JSON],
+        scope: dict[str, JSON] | TriggerError,
         chain: int = 0,
     ) -> Started:
-        """Raises ``Refusal``; what cannot run is on record, too, and has its id."""
+        """Raises ``Refusal``; what cannot run is on record, too, and has its id.
+
+        Instead of a ``scope`` there may be the reason why there is none.
+        """
         name = definition.name
-        scope = {**scope, "trigger": {"name": name, "slot": slot}}
         asked = Asked(path=definition.path, version=definition.version)
         found = await self._starting.resolve(asked)
         try:
+            if isinstance(scope, TriggerError):
+                raise scope
+            scope = {**scope, "trigger": {"name": name, "slot": slot}}
             workload = render_workload(definition.workload, scope)
             asked = Asked(
                 path=asked.path,
@@ -53,7 +58,7 @@ class Firing:
         self,
         definition: Definition,
         slot: str,
-        scope: dict[str, JSON],
+        scope: dict[str, JSON] | TriggerError,
         chain: int = 0,
     ) -> str:
         """The execution of the slot: the one that is there, or a new one.

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 
+from noetl.engine.references import SERVER_LIMIT, references_in
 from noetl.engine.suspensions import MAX_DEPTH
+from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Store, Summary, Triggers
+from noetl.runtime.ownership import Owners
 from noetl.service.firing import Firing
 from noetl.service.looking import Looking
 from noetl.templates import compile_value
 from noetl.triggers.chains import LONGEST, covers, hears
 from noetl.triggers.definition import Definition
+from noetl.triggers.inputs import TriggerError
 from noetl.types import JSON
 
 log = logging.getLogger("noetl.triggers")
@@ -20,12 +24,18 @@ class Hearing:
     """Knows of whose ends somebody wants to hear, as of the last look."""
 
     def __init__(
-        self, triggers: Triggers, firing: Firing, store: Store, looking: Looking
+        self,
+        triggers: Triggers,
+        firing: Firing,
+        store: Store,
+        looking: Looking,
+        owners: Owners,
     ) -> None:
         self._triggers = triggers
         self._firing = firing
         self._store = store
         self._looking = looking
+        self._owners = owners
         self._patterns: frozenset[str] = frozenset()
 
     async def refresh(self) -> None:
@@ -54,11 +64,18 @@ class Hearing:
                 about = {"trigger": definition.name, "execution_id": execution_id}
                 log.warning("executions start each other without an end", extra=about)
                 continue
-            scope = {"execution": await self.scope(definition, summary)}
+            scope: dict[str, JSON] | TriggerError
+            try:
+                scope = {"execution": await self.scope(definition, summary)}
+            except TriggerError as error:
+                scope = error
             await self._firing.ensure(definition, execution_id, scope, chain + 1)
 
     async def scope(self, definition: Definition, summary: Summary) -> dict[str, JSON]:
-        """What templates read as ``execution``; its result only if they do."""
+        """What templates read as ``execution``; its result only if they do.
+
+        Raises ``TriggerError`` for a result that cannot be passed on.
+        """
         about = summary.playbook
         scope: dict[str, JSON] = {
             "execution_id": summary.execution_id,
@@ -72,8 +89,22 @@ class Hearing:
         reads = compile_value(definition.workload).references
         if any(each.path[:2] in _WHOLE for each in reads):
             document = await self._looking.document(summary.execution_id)
-            scope["result"] = document["result"]
+            scope["result"] = await self._result(summary, document["result"])
         return scope
+
+    async def _result(self, summary: Summary, result: JSON) -> JSON:
+        """The value itself: references belong to the execution that has ended, and the
+        one that is started could not read them (S-48)."""
+        size = sum(reference["size"] for reference in references_in(result))
+        if size > SERVER_LIMIT:
+            message = (
+                f"the result has {size:,} bytes: at most {SERVER_LIMIT:,} are taken"
+            )
+            raise TriggerError("execution.result", message)
+        try:
+            return await self._owners.whole(summary.execution_id, result)
+        except (BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned) as error:
+            raise TriggerError("execution.result", str(error)) from None
 
     async def _chain(self, summary: Summary) -> int:
         """How many ends led to this one; a child counts as whoever called it."""

@@ -37,7 +37,7 @@ class Standing:
         store = orchestrator.store
         firing = Firing(starting)
         self.receiving = Receiving(triggers, firing, seal, new_id)
-        self.hearing = Hearing(triggers, firing, store, looking)
+        self.hearing = Hearing(triggers, firing, store, looking, orchestrator.owners)
         self.schedules = Schedules(triggers, firing, store, clock)
         self.backfills = Backfills(triggers, firing, store, clock, new_id)
         self.arranging = Arranging(
