@@ -17,6 +17,7 @@ NoetlError
 ├── Refused               a server's answer is no; has a stable kind
 ├── SignalRefused         nobody waits for the signal, or not for this one
 ├── Unreachable           a server does not answer: nobody knows what became of it
+│   └── Defective         it answered with status 500
 ├── AccessError           somebody is not known, or may not do what they ask for
 ├── KeychainError         entries of a keychain cannot be resolved: nothing is started
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
@@ -157,6 +158,10 @@ class SignalRefused(NoetlError):
 
 class Unreachable(NoetlError):
     """The server does not answer: nobody knows what became of the call."""
+
+
+class Defective(Unreachable):
+    """The server answered that it met a defect of its own (status 500)."""
 
 
 class AccessError(NoetlError):

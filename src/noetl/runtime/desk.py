@@ -67,8 +67,15 @@ class Desk:
         What a worker gets that ``is_gone`` meanwhile is given back.
         """
         works = await self._claims.answer(asked, is_gone)
-        orders = [_order(work, seal) for work in works]
-        return wire.Orders(orders, self._orchestrator.ttl)
+        orders = [await self._order(work, seal) for work in works]
+        found = [order for order in orders if order is not None]
+        return wire.Orders(found, self._orchestrator.ttl)
+
+    async def _order(self, work: Work, seal: Seal) -> wire.Order | None:
+        """None for what cannot be handed over: others of the same answer can (I-38)."""
+        async with self._orchestrator.quarantine.apart(work.lease.execution_id):
+            return _order(work, seal)
+        return None
 
     async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""
@@ -236,7 +243,9 @@ class Desk:
         seal: Seal,
     ) -> wire.Reply:
         if isinstance(answer, Answer):
-            order = _order(answer.work, seal) if answer.work is not None else None
+            order = None
+            if answer.work is not None:
+                order = await self._order(answer.work, seal)
             return wire.Reply(answer.stop, answer.ctx, order, answer.spilled)
         if isinstance(answer, wire.Reply):
             return answer

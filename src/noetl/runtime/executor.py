@@ -13,12 +13,14 @@ from noetl.engine.outcome import Meta, Outcome
 from noetl.engine.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.references import WORKER_LIMIT, Values
 from noetl.engine.reports import Fact, OutOfOrder, fit_facts
-from noetl.errors import LeaseLost, Unloaded
+from noetl.errors import LeaseLost, Refused, SetAside, Unloaded
 from noetl.ports import Clock, Lease, Tool
+from noetl.runtime.defects import describe, is_passing, is_stop, last_facts
 from noetl.runtime.dispatch import Dispatcher, Shelf
 from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Calling, Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
+from noetl.runtime.quarantine import number_of
 from noetl.types import JSON
 
 log = logging.getLogger("noetl.worker")
@@ -28,6 +30,9 @@ BEATS = 3
 
 SUSPEND_AFTER = 1.0
 """Seconds from which a retry's delay is not worth a slot: a commit costs less."""
+
+RETRY = 1.0
+"""Seconds until work is claimed again after a claim that failed."""
 
 BUFFERED = 64
 """Facts that a pipeline without effects may keep to itself: what is lost is redone."""
@@ -61,7 +66,11 @@ class Executor:
         dispatcher.employ(self)
 
     async def serve(self) -> None:
-        """Take work until cancelled; the bell rings when there may be some."""
+        """Take work until cancelled; the bell rings when there may be some.
+
+        Of several executions no one ends this: neither a claim that fails nor what a
+        pipeline raises stops the others (I-38).
+        """
         beating = asyncio.create_task(self._beat())
         self._serving = True
         try:
@@ -70,18 +79,35 @@ class Executor:
                     broken, self._broken = self._broken, None
                     raise broken
                 self._bell.clear()
-                free = 0 if self._retired else self._free
-                works: Sequence[Work] = []
-                if free > 0:
-                    works = await self._dispatcher.claim(self._owner, free)
-                for work in await self._sort_out(works):
-                    self._begin(work)
-                if not works:
+                try:
+                    claimed = await self._claim()
+                except Exception as error:
+                    if self._is_alone or isinstance(error, Refused):
+                        raise
+                    _complain("work could not be claimed", error)
+                    await self._clock.sleep(RETRY)
+                    continue
+                if not claimed:
                     await self._bell.wait()
         finally:
             self._serving = False
             beating.cancel()
             await self._stop()
+
+    async def _claim(self) -> bool:
+        """Begin what is ready; whether there was anything."""
+        free = 0 if self._retired else self._free
+        if free <= 0:
+            return False
+        works = await self._dispatcher.claim(self._owner, free)
+        for work in await self._sort_out(works):
+            self._begin(work)
+        return bool(works)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether this process works for one execution, which learns of its errors."""
+        return self._dispatcher.turn is None
 
     def reserve(self) -> str | None:
         if self._retired or not self._serving or self._free <= 0:
@@ -146,8 +172,11 @@ class Executor:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._broken = task.exception()  # a defect of ours: never hang on it
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._is_alone:
+            self._broken = error  # never hang on it
+        elif error is not None:
+            _complain("a pipeline was left", error)
         self._bell.set()
 
     async def _stop(self) -> None:
@@ -162,7 +191,10 @@ class Executor:
         while True:
             await self._clock.sleep(self._dispatcher.ttl / BEATS)
             if leases := self.leases:
-                self._lose(await self._dispatcher.renew(leases))
+                try:
+                    self._lose(await self._dispatcher.renew(leases))
+                except Exception as error:  # the next beat may be in time
+                    _complain("leases could not be renewed", error)
 
     def _lose(self, leases: Sequence[Lease]) -> None:
         """Stop their tools; that they were stopped is nobody's outcome."""
@@ -180,7 +212,7 @@ class Executor:
             self._works[command_id] = work
             try:
                 work = await self._run(work, until)
-            except (LeaseLost, OutOfOrder) as error:
+            except (LeaseLost, OutOfOrder, SetAside) as error:
                 log.info("gave up step %s of %s: %s", step, lease.execution_id, error)
                 work = None
             finally:
@@ -190,12 +222,42 @@ class Executor:
     async def _run(self, work: Work, until: float | None) -> Work | None:
         """One pipeline, as far as it goes now; the work that its last report gave, if
         the slot's turn is not over."""
+        facts: list[Fact] = []
+        try:
+            return await self._pursue(work, until, facts)
+        except (LeaseLost, OutOfOrder, SetAside):
+            raise
+        except BaseException as error:
+            if is_stop(error):
+                raise
+            await self._end(work, facts, error)
+            return None
+
+    async def _end(
+        self, work: Work, facts: Sequence[Fact], error: BaseException
+    ) -> None:
+        """End a pipeline that cannot go on: later, or as one that failed."""
+        lease = work.lease
+        if is_passing(error):
+            if self._is_alone:
+                raise error
+            _complain(f"step {work.frame.step} of {lease.execution_id} waits", error)
+            await self._dispatcher.release([lease])
+            return
+        about = {"execution_id": lease.execution_id, "defect": number_of(error)}
+        log.error("a pipeline met a defect", extra=about, exc_info=error)
+        last = last_facts(work, facts, error, self._clock.now())
+        await self._dispatcher.report(lease, last)
+
+    async def _pursue(
+        self, work: Work, until: float | None, facts: list[Fact]
+    ) -> Work | None:
         tasks = work.playbook.steps[work.frame.step].tasks
         values = Values(WORKER_LIMIT)
         pipeline = Pipeline(tasks, work.frame, work.progress, values, work.secrets)
         shelf = await self._dispatcher.shelf_of(work)
         try:
-            return await self._follow(_Run(work, pipeline, values, shelf, until))
+            return await self._follow(_Run(work, pipeline, values, shelf, until, facts))
         finally:
             await shelf.close()
 
@@ -248,6 +310,8 @@ class Executor:
                 return await self._flush(run, wants=True)
             outcome = asked
         began = self._clock.now()
+        if outcome is None and call.task.kind not in self._tools:
+            outcome = Outcome.failed("tool.contract", _no_tool(call.task.kind))
         if outcome is None:
             drafts = CallDrafts(run.shelf, work.secrets)
             invocation = Invocation(
@@ -298,6 +362,21 @@ class Executor:
         return await self._dispatcher.report(lease, fitted, wants=owner)
 
 
+def _complain(what: str, error: BaseException) -> None:
+    """Log it, with its traceback if it is a defect."""
+    if is_passing(error):
+        log.warning("%s: %s", what, describe(error))
+    else:
+        log.error(what, extra={"defect": number_of(error)}, exc_info=error)
+
+
+def _no_tool(kind: str) -> str:
+    return (
+        f"this worker has no tool of kind '{kind}': name its plug-in in the setting "
+        "plugins, or run the step in a pool whose workers have it"
+    )
+
+
 class _Run(msgspec.Struct):
     """A pipeline under way; ``facts`` are those that nobody was told of yet. It is its
     slot's turn ``until`` then, or for as long as there is something."""
@@ -307,7 +386,7 @@ class _Run(msgspec.Struct):
     values: Values
     shelf: Shelf
     until: float | None
-    facts: list[Fact] = msgspec.field(default_factory=list)
+    facts: list[Fact]
 
     @property
     def in_turn(self) -> bool:

@@ -13,6 +13,7 @@ from noetl.engine.times import rfc3339
 from noetl.engine.tracing import span_id_of
 from noetl.errors import LeaseLost, ToolError
 from noetl.ports import Drafts, Tool, ToolCall
+from noetl.runtime.defects import describe, is_stop
 from noetl.runtime.dispatch import TokenGiver
 from noetl.runtime.live import Answer
 
@@ -59,7 +60,10 @@ class Invocation:
         """Whether the log must know of the start before it happens."""
         if self._call.spec.get("idempotent"):
             return False
-        return self.tool.has_effect(self._call)
+        try:
+            return self.tool.has_effect(self._call)
+        except Exception:
+            return True  # a tool that cannot say may have one
 
     async def run(self) -> Outcome:
         try:
@@ -72,10 +76,12 @@ class Invocation:
                 details=error.details,
                 **error.helper,
             )
-        except Exception as error:
-            # A tool must raise ToolError; anything else is its defect, not a crash.
-            message = f"{type(error).__name__}: {error}"
-            return Outcome.failed("tool.contract", message)
+        except BaseException as error:
+            # A tool must raise ToolError; anything else is its defect, not a crash:
+            # also what would end the process, or the task that awaits it.
+            if is_stop(error):
+                raise
+            return Outcome.failed("tool.contract", describe(error))
 
     async def _authorized(self) -> ToolCall:
         """The call; where it asks for a token, with one. A retry gets a new one."""

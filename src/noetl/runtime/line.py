@@ -9,7 +9,7 @@ from typing import IO, Protocol, TypeVar
 
 import msgspec
 
-from noetl.errors import LeaseLost, Refused, Unreachable
+from noetl.errors import Defective, LeaseLost, Refused, Unreachable
 from noetl.runtime import wire
 from noetl.runtime.planning import TTL
 
@@ -18,6 +18,10 @@ T = TypeVar("T")
 FENCE = 5 / 6
 """The part of a lease's life after which a worker that heard nothing stops its tools:
 before somebody else may take the lease (I-19)."""
+
+DEFECTS = 3
+"""Answers of status 500 in a row after which a call is given up: what the server cannot
+do for one execution must not keep a slot for good."""
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 
@@ -108,8 +112,8 @@ class Line:
         for attempt in range(1_000_000):
             try:
                 return await self.call(path, asked, answer, self.ttl, about)
-            except Unreachable:
-                await self._wait(attempt)
+            except Unreachable as error:
+                await self._wait(attempt, error)
                 asked = again(asked)
         raise AssertionError
 
@@ -125,8 +129,8 @@ class Line:
             await asyncio.to_thread(source.seek, 0)
             try:
                 found = await self._transport.send(path, query, source)
-            except Unreachable:
-                await self._wait(attempt)
+            except Unreachable as error:
+                await self._wait(attempt, error)
             else:
                 self._heard = self._monotonic()
                 return msgspec.json.decode(found, type=answer)
@@ -140,14 +144,17 @@ class Line:
             await asyncio.to_thread(target.truncate)
             try:
                 await self._transport.fetch(path, body, target)
-            except Unreachable:
-                await self._wait(attempt)
+            except Unreachable as error:
+                await self._wait(attempt, error)
             else:
                 self._heard = self._monotonic()
                 return
 
-    async def _wait(self, attempt: int) -> None:
-        """Before the next attempt. Raises ``LeaseLost`` if there is no time left."""
+    async def _wait(self, attempt: int, error: Unreachable) -> None:
+        """Before the next attempt. Raises ``LeaseLost`` if there is no time left, and
+        ``Refused`` if the server only answers that it is broken."""
+        if isinstance(error, Defective) and attempt + 1 >= DEFECTS:
+            raise Refused("internal", str(error)) from None
         if self.in_danger:
             raise LeaseLost("the server could not be reached in time") from None
         await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])

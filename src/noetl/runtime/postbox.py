@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from noetl.engine.reports import Fact
-from noetl.errors import LeaseLost
+from noetl.errors import LeaseLost, Refused
 from noetl.ports import Lease
 from noetl.runtime import wire
 from noetl.runtime.line import Line
@@ -60,21 +60,33 @@ class Postbox:
         most = wire.MOST_REPORTS
         while waiting := self._waiting[home]:
             sent, self._waiting[home] = waiting[:most], waiting[most:]
-            reports = [report for report, _ in sent]
-            about = reports[0].lease.execution_id
-            try:
-                asked = wire.Reports(self._worker, self._pool, reports)
-                answer = await self._line.ask(
-                    "events", asked, wire.Replies, _again, about
-                )
-            except Exception as error:
-                for _, future in sent:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
+            await self._deliver(sent)
+
+    async def _deliver(self, sent: Sequence[_Sent]) -> None:
+        reports = [report for report, _ in sent]
+        about = reports[0].lease.execution_id
+        asked: wire.Message = wire.Reports(self._worker, self._pool, reports)
+        try:
+            answer = await self._line.ask("events", asked, wire.Replies, _again, about)
+        except Refused as error:
+            if error.kind != "internal" or len(sent) == 1:
+                _fail(sent, error)
+                return
+            for report, future in sent:  # one of them is to blame; the others are not
+                again = msgspec.structs.replace(report, again=True)
+                await self._deliver([(again, future)])
+        except Exception as error:
+            _fail(sent, error)
+        else:
             for (_, future), reply in zip(sent, answer.replies, strict=True):
                 if not future.done():
                     future.set_result(reply)
+
+
+def _fail(sent: Sequence[_Sent], error: Exception) -> None:
+    for _, future in sent:
+        if not future.done():
+            future.set_exception(error)
 
 
 def _again(asked: wire.Message) -> wire.Message:

@@ -124,7 +124,7 @@ def is_defect(error: Exception) -> bool:
     return getattr(error, "kind", None) not in PASSING
 
 
-def number_of(error: Exception) -> str:
+def number_of(error: BaseException) -> str:
     """One defect has one number, whichever execution meets it."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -25,10 +26,13 @@ from noetl.runtime.line import PAUSES, Line
 from noetl.runtime.live import Answer, Work
 from noetl.runtime.planning import TURN
 from noetl.runtime.postbox import Postbox
+from noetl.runtime.quarantine import number_of
 from noetl.runtime.receipts import claimed_by
 from noetl.runtime.remote_shelves import DirectShelf, RemoteShelf
 from noetl.runtime.seals import Seal, open_secrets, seal_value, unseal_value
 from noetl.types import JSON
+
+log = logging.getLogger("noetl.worker")
 
 T = TypeVar("T")
 
@@ -139,7 +143,7 @@ class RemoteDispatcher:
             self._unsure = True  # the first answer may have had an order in it
             if self._asking is not None:  # it waits for others, and does not ask for it
                 self._asking.cancel()
-        work = await self._accept(reply.order) if reply.order is not None else None
+        work = await self._try(reply.order) if reply.order is not None else None
         return Answer(reply.stop, reply.ctx, work, reply.spilled)
 
     def _shown(self, lease: Lease, facts: Sequence[Fact]) -> dict[str, str]:
@@ -202,10 +206,15 @@ class RemoteDispatcher:
         return [w.secrets for w in works if w.lease.execution_id == execution_id]
 
     async def _try(self, order: wire.Order) -> Work | None:
-        """Whoever was frozen since it asked may find that others do the work now."""
+        """None for what others do by now, if this worker was frozen since it asked, and
+        for what it cannot read: the lease ends, and the server counts that (I-20)."""
         try:
             return await self._accept(order)
         except LeaseLost:
+            return None
+        except Exception as error:
+            about = {"command_id": order.lease.command_id, "defect": number_of(error)}
+            log.error("an order cannot be read", extra=about, exc_info=error)
             return None
 
     async def _accept(self, order: wire.Order) -> Work | None:

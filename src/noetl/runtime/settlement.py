@@ -10,7 +10,7 @@ from noetl.engine.batch import Batch
 from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.errors import LogConflict, NoetlError, Unloaded
+from noetl.errors import LogConflict, NoetlError, StoreError, Unloaded
 from noetl.ports import Clock, Grant, Store
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Input, Live, fold, freeze, thaw
@@ -82,7 +82,11 @@ class Settlement:
         try:
             while live.inbox:
                 inputs, live.inbox = live.inbox, []
-                await self._settle(execution_id, live, inputs)
+                try:
+                    await self._settle(execution_id, live, inputs)
+                except BaseException as error:  # no caller waits for ever
+                    _refuse([*inputs, *live.inbox], error)
+                    raise
         finally:
             live.busy = False
             self._listener.rest(execution_id, live)
@@ -192,6 +196,12 @@ class Settlement:
             live.state = await fold(self._store, execution_id)
         except Exception:  # the store is gone: whoever comes next will read it again
             self._listener.drop(execution_id)
+
+
+def _refuse(inputs: Sequence[Input], error: BaseException) -> None:
+    why = StoreError("the process is being stopped", "store.closed")
+    for each in inputs:
+        each.refuse(error if isinstance(error, Exception) else why)
 
 
 def _decide(batch: Batch, each: Input) -> None:

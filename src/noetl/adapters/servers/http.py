@@ -14,7 +14,7 @@ import msgspec
 from noetl.adapters.servers.calls import Calls
 from noetl.adapters.servers.transfers import Transfers
 from noetl.engine.ids import mark_of
-from noetl.errors import Refused, Unreachable
+from noetl.errors import Defective, Refused, Unreachable
 
 _Call = Callable[[str, str, ssl.SSLContext | None], Awaitable[tuple[int, bytes]]]
 
@@ -117,7 +117,8 @@ class HttpTransport:
             return found
         if status in _LATER or status >= 500:
             self._rest(server)
-            raise Unreachable(f"{url}: status {status}")
+            broken = Defective if status == 500 else Unreachable
+            raise broken(f"{url}: status {status}")
         raise _refusal(status, found)
 
     def _rest(self, server: str) -> None:

@@ -141,6 +141,12 @@ WORKERS = {
         "refused, and nothing changes.",
         "The worker stores the value first; NoETL's own do.",
     ),
+    "worker.defect": ErrorKind(
+        "NoETL met a defect of its own while it ran the pipeline. Only this pipeline "
+        "fails; `error.details.defect` is the number under which the log of the worker "
+        "has it.",
+        "Report the number and the lines of the log.",
+    ),
     "worker.lost": ErrorKind(
         "A worker died in the middle of a call, and the task says "
         "`on_in_doubt: fail`; or the call has cost five workers in a row. It is not "

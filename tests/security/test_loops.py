@@ -1,0 +1,121 @@
+"""Whatever one execution holds, the server and its workers go on with the others."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from latency import Latency
+from servers import HELLO, Api, Running, playbook
+
+POISONED = playbook(
+    "poisoned",
+    """
+    - step: start
+      tool: {kind: wait, signal: go}
+      next: {arcs: [{step: end}]}
+    - {step: end, tool: {kind: noop, result: "{{ ctx.big }}"}}
+    """,
+)
+DECIDED = playbook(
+    "decided",
+    """
+    - step: start
+      tool: {kind: wait, signal: go}
+      next: {arcs: [{step: end, when: "{{ ctx.big.x }}"}]}
+    - {step: end, tool: {kind: noop}}
+    """,
+)
+LONG = playbook(
+    "long",
+    """
+    - step: start
+      tool: {kind: shell, command: "echo begun >> {file}; sleep 3"}
+    """,
+)
+ODD: list[Any] = [
+    {},
+    {"key": None, "size": 1},
+    {"key": 5, "size": 1},
+    {"key": {}, "size": 1},
+    {"key": "log:x-1", "size": 1},
+    {"key": "log:{id}-1", "size": 1},
+    {"key": "log:{id}-1", "size": 1, "range": 5},
+    {"key": "log:{id}-1", "size": 1, "range": "a-b"},
+    {"key": "log:{id}-1/x/y", "size": 1, "range": "1-9"},
+    {"key": "0" * 64, "size": "large"},
+    {"key": "0" * 64, "size": None, "refs": 5},
+]
+
+
+class Vandal:
+    """Changes events in the log of a running server, in spite of its trigger."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._log = running.home.folder / "log-server.db"
+
+    def change(self, execution_id: str, how: Callable[[bytes], bytes | None]) -> None:
+        """Each event's body becomes what ``how`` makes of it, if anything."""
+        number = "(SELECT number FROM execution WHERE execution_id = ?)"
+        sql = f"SELECT key, body FROM event WHERE key >> 32 = {number}"
+        name = "event_is_never_changed"
+        db = sqlite3.connect(self._log, timeout=60)
+        try:
+            with db:
+                trigger = "SELECT sql FROM sqlite_schema WHERE name = ?"
+                [[guard]] = db.execute(trigger, [name]).fetchall()
+                db.execute(f"DROP TRIGGER {name}")
+                for key, body in db.execute(sql, [execution_id]).fetchall():
+                    changed = how(bytes(body))
+                    if changed is not None:
+                        update = "UPDATE event SET body = ? WHERE key = ?"
+                        db.execute(update, [changed, key])
+                db.execute(guard)
+        finally:
+            db.close()
+        assert self._running.server is not None
+        self._running.do(self._running.server.orchestrator.drop, execution_id)
+
+
+def with_reference(reference: dict[str, Any]) -> Callable[[bytes], bytes | None]:
+    def change(body: bytes) -> bytes | None:
+        event = msgspec.json.decode(body)
+        if event["name"] != "workflow.started":
+            return None
+        event["payload"]["ctx"] = {"big": {"store": "noetl", **reference}}
+        event["payload"]["spilled"] = ["ctx.big"]
+        return msgspec.json.encode(event)
+
+    return change
+
+
+@pytest.mark.parametrize("text", [POISONED, DECIDED], ids=["worker", "server"])
+def test_references_of_odd_shapes_end_their_own_executions_alone(
+    fresh: Running, tmp_path: Path, text: str
+) -> None:
+    api, vandal = Api(fresh.url, fresh.token), Vandal(fresh)
+    file = tmp_path / "begun"
+    poisoned = [api.start(text) for _ in ODD]
+    for execution_id, reference in zip(poisoned, ODD, strict=True):
+        api.await_event(execution_id, "task.suspended")
+        if isinstance(reference.get("key"), str):
+            key = reference["key"].replace("{id}", execution_id)
+            reference = {**reference, "key": key}
+        vandal.change(execution_id, with_reference(reference))
+    other = api.start(LONG.replace("{file}", str(file)))
+    api.await_event(other, "task.started")
+    with Latency(fresh.url) as latency:
+        for execution_id in poisoned:
+            api.post(f"/api/executions/{execution_id}/signal", {"name": "go"})
+        assert api.run(HELLO)["status"] == "completed"
+        ends = [api.finish(each) for each in poisoned]
+    latency.check()
+    assert api.finish(other)["status"] == "completed"
+    assert file.read_text() == "begun\n", "the tool of another execution began again"
+    for reference, document in zip(ODD, ends, strict=True):
+        assert document["status"] in ("failed", "quarantined"), (reference, document)
