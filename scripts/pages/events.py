@@ -58,6 +58,10 @@ EVENTS: Mapping[str, Page] = {
             "caller?": "`{principal, address, idempotency_key, sha256, trigger}`: who "
             "asked a server, from where, by which key, and the digest of what they "
             "asked for; `trigger`, if it was one: `{name, slot, chain}`.",
+            "initiator?": "`{principal, user_id, scopes}`: the account whose rights it "
+            "has, and the scopes of the token that was used. A child has that of its "
+            "parent, what a trigger starts that of the trigger's owner; what `noetl "
+            "run` began has none.",
         }
     ),
     "playbook.request.evaluated": Page(

@@ -53,6 +53,7 @@ from noetl.runtime.logins import Logins
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.people import People
 from noetl.runtime.quarantine import is_defect, number_of
+from noetl.runtime.rights import AccountRights
 from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
 from noetl.service.forking import Forking
@@ -141,6 +142,7 @@ class Server:
             keys,
             ttl=options.lease_ttl,
             doorbell=self._doorbell,
+            rights=AccountRights(backend.accounts),
         )
         self._tools = make_tools(
             max(options.slots, 1),

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 import pytest
 
+from noetl.access.initiators import Initiator
 from noetl.adapters.accounts.postgres import PostgresDatabase
 from noetl.adapters.accounts.sqlite import TRIGGERS, SqliteFile
 from noetl.adapters.postgres import Postgres
@@ -81,6 +82,18 @@ async def test_a_trigger_is_kept_as_it_is(opening: Opening) -> None:
     async with opening() as triggers:
         assert await triggers.get("nightly") == one
         assert await triggers.get("daily") is None
+
+
+async def test_its_owner_is_kept_and_can_change(opening: Opening) -> None:
+    ann, bob = Initiator("ann", "1", ("viewer",)), Initiator("bob", "2")
+    async with opening() as triggers:
+        await triggers.add(schedule("nightly", owner=ann))
+        [before] = await triggers.list_all()
+        changed = msgspec.structs.replace(before, owner=bob)
+        assert await triggers.replace(changed, before.revision)
+        [after] = await triggers.list_all()
+
+        assert (before.owner, after.owner) == (ann, bob)
 
 
 async def test_a_name_is_given_once(opening: Opening) -> None:

@@ -186,7 +186,10 @@ def asked() -> list[Event]:
     parent = {"execution_id": "p", "command_id": "p-1", "depth": 1, "iter": None}
     caller = {"principal": "ann", "address": "192.0.2.7"}
     caller |= {"idempotency_key": None, "sha256": "…"}
-    request = Request("c", {"name": "c"}, {}, parent=parent, caller=caller)
+    who = {"principal": "ann", "user_id": "1", "scopes": ["viewer"]}
+    request = Request(
+        "c", {"name": "c"}, {}, parent=parent, caller=caller, initiator=who
+    )
     recorder = Recorder(State())
     reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})
     return recorder.events

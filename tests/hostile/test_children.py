@@ -1,7 +1,6 @@
 """Row 89: children that are missing, cancelled, too deep, or too many.
 
-Who may call whose playbook is the server's to say; ``playbook.forbidden`` is reserved
-for it.
+Children that are forbidden are in ``tests/security/test_children.py``.
 """
 
 from __future__ import annotations

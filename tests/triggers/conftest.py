@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from servers import HELLO
 
+from noetl.access.initiators import Initiator
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.tools.registry import make_tools
@@ -89,7 +90,7 @@ class Node:
         definition = msgspec.convert(
             {"name": "t", "playbook": "tests/hello", **members}, Definition
         )
-        await self.standing.arranging.make(definition, "ann")
+        await self.standing.arranging.make(definition, Initiator("ann"))
 
     async def executions(self) -> list[Summary]:
         return list(reversed(await self.store.find(limit=1_000)))

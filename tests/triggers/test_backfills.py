@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from noetl.access.initiators import Initiator
 from noetl.service.refusal import Refusal
 
 DAILY = {"cron": "0 2 * * *", "zone": "Europe/Berlin"}
@@ -42,7 +43,7 @@ async def test_of_100_days_only_the_missing_ones_run(
         for day in there:
             hour = "03" if day == "2026-03-29" else "02"
             fired = Fired(slot=f"{day}T{hour}:00")
-            await node.standing.arranging.fire(trigger, fired)
+            await node.standing.arranging.fire(trigger, fired, Initiator("ann"))
         backfill = await begin(node)
 
         done = await drive(node, backfill.backfill_id)

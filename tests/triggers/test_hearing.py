@@ -17,7 +17,7 @@ async def start(node, path: str) -> str:
     starting = node.standing.arranging._starting
     asked = Asked(path=path)
     found = await starting.resolve(asked)
-    return (await starting.start(asked, found, "ann")).execution_id
+    return (await starting.start(asked, found, "ann", None)).execution_id
 
 
 async def paths(node) -> list[str]:

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from servers import ASKS, HELLO
 
+from noetl.access.initiators import Initiator
 from noetl.engine.signals import receive
 from noetl.errors import StoreError
 
@@ -244,12 +245,18 @@ async def test_by_hand_a_slot_is_the_same_slot(node_at, watch, tmp_path) -> None
         await node.make(schedule=EVERY_10)
         arranging = node.standing.arranging
         trigger = await arranging.get("t")
-        fired = await arranging.fire(trigger, Fired(slot="2026-05-01T12:10"))
+        fired = await arranging.fire(
+            trigger, Fired(slot="2026-05-01T12:10"), Initiator("ann")
+        )
         watch.time += 10 * MINUTE
         await node.standing.tick()
 
         assert times(await node.slots()) == ["12:10"]
-        again = await arranging.fire(trigger, Fired(slot="2026-05-01T12:10:00Z"))
+        again = await arranging.fire(
+            trigger, Fired(slot="2026-05-01T12:10:00Z"), Initiator("ann")
+        )
         assert (again.execution_id, again.repeated) == (fired.execution_id, True)
         with pytest.raises(Refusal, match="is no slot of"):
-            await arranging.fire(trigger, Fired(slot="2026-05-01T12:11"))
+            await arranging.fire(
+                trigger, Fired(slot="2026-05-01T12:11"), Initiator("ann")
+            )

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 from starlette.responses import Response
 
+from noetl.access.initiators import initiator_of
 from noetl.api.problems import Problem
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
 from noetl.api.shapes import (
@@ -83,7 +84,12 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     found = await call.site.starting.resolve(asked)
     _check_rights(call, found)
     started = await call.site.starting.start(
-        asked, found, call.principal.name, key, call.address
+        asked,
+        found,
+        call.principal.name,
+        initiator_of(call.principal),
+        key,
+        call.address,
     )
     answer: dict[str, JSON] = {
         "execution_id": started.execution_id,

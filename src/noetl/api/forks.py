@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from noetl.access.initiators import initiator_of
 from noetl.api.control import CONTROL
 from noetl.api.executions import INLINE, check_size, named, playbook_kinds, require_code
 from noetl.api.problems import Problem
@@ -120,7 +121,7 @@ async def _fork(
         return Reply(200, await forking.preview(plan))
     digest = sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
     asked = {**(call.caller or {}), "idempotency_key": None, "sha256": digest}
-    made = await forking.begin(plan, asked)
+    made = await forking.begin(plan, asked, initiator_of(call.principal))
     name = made.started.execution_id
     answer = {"execution_id": name, "status": made.started.status, "at": made.at}
     return Reply(201, answer, {"Location": f"/api/executions/{name}"})

@@ -25,6 +25,7 @@ routes = Routes()
     problems=(
         "trigger.inputs",
         "trigger.paused",
+        "playbook.forbidden",
         "playbook.invalid",
         "playbook.not_found",
         "keychain.unresolved",

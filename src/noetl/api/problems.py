@@ -106,6 +106,7 @@ STATUSES: Mapping[str, int] = {
     "oidc.refused": 401,
     "oidc.unreachable": 503,
     "outcome.shape": 422,
+    "playbook.forbidden": 403,
     "playbook.invalid": 422,
     "playbook.not_found": 404,
     "query.invalid": 422,

@@ -37,6 +37,7 @@ class TriggerLine(msgspec.Struct):
     last: dict[str, JSON] | None
     created_at: str
     created_by: str
+    owner: str
 
 
 class TriggerAnswer(TriggerLine):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.access.initiators import initiator_of
 from noetl.api.routing import READ as READ_EXECUTIONS
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.api.shapes import StartAnswer
@@ -48,9 +49,10 @@ _ANY = "0" * 64
 async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
     """Make a trigger.
 
-    It starts executions of its playbook, whoever made it, until it is paused or
-    deleted. The same again is answered with 200, another one of that name with 409
-    unless `replace` is true: it keeps its token, and what is decided of its schedule.
+    It starts executions of its playbook until it is paused or deleted, with the rights
+    that its `owner` has when it does: the account that made or replaced it. The same
+    again is answered with 200, another one of that name with 409 unless `replace` is
+    true: it keeps its token, and what is decided of its schedule.
     """
     body = call.body
     _check_rights(call, body.trigger)
@@ -62,7 +64,10 @@ async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
     for each in known:
         call.require(WRITE, each.definition.path)
     made = await call.site.arranging.make(
-        body.trigger, call.principal.name, secret=body.secret, replace=body.replace
+        body.trigger,
+        initiator_of(call.principal),
+        secret=body.secret,
+        replace=body.replace,
     )
     answer = {**_line(made.trigger), "created": made.created, "token": made.token}
     return Reply(201 if made.created else 200, answer)
@@ -138,6 +143,7 @@ async def delete_trigger(call: Call[Nothing, Nothing]) -> Reply:
         "trigger.invalid",
         "trigger.inputs",
         "execution.unknown",
+        "playbook.forbidden",
         "playbook.invalid",
         "playbook.not_found",
         "keychain.unresolved",
@@ -145,7 +151,8 @@ async def delete_trigger(call: Call[Nothing, Nothing]) -> Reply:
     ),
 )
 async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
-    """Start what it starts, now and by hand, also while it is paused.
+    """Start what it starts, now, by hand and with the rights of the caller, also while
+    it is paused.
 
     A slot of a schedule, or the end of an execution, has one execution, whoever starts
     it: one that is there already is answered with `Idempotent-Replayed`.
@@ -156,7 +163,8 @@ async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
         summary = await call.site.looking.summary(body.execution_id)
         call.require(READ_EXECUTIONS, summary.playbook.get("path"))
     fired = Fired(**msgspec.structs.asdict(body))
-    started = await call.site.arranging.fire(trigger, fired)
+    initiator = initiator_of(call.principal)
+    started = await call.site.arranging.fire(trigger, fired, initiator)
     replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
     answer = {"execution_id": started.execution_id, "status": started.status}
     return Reply(201, answer, replayed)
@@ -214,4 +222,5 @@ def _line(trigger: Trigger) -> dict[str, JSON]:
         "last": last,
         "created_at": rfc3339(trigger.created_at),
         "created_by": trigger.created_by,
+        "owner": trigger.initiator.principal,
     }

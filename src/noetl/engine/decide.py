@@ -34,7 +34,8 @@ class Request(msgspec.Struct, frozen=True):
 
     ``timeout`` is in seconds. ``parent`` is who called this execution: its id, run
     and action, its depth and the iteration that called. ``request_key`` names the
-    request for good: there is one execution of it. ``caller`` is who asked a server.
+    request for good: there is one execution of it. ``caller`` is who asked a server,
+    ``initiator`` the account whose rights the execution has.
     ``concurrency`` is the key of which it needs a place.
     """
 
@@ -49,6 +50,7 @@ class Request(msgspec.Struct, frozen=True):
     request_key: str | None = None
     caller: dict[str, JSON] | None = None
     concurrency: Concurrency | None = None
+    initiator: dict[str, JSON] | None = None
 
 
 def accept(batch: Batch, request: Request, *, queued: bool = False) -> None:
@@ -138,6 +140,8 @@ def _ask(recorder: Recorder, request: Request) -> str:
         asked["parent"] = request.parent
     if request.caller is not None:
         asked["caller"] = request.caller
+    if request.initiator is not None:
+        asked["initiator"] = request.initiator
     recorder.emit("playbook.execution.requested", who, asked)
     return who
 

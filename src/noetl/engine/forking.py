@@ -28,7 +28,7 @@ class Fork(msgspec.Struct, frozen=True):
     is not the one that the kept events were made with. ``again`` are failures that
     nobody handled, by the name they have in the origin: the token that each of them
     had taken, ``{step, args, event}``, is put back. ``timeout`` is in seconds.
-    ``caller`` is who asked a server.
+    ``caller`` is who asked a server, ``initiator`` the account whose rights it has.
     """
 
     execution_id: str
@@ -41,6 +41,7 @@ class Fork(msgspec.Struct, frozen=True):
     again: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
     timeout: float | None = None
     caller: Caller = None
+    initiator: dict[str, JSON] | None = None
 
 
 def ask(recorder: Recorder, fork: Fork, first: Event) -> None:
@@ -69,6 +70,8 @@ def ask(recorder: Recorder, fork: Fork, first: Event) -> None:
         "fork": lineage,
         **attributed(fork.caller),
     }
+    if fork.initiator is not None:
+        asked["initiator"] = fork.initiator
     recorder.emit("playbook.execution.requested", fork.execution_id, asked)
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from noetl.access.initiators import Initiator
 from noetl.triggers.definition import Definition
 from noetl.triggers.due import Due
 from noetl.triggers.filling import Progress, State
@@ -17,7 +18,8 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 
     Of a schedule: up to ``cursor`` everything is decided, ``pending`` is decided and
     not started yet, and ``next_at`` is when there is more to decide. ``revision`` grows
-    with every change.
+    with every change. ``owner`` is the account whose rights its executions have: the
+    one that made it or replaced it last.
     """
 
     definition: Definition
@@ -31,10 +33,16 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
     last_slot: float | None = None
     last_execution: str | None = None
     revision: int = 1
+    owner: Initiator | None = None
 
     @property
     def name(self) -> str:
         return self.definition.name
+
+    @property
+    def initiator(self) -> Initiator:
+        """Of its executions; a trigger of an older version knows a name only."""
+        return self.owner or Initiator(self.created_by)
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Catalog, Store
 from noetl.runtime.live import Answer, Decision, Live
 from noetl.runtime.ownership import Owners
+from noetl.runtime.rights import RUN, Rights, find_initiator
 from noetl.runtime.tasks import end_tasks
 from noetl.types import JSON
 
@@ -27,6 +28,7 @@ class Parents(Protocol):
 
     store: Store
     owners: Owners
+    rights: Rights
     changed: asyncio.Event
 
     @property
@@ -123,6 +125,15 @@ class Families:
             message = f"playbooks call each other more than {MAX_DEPTH} deep"
             await self._fail(parent_id, command_id, child_id, "playbook.depth", message)
             return
+        initiator = await find_initiator(self._parents.store, parent_id)
+        if not await self._parents.rights.allow(initiator, RUN, path):
+            # Asked before the catalog is: the answer does not say what is there.
+            who = initiator.principal if initiator else "the caller"
+            message = f"{who}, who began this execution, may not run '{path}'"
+            await self._fail(
+                parent_id, command_id, child_id, "playbook.forbidden", message
+            )
+            return
         found = await self._catalog.find(path, child["version"])
         if found is None:
             version = f" in version {child['version']}" if child["version"] else ""
@@ -148,6 +159,7 @@ class Families:
                 "iter": child["iter"],
             },
             trace_id=live.state.trace_id,
+            initiator=initiator.as_json() if initiator else None,
         )
         if child_id not in live.children:
             return  # it was called off while we looked for it

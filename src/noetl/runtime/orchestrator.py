@@ -32,6 +32,7 @@ from noetl.runtime.planning import DEFAULT_POOL, TTL, TURN, Planner
 from noetl.runtime.quarantine import Quarantine
 from noetl.runtime.residents import Residents, read_live
 from noetl.runtime.results import Results, store_blobs
+from noetl.runtime.rights import AllRights, Rights
 from noetl.runtime.settlement import Settlement
 from noetl.runtime.shelves import OwnShelf
 from noetl.runtime.staff import Staff
@@ -64,6 +65,7 @@ class Orchestrator(Residents):
         pool: str | None = None,
         ttl: float = TTL,
         doorbell: Doorbell | None = None,
+        rights: Rights | None = None,
     ) -> None:
         super().__init__()
         self.store = store
@@ -71,6 +73,7 @@ class Orchestrator(Residents):
         self.blobs = results.own
         self.clock = clock
         self.keys = keys
+        self.rights = rights or AllRights()
         self.trouble: Trouble = lambda execution_id, error: None
         self.hear: Hearing = _hear_nothing
         self.alarm = Alarm(clock)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from noetl.access.initiators import Initiator
 from noetl.access.tokens import digest, mint
 from noetl.errors import StoreError
 from noetl.ports import Clock, Trigger, Triggers
@@ -83,7 +84,7 @@ class Arranging:
     async def make(
         self,
         definition: Definition,
-        who: str,
+        owner: Initiator,
         *,
         secret: str | None = None,
         replace: bool = False,
@@ -102,18 +103,20 @@ class Arranging:
         await self._refuse_loops(definition)
         known = await self._triggers.get(definition.name)
         if known is not None:
-            return Made(await self._change(known, definition, now, replace), False)
+            changed = await self._change(known, definition, owner, now, replace)
+            return Made(changed, False)
         credential, token = self._credential(definition, secret)
         trigger = Trigger(
             definition=definition,
             created_at=now,
-            created_by=who,
+            created_by=owner.principal,
+            owner=owner,
             credential=credential,
             cursor=now,
             next_at=_first_at(definition, now),
         )
         if not await self._triggers.add(trigger):  # somebody else was faster
-            return await self.make(definition, who, secret=secret, replace=replace)
+            return await self.make(definition, owner, secret=secret, replace=replace)
         await self._hearing.refresh()
         return Made(trigger, True, token)
 
@@ -131,8 +134,13 @@ class Arranging:
             raise no_trigger(name)
         await self._hearing.refresh()
 
-    async def fire(self, trigger: Trigger, fired: Fired) -> Started:
-        """By hand, paused or not. Raises ``Refusal``."""
+    async def fire(
+        self, trigger: Trigger, fired: Fired, initiator: Initiator
+    ) -> Started:
+        """By hand, paused or not, with the rights of who fires it. Raises ``Refusal``.
+
+        The owner's rights are not lent: the inputs are chosen by who fires it.
+        """
         definition = trigger.definition
         try:
             _check_fired(definition, fired)
@@ -147,7 +155,7 @@ class Arranging:
                 scope = {"execution": await self._hearing.scope(definition, summary)}
         except TriggerError as error:
             raise _invalid(error) from None
-        return await self._firing.fire(definition, slot, scope)
+        return await self._firing.fire(trigger, slot, scope, initiator=initiator)
 
     def _moment(
         self, definition: Definition, fired: Fired
@@ -183,10 +191,15 @@ class Arranging:
             raise Refusal("trigger.loop", message)
 
     async def _change(
-        self, known: Trigger, definition: Definition, now: float, replace: bool
+        self,
+        known: Trigger,
+        definition: Definition,
+        owner: Initiator,
+        now: float,
+        replace: bool,
     ) -> Trigger:
         before = known.definition
-        if before == definition:
+        if before == definition and (known.owner == owner or not replace):
             return known
         if not replace:
             message = f"there is another trigger '{known.name}'"
@@ -201,6 +214,7 @@ class Arranging:
             definition=definition,
             cursor=cursor,
             next_at=_first_at(definition, cursor),
+            owner=owner,
         )
         return await self._put(changed, known.revision)
 

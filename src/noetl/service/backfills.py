@@ -169,9 +169,7 @@ class Backfills:
         for flight in backfill.progress.flights:
             if flight.execution_id is None:
                 name, scope = slot_name(flight.slot), slot_scope(cron, flight.slot)
-                execution_id = await self._firing.ensure(
-                    trigger.definition, name, {"slot": scope}
-                )
+                execution_id = await self._firing.ensure(trigger, name, {"slot": scope})
                 flight = Flight(flight.slot, execution_id)
             flights.append(flight)
         progress = msgspec.structs.replace(backfill.progress, flights=tuple(flights))

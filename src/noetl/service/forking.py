@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from noetl.access.initiators import Initiator
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.engine.callers import Caller
 from noetl.engine.references import claims_reference
@@ -75,10 +76,12 @@ class Forking:
         except ConfigError as error:
             raise Refusal("fork.impossible", str(error)) from None
 
-    async def begin(self, plan: Plan, caller: Caller) -> Forked:
+    async def begin(self, plan: Plan, caller: Caller, initiator: Initiator) -> Forked:
         """It is in the log when this returns, with its caller, and workers find it."""
         orchestrator, name = self._orchestrator, plan.fork.execution_id
-        fork = msgspec.structs.replace(plan.fork, caller=caller)
+        fork = msgspec.structs.replace(
+            plan.fork, caller=caller, initiator=initiator.as_json()
+        )
         try:
             error = await begin_fork(
                 orchestrator, plan.playbook, fork, plan.point, self._log

@@ -9,6 +9,7 @@ from noetl.engine.suspensions import MAX_DEPTH
 from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Store, Summary, Triggers
 from noetl.runtime.ownership import Owners
+from noetl.runtime.rights import READ, Rights
 from noetl.service.firing import Firing
 from noetl.service.looking import Looking
 from noetl.templates import compile_value
@@ -30,12 +31,14 @@ class Hearing:
         store: Store,
         looking: Looking,
         owners: Owners,
+        rights: Rights,
     ) -> None:
         self._triggers = triggers
         self._firing = firing
         self._store = store
         self._looking = looking
         self._owners = owners
+        self._rights = rights
         self._patterns: frozenset[str] = frozenset()
 
     async def refresh(self) -> None:
@@ -48,28 +51,32 @@ class Hearing:
         return any(covers(pattern, path) for pattern in self._patterns)
 
     async def hear(self, execution_id: str) -> None:
-        """Start what waits for this end; it may be told of the same one again."""
+        """Start what waits for this end; it may be told of the same one again.
+
+        A trigger hears only of executions that its owner may see.
+        """
         summary = await self._store.summary(execution_id)
         path, status = summary.playbook.get("path"), summary.status
         fitting = [
-            each.definition
+            each
             for each in await self._triggers.hearing()
             if hears(each.definition, path, status)
+            and await self._rights.allow(each.initiator, READ, path or "")
         ]
         if not fitting:
             return
         chain = await self._chain(summary)
-        for definition in fitting:
+        for trigger in fitting:
             if chain >= LONGEST:
-                about = {"trigger": definition.name, "execution_id": execution_id}
+                about = {"trigger": trigger.name, "execution_id": execution_id}
                 log.warning("executions start each other without an end", extra=about)
                 continue
             scope: dict[str, JSON] | TriggerError
             try:
-                scope = {"execution": await self.scope(definition, summary)}
+                scope = {"execution": await self.scope(trigger.definition, summary)}
             except TriggerError as error:
                 scope = error
-            await self._firing.ensure(definition, execution_id, scope, chain + 1)
+            await self._firing.ensure(trigger, execution_id, scope, chain + 1)
 
     async def scope(self, definition: Definition, summary: Summary) -> dict[str, JSON]:
         """What templates read as ``execution``; its result only if they do.

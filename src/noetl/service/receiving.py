@@ -89,7 +89,7 @@ class Receiving:
         except TriggerError as error:
             message = f"{error.path}: {error.message}"
             raise Refusal("trigger.inputs", message, error.hint) from None
-        return await self._firing.fire(definition, slot, scope)
+        return await self._firing.fire(trigger, slot, scope)
 
     def _slot(self, webhook: Webhook, headers: Headers, scope: dict[str, JSON]) -> str:
         if webhook.key is not None:

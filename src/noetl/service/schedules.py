@@ -42,13 +42,13 @@ class Schedules:
             if planned is None:
                 return
             trigger = planned
-        definition, schedule = trigger.definition, trigger.definition.schedule
+        schedule = trigger.definition.schedule
         assert schedule is not None
         cron = Cron(schedule.cron, schedule.zone)
         execution_id = ""
         for slot in trigger.pending:
             scope = {"slot": slot_scope(cron, slot)}
-            execution_id = await self._firing.ensure(definition, slot_name(slot), scope)
+            execution_id = await self._firing.ensure(trigger, slot_name(slot), scope)
         last = trigger.pending[-1]
         await self._triggers.settle(trigger.name, trigger.revision, last, execution_id)
 

@@ -35,9 +35,12 @@ class Standing:
         new_id: Callable[[], str],
     ) -> None:
         store = orchestrator.store
-        firing = Firing(starting)
+        rights = orchestrator.rights
+        firing = Firing(starting, rights)
         self.receiving = Receiving(triggers, firing, seal, new_id)
-        self.hearing = Hearing(triggers, firing, store, looking, orchestrator.owners)
+        self.hearing = Hearing(
+            triggers, firing, store, looking, orchestrator.owners, rights
+        )
         self.schedules = Schedules(triggers, firing, store, clock)
         self.backfills = Backfills(triggers, firing, store, clock, new_id)
         self.arranging = Arranging(

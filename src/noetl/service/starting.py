@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import msgspec
 
+from noetl.access.initiators import Initiator
 from noetl.adapters.catalogs.files import pin
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.tools import BUILTIN
@@ -104,13 +105,15 @@ class Starting:
         asked: Asked,
         found: Found,
         principal: str,
+        initiator: Initiator | None,
         key: str | None = None,
         address: str | None = None,
         trigger: dict[str, JSON] | None = None,
     ) -> Started:
         """Raises ``Refusal``, with the id of the execution that records it.
 
-        ``trigger`` is what the log says about the one that asks.
+        ``initiator`` is the account whose rights the execution has; ``trigger`` is
+        what the log says about the one that asks.
         """
         digest = sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
         request_key = _key_of(principal, key)
@@ -139,6 +142,7 @@ class Starting:
                 **({"trigger": trigger} if trigger is not None else {}),
             },
             concurrency=concurrency,
+            initiator=initiator.as_json() if initiator is not None else None,
         )
         try:
             return await self._begin(request, found)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.access.initiators import Initiator
 from noetl.adapters.accounts.database import Database
 from noetl.adapters.scripts import read_queries
 from noetl.ports import Backfill, Trigger
@@ -35,7 +36,7 @@ class SqlTriggers:
             *(trigger.created_by, trigger.credential, trigger.paused),
             *(trigger.cursor, trigger.next_at, _write(trigger.pending)),
             *(trigger.last_slot, trigger.last_execution, trigger.revision),
-            trigger.definition.kind,
+            *(trigger.definition.kind, _write(trigger.owner)),
         )
 
     async def get(self, name: str) -> Trigger | None:
@@ -50,7 +51,7 @@ class SqlTriggers:
         return await self._changes(
             "replace",
             *(trigger.name, revision, _write(trigger.definition), trigger.paused),
-            *(trigger.cursor, trigger.next_at),
+            *(trigger.cursor, trigger.next_at, _write(trigger.owner)),
         )
 
     async def remove(self, name: str) -> bool:
@@ -118,7 +119,7 @@ def _write(value: object) -> str:
 
 def _trigger(row: tuple[Any, ...]) -> Trigger:
     _, definition, created_at, created_by, credential, paused, *rest = row
-    cursor, next_at, pending, last_slot, last_execution, revision, _ = rest
+    cursor, next_at, pending, last_slot, last_execution, revision, _, owner = rest
     return Trigger(
         definition=msgspec.json.decode(definition, type=Definition),
         created_at=created_at,
@@ -131,6 +132,7 @@ def _trigger(row: tuple[Any, ...]) -> Trigger:
         last_slot=last_slot,
         last_execution=last_execution,
         revision=revision,
+        owner=msgspec.json.decode(owner or "null", type=Initiator | None),
     )
 
 

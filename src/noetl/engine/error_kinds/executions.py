@@ -89,9 +89,9 @@ CHILDREN = {
         "Nothing, if somebody wanted it; else raise the child's deadline.",
     ),
     "playbook.forbidden": ErrorKind(
-        "Who started the execution may not run the child.",
-        "Ask an admin for the role of an operator at the child's path.",
-        reserved="the server",
+        "The account that began the execution may not run the child, or the owner of a "
+        "trigger may not run its playbook.",
+        "Ask an admin for the role of an operator at the playbook's path.",
     ),
     "playbook.not_found": ErrorKind(
         "No playbook has this path and version.",

@@ -1,8 +1,8 @@
 -- name: add
 INSERT INTO triggers
   (name, definition, created_at, created_by, credential, paused, decided, next_at,
-   pending, last_slot, last_execution, revision, kind)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+   pending, last_slot, last_execution, revision, kind, owner)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT DO NOTHING
 RETURNING name
 
@@ -14,7 +14,7 @@ SELECT * FROM triggers ORDER BY name
 
 -- name: replace
 UPDATE triggers SET definition = $3, paused = $4, decided = $5, next_at = $6,
-  revision = revision + 1
+  owner = $7, revision = revision + 1
 WHERE name = $1 AND revision = $2
 RETURNING name
 
