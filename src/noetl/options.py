@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from noetl.access.oidc import OidcClient
+from noetl.api.limits import Limits
 from noetl.api.pace import CLAIMS, RATE
 from noetl.runtime.planning import TTL
 
@@ -21,7 +22,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     A server has ``slots`` for workers of its own; with none, others do the work.
     ``hosts`` are names by which clients reach it, besides those of this machine. A
     server ``behind_proxy`` leaves TLS to one of ``proxies``; with ``tls_cert`` and
-    ``tls_key`` it speaks TLS itself. ``oidc`` is how its provider knows it.
+    ``tls_key`` it speaks TLS itself. ``oidc`` is how its provider knows it. Without
+    ``limits`` they follow from how many files the process may open.
     """
 
     host: str = "127.0.0.1"
@@ -39,3 +41,4 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     oidc: OidcClient | None = None
+    limits: Limits | None = None

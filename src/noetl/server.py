@@ -25,9 +25,12 @@ from noetl.adapters.secrets.token import make_token
 from noetl.adapters.tools.registry import make_tools
 from noetl.api.access import Access
 from noetl.api.app import make_app
+from noetl.api.connections import Connections
+from noetl.api.limits import limits_for, raise_descriptors
 from noetl.api.listening import HttpServer, bind, check_address, known_names, url_of
 from noetl.api.metrics import Metrics
-from noetl.api.pace import HOOK_RATE, Pace
+from noetl.api.pace import HOOK_RATE, PUBLIC_RATE, Pace
+from noetl.api.quotas import Quotas
 from noetl.api.site import Site
 from noetl.backends import (
     Backend,
@@ -159,6 +162,8 @@ class Server:
             slots=options.slots,
         )
         self._streams = Streams(store)
+        self._limits = options.limits or limits_for(raise_descriptors())
+        self._connections = self._make_connections()
         self._site = self._make_site(catalog)
 
     async def _open_door(self, home: Home) -> None:
@@ -179,6 +184,13 @@ class Server:
         gate = Gate(backend.accounts, backend.sessions, self._clock)
         proxies = Proxies(options.proxies) if options.behind_proxy else None
         return Access(door, gate, proxies)
+
+    def _make_connections(self) -> Connections:
+        options, limits = self._options, self._limits
+        most, of_address = limits.connections, limits.connections_of_address
+        if not options.behind_proxy:
+            return Connections(most, of_address)
+        return Connections(most, of_address, Proxies(options.proxies).is_shared)
 
     def _make_standing(self, starting: Starting, looking: Looking) -> Standing:
         backend = self._backend
@@ -212,6 +224,8 @@ class Server:
                 "Rings that NATS did not take; the work was found without them.",
                 self._doorbell.count_missed,
             )
+        quotas = Quotas.of(self._limits)
+        metrics.watch_load(self._connections, quotas)
         accounts, sessions = self._backend.accounts, self._backend.sessions
         passwords = Argon2Passwords()
         starting = Starting(
@@ -256,6 +270,8 @@ class Server:
             pace=Pace(self._options.start_rate),
             claims=Pace(self._options.claim_rate),
             hook_pace=Pace(HOOK_RATE),
+            public_pace=Pace(PUBLIC_RATE),
+            quotas=quotas,
             mark=f"{self._mark:03x}",
             ready=self._ready,
         )
@@ -283,7 +299,9 @@ class Server:
     async def _serve(
         self, bound: socket.socket, on_ready: Callable[[str], None]
     ) -> None:
-        self._http = http = HttpServer(make_app(self._site), self._tls)
+        self._http = http = HttpServer(
+            make_app(self._site), self._connections, self._tls
+        )
         serving = asyncio.create_task(http.serve(sockets=[bound]))
         work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
         links = [self._listen, self._standing.serve]

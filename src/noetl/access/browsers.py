@@ -32,17 +32,27 @@ class Hosts:
                 message = f"'{name:.60}' is no name of a host: noetl.example.com, or"
                 raise ConfigError(f"{message} with a port: noetl.example.com:8443")
 
-    def check(self, values: Sequence[str]) -> str:
+    def check(self, values: Sequence[str], local: str = "") -> str:
         """The host that was asked for, by all Host headers of the request.
 
-        A name of somebody else's here means that it was made to resolve to us.
+        Any other name means that it was made to resolve to this server. ``local`` is
+        the address that the connection came in at: it is not a name that somebody
+        could make resolve, and what probes a machine by its address asks for it.
         """
         found = values[0].lower() if len(values) == 1 else ""
         match = _HOST.match(found)
         if match is not None and {found, match["name"]} & self._names:
             return found
+        if match is not None and local and match["name"] == _as_host(local):
+            return found
         message = "this server is not known by that name; its operator can add it"
         raise AccessError("host.not_allowed", message, 421)
+
+
+def _as_host(address: str) -> str:
+    """An address of this machine, as a Host header says it."""
+    plain = address.partition("%")[0].lower().removeprefix("::ffff:")
+    return f"[{plain}]" if ":" in plain else plain
 
 
 def check_origin(

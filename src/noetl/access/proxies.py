@@ -26,6 +26,10 @@ class Proxies:
             found = chain.pop()[:_LONGEST]
         return found
 
+    def is_shared(self, peer: str) -> bool:
+        """Whether requests of many clients come from there."""
+        return not self._networks or self._is_ours(peer)
+
     def _is_ours(self, address: str) -> bool:
         try:
             known = ip_address(address)

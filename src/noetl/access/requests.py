@@ -26,14 +26,16 @@ class Door(msgspec.Struct, frozen=True):
         headers: Mapping[str, Sequence[str]],
         *,
         stream: bool = False,
+        local: str = "",
     ) -> Credential | None:
         """The credential of a request that is meant for us, and not another site's.
 
         ``headers`` has all values by lower-case names. ``stream`` is a WebSocket, or
-        events without an end. Raises ``AccessError``. Credentials in the address are
-        none: addresses are kept in logs and histories.
+        events without an end; ``local`` is the address that it came in at. Raises
+        ``AccessError``. Credentials in the address are none: addresses are kept in
+        logs and histories.
         """
-        host = self.hosts.check(headers.get("host", ()))
+        host = self.hosts.check(headers.get("host", ()), local)
         credential = read_credential(
             headers.get("authorization", ()),
             headers.get("cookie", ()),

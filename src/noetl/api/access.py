@@ -24,20 +24,22 @@ class Access:
         self._proxies = proxies
 
     def look(
-        self, method: str, headers: Headers, *, stream: bool = False
+        self, method: str, headers: Headers, *, stream: bool = False, local: str = ""
     ) -> Credential | None:
         """What they present, if it is for us to see. Raises ``AccessError``."""
-        return self._door.look(method, headers, stream=stream)
+        return self._door.look(method, headers, stream=stream, local=local)
 
-    def visit(self, method: str, headers: Headers) -> None:
+    def visit(self, method: str, headers: Headers, *, local: str = "") -> None:
         """Of a sender that is no account: only whether it is for us to answer."""
-        self._door.look(method, {**headers, "authorization": (), "cookie": ()})
+        bare = {**headers, "authorization": (), "cookie": ()}
+        self._door.look(method, bare, local=local)
 
     async def authenticate(
-        self, method: str, headers: Headers, *, stream: bool = False
+        self, method: str, headers: Headers, *, stream: bool = False, local: str = ""
     ) -> Principal:
         """Raises ``AccessError``: 401, or what else is wrong with the caller."""
-        return await self._gate.admit(self.look(method, headers, stream=stream))
+        shown = self.look(method, headers, stream=stream, local=local)
+        return await self._gate.admit(shown)
 
     def may(self, principal: Principal, permission: str) -> None:
         """Raises ``AccessError`` if there is no place at which they may do it."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
 from http import HTTPStatus
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -41,8 +43,10 @@ from noetl.api import (
 from noetl.api.access import Headers
 from noetl.api.bodies import read_body
 from noetl.api.events import STREAM
+from noetl.api.health import show_health
 from noetl.api.openapi import document
 from noetl.api.problems import MEDIA_TYPE, Problem, problem_of
+from noetl.api.quotas import release
 from noetl.api.routing import (
     PUBLIC,
     SIGNED_IN,
@@ -52,12 +56,15 @@ from noetl.api.routing import (
     Nothing,
     Reply,
     Routes,
+    counting,
     find_execution,
     headers_of,
+    local_of,
     read_query,
 )
 from noetl.api.site import Site
 from noetl.api.trail import Trail
+from noetl.errors import AccessError
 
 log = logging.getLogger("noetl.api")
 
@@ -92,7 +99,7 @@ def make_app(site: Site) -> ASGIApp:
             Route(each.path, answer, methods=[each.method], name=each.name)
             for each, answer in answers
         ],
-        exception_handlers={HTTPException: _no_route},
+        exception_handlers={HTTPException: partial(_no_route, site)},
     )
     # A path is what it says: /x/ is not /x, and nobody is sent elsewhere.
     app.router.redirect_slashes = False
@@ -124,13 +131,17 @@ class Guarded:
             await send(message)
 
         answer = self._direct.get((scope.get("method", ""), scope.get("path", "")))
-        if answer is None:
-            await self._app(scope, receive, sent)
-        else:
-            response = await answer(Request(scope, receive, send))
-            said = {name for name, _ in response.raw_headers}
-            response.raw_headers += [each for each in self._head if each[0] not in said]
-            await response(scope, receive, send)
+        try:
+            if answer is None:
+                await self._app(scope, receive, sent)
+            else:
+                response = await answer(Request(scope, receive, send))
+                said = {name for name, _ in response.raw_headers}
+                more = [each for each in self._head if each[0] not in said]
+                response.raw_headers += more
+                await response(scope, receive, send)
+        finally:
+            release(scope)
 
 
 _described = Routes()
@@ -139,7 +150,13 @@ _described = Routes()
 @_described.route("GET", "/openapi.json", permission=PUBLIC, answers={200: dict})
 async def show_openapi(call: Call[Nothing, Nothing]) -> Reply:
     """This API, as an OpenAPI document."""
-    return Reply(200, document(endpoints()))
+    return Reply(200, _document())
+
+
+@cache
+def _document() -> msgspec.Raw:
+    """The routes do not change, and it takes some time to describe them."""
+    return msgspec.Raw(msgspec.json.encode(document(endpoints())))
 
 
 def _endpoint(site: Site, endpoint: Endpoint) -> Answering:
@@ -186,7 +203,7 @@ async def _handle(
     """Who asks comes first: before that, nothing of the request is read."""
     params: dict[str, str] = request.path_params
     trail.add(**params)
-    principal = await _admit(site, endpoint, request.method, trail, headers)
+    principal = await _admit(site, endpoint, request, trail, headers)
     execution = None
     if "execution_id" in params:
         execution = await find_execution(
@@ -200,7 +217,9 @@ async def _handle(
     query = read_query(request, endpoint.query)
     body: Any = Nothing()
     if endpoint.method == "POST":
-        body = await read_body(request, endpoint.body)
+        who = principal.user_id or trail.address
+        reserve = counting(site, endpoint.permission, who, request.scope)
+        body = await read_body(request, endpoint.body, endpoint.largest, reserve)
     await trail.begin()
     call = Call(
         site, principal, request, params, body, query, trail, headers, execution
@@ -209,21 +228,37 @@ async def _handle(
 
 
 async def _admit(
-    site: Site, endpoint: Endpoint, method: str, trail: Trail, headers: Headers
+    site: Site, endpoint: Endpoint, request: Request, trail: Trail, headers: Headers
 ) -> Principal:
-    if endpoint.permission == WEBHOOK:
-        site.access.visit(method, headers)
-        return STRANGER
-    if endpoint.permission == PUBLIC:
-        if endpoint.method != "GET":
-            site.access.look(method, headers)
+    """Raises ``AccessError`` or ``Problem``. Senders without an account are counted:
+    before their query and body are looked at, and after their Host was."""
+    method, local = request.method, local_of(request)
+    if endpoint.permission in (PUBLIC, WEBHOOK):
+        if endpoint.permission == PUBLIC and endpoint.method != "GET":
+            site.access.look(method, headers, local=local)
+        else:
+            site.access.visit(method, headers, local=local)
+        _count(site, endpoint, trail.address)
         return STRANGER
     stream = any(STREAM in each for each in headers.get("accept", ()))
-    principal = await site.access.authenticate(method, headers, stream=stream)
+    principal = await site.access.authenticate(
+        method, headers, stream=stream, local=local
+    )
     trail.of(principal)
     if endpoint.permission != SIGNED_IN:
         site.access.may(principal, endpoint.permission)
     return principal
+
+
+def _count(site: Site, endpoint: Endpoint, address: str) -> None:
+    if endpoint.signs_in:
+        site.logins.count(address)
+    elif endpoint.name != show_health.__name__:  # to refuse it would cost as much
+        wait = site.public_pace.take(address, time.monotonic())
+        if wait is not None:
+            headers = {"Retry-After": str(max(1, ceil(wait)))}
+            message = "too many requests came from this address; go on more slowly"
+            raise Problem("request.rate", message, headers=headers)
 
 
 def _response(reply: Reply | Response) -> Response:
@@ -246,8 +281,12 @@ def _refused(problem: Problem) -> Response:
     return Response(problem.body(), problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
+async def _no_route(site: Site, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    try:
+        site.access.visit(request.method, headers_of(request), local=local_of(request))
+    except AccessError as refusal:
+        return _refused(_problem(refusal, request))
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         message = f"{request.method} is not possible here"

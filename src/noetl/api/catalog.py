@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
+from noetl.api.bodies import LARGEST_PLAYBOOK
 from noetl.api.executions import check_size, require_code
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.api.shapes import (
@@ -34,6 +35,7 @@ WRITE = "playbooks:write"
     body=RegisterRequest,
     answers={201: Registration, 200: Registration},
     problems=("playbook.invalid", "catalog.version_taken", "request.too_large"),
+    largest=LARGEST_PLAYBOOK,
 )
 async def register_playbook(call: Call[RegisterRequest, Nothing]) -> Reply:
     """Register a playbook under its `metadata.path`.

@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from noetl.api.executions import named
 from noetl.api.problems import Problem
+from noetl.api.quotas import keep
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
 from noetl.api.shapes import EventList, EventsQuery, VarsDocument
 from noetl.engine.tracing import event_line
@@ -43,7 +44,7 @@ async def list_vars(call: Call[Nothing, Nothing]) -> Reply:
     permission=READ,
     query=EventsQuery,
     answers={200: EventList, 204: None},
-    problems=("execution.unknown",),
+    problems=("execution.unknown", "request.rate", "server.busy"),
     media=(STREAM,),
 )
 async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
@@ -55,6 +56,7 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
 
     `dialect` is a view of the log: `001` (the log itself), `000` or `003`. Every other
     parameter is an id that the events must have; both work on pages, not on streams.
+    A page of large events ends after 4 MiB: `cursor` is where the next one begins.
     """
     execution = named(call)
     if STREAM in call.request.headers.get("accept", "") and _is_get(call):
@@ -62,6 +64,7 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
             message = "a stream is the log itself; ask for pages to get a view of it"
             raise Problem("query.invalid", message, more={"parameter": "dialect"})
         after = _position(call)
+        keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
         if not await _has_more(call, execution, after):
             return Response(status_code=204)
         return StreamingResponse(
@@ -78,11 +81,10 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
             limit=query.limit,
         )
         return Reply(200, {"events": documents, "cursor": cursor})
-    lines = await call.site.looking.lines(
+    lines, cursor = await call.site.looking.lines(
         execution.execution_id, after=query.after, limit=query.limit
     )
-    events = [msgspec.Raw(line) for _, line in lines]
-    cursor = lines[-1][0].seq if len(lines) == query.limit else None
+    events = [msgspec.Raw(line) for line in lines]
     return Reply(200, {"events": events, "cursor": cursor})
 
 

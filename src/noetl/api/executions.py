@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from noetl.access.initiators import initiator_of
 from noetl.api.problems import Problem
+from noetl.api.quotas import keep
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
 from noetl.api.shapes import (
     ExecutionDocument,
@@ -77,6 +78,8 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
         headers = {"Retry-After": str(max(1, round(wait)))}
         message = "too many executions were started; go on more slowly"
         raise Problem("request.rate", message, headers=headers)
+    if call.query.wait:
+        keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
     members = msgspec.structs.asdict(body)
     del members["idempotency_key"]
     members["concurrency"] = _concurrency(body)

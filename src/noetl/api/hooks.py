@@ -8,7 +8,15 @@ from math import ceil
 from noetl.api.bodies import read_bytes, read_json
 from noetl.api.pace import Pace
 from noetl.api.problems import Problem
-from noetl.api.routing import WEBHOOK, Call, Nothing, Reply, Routes, read_query
+from noetl.api.routing import (
+    WEBHOOK,
+    Call,
+    Nothing,
+    Reply,
+    Routes,
+    counting,
+    read_query,
+)
 from noetl.api.shapes import StartAnswer
 from noetl.triggers.checks import read_rate
 from noetl.triggers.deliveries import LARGEST
@@ -34,6 +42,7 @@ routes = Routes()
         "request.key_reused",
         "request.rate",
     ),
+    largest=LARGEST,
 )
 async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     """Start an execution by a webhook.
@@ -46,7 +55,8 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     receiving, headers = call.site.receiving, call.headers
     trigger = await receiving.find(call.params["name"], headers)
     read_query(call.request, Nothing)
-    body = await read_bytes(call.request, LARGEST)
+    reserve = counting(call.site, WEBHOOK, call.address, call.request.scope)
+    body = await read_bytes(call.request, LARGEST, reserve)
     receiving.check(trigger, headers, body)
     take_turn(call.site.hook_pace, trigger.name)
     webhook = trigger.definition.webhook

@@ -7,12 +7,15 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Iterable, Iterator
+from functools import partial
 from ipaddress import ip_address
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from noetl.access.browsers import LOOPBACK, Hosts
+from noetl.api.connections import Connections
 from noetl.api.protocol import BoundedProtocol
 from noetl.errors import ConfigError
 
@@ -20,8 +23,13 @@ from noetl.errors import ConfigError
 class HttpServer(uvicorn.Server):
     """Signals are for whoever started us."""
 
-    def __init__(self, app: ASGIApp, tls: ssl.SSLContext | None = None) -> None:
-        config = _config(app)
+    def __init__(
+        self,
+        app: ASGIApp,
+        admission: Connections,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        config = _config(app, admission)
         config.load()
         config.ssl = tls
         super().__init__(config)
@@ -36,10 +44,11 @@ class HttpServer(uvicorn.Server):
         yield
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
+def _config(app: ASGIApp, admission: Connections) -> uvicorn.Config:
+    protocol: Any = partial(BoundedProtocol, admission=admission)
     return uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -13,6 +13,8 @@ from prometheus_client import (
     generate_latest,
 )
 
+from noetl.api.connections import Connections
+from noetl.api.quotas import Quotas
 from noetl.engine.events import Event
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -66,6 +68,44 @@ class Metrics:
     def gauge(self, name: str, doc: str, value: Callable[[], float]) -> None:
         """A figure that is asked for when somebody looks."""
         Gauge(name, doc, registry=self._registry).set_function(value)
+
+    def watch_load(self, connections: Connections, quotas: Quotas) -> None:
+        """What callers hold at this moment, and how often they wanted more."""
+        streams, claims = quotas.streams, quotas.claims
+        figures: Sequence[tuple[str, str, Callable[[], float]]] = (
+            ("connections", "Open connections.", lambda: len(connections)),
+            (
+                "connections_refused",
+                "Connections that were refused, for all that were open were in use.",
+                lambda: connections.refused,
+            ),
+            (
+                "connections_dropped",
+                "Idle connections that were closed to make room.",
+                lambda: connections.dropped,
+            ),
+            (
+                "held_streams",
+                "Streams of events and waits for an end that are open.",
+                lambda: streams.total,
+            ),
+            ("held_claims", "Workers that wait for work.", lambda: claims.total),
+            (
+                "held_body_bytes",
+                "Bytes of large request bodies in memory.",
+                lambda: quotas.bodies.total + quotas.worker_bodies.total,
+            ),
+            (
+                "held_refused",
+                "Streams, waits, claims and bodies that were refused as too many.",
+                lambda: sum(
+                    each.refused
+                    for each in (streams, claims, quotas.bodies, quotas.worker_bodies)
+                ),
+            ),
+        )
+        for name, doc, value in figures:
+            self.gauge(f"noetl_{name}", doc, value)
 
     def note(self, events: Sequence[Event]) -> None:
         """A batch was committed."""

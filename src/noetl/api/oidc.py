@@ -133,7 +133,7 @@ def _place(text: str | None) -> str:
 
 def _provider(call: Call[object, object]) -> Provider:
     """Raises ``Problem`` or ``AccessError``."""
-    call.site.access.look(call.request.method, call.headers)
+    call.look()
     if call.site.provider is None:
         message = "this server has no OpenID Connect provider; sign in by password"
         hint = "its operator can set oidc_issuer, oidc_client_id and public_url"

@@ -17,16 +17,19 @@ from noetl.api.problems import MEDIA_TYPE, STATUSES, ProblemDocument
 from noetl.api.routing import PUBLIC, WEBHOOK, Endpoint, Nothing
 from noetl.types import JSON
 
-ALWAYS = ("query.invalid", "store.unavailable", "internal")
-GUARDED = ("auth.required", "auth.role", "host.not_allowed", "session.store_down")
+ALWAYS = ("host.not_allowed", "query.invalid", "store.unavailable", "internal")
+OPEN = ("request.rate",)
+GUARDED = ("auth.required", "auth.role", "session.store_down")
 WITH_BODY = (
     "json.invalid",
     "request.aborted",
     "request.content_type",
     "request.invalid",
+    "request.rate",
     "request.timeout",
     "request.too_large",
     "request.unknown_field",
+    "server.busy",
 )
 _TEMPLATE = "#/components/schemas/{name}"
 
@@ -59,6 +62,8 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, JSON]:
 def problems_of(endpoint: Endpoint) -> list[str]:
     """Every kind that the route may answer, its own first."""
     kinds = [*endpoint.problems, *ALWAYS]
+    if endpoint.permission in (PUBLIC, WEBHOOK):
+        kinds += OPEN
     if endpoint.permission != PUBLIC:
         kinds += GUARDED
     if endpoint.method == "POST":

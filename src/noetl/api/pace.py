@@ -9,6 +9,8 @@ CLAIMS = 200.0
 """Claims a second of one worker (row 78): one that has to wait is answered late."""
 HOOK_RATE = 50.0
 """Deliveries a second that one webhook takes."""
+PUBLIC_RATE = 200.0
+"""Requests a second of one address to routes that ask for no account."""
 BURST = 4.0
 """Seconds of its rate that a caller may use up at once."""
 _MOST = 10_000

@@ -130,6 +130,7 @@ STATUSES: Mapping[str, int] = {
     "secret.missing": 422,
     "secret.unreachable": 422,
     "secret.wrong": 422,
+    "server.busy": 503,
     "session.store_down": 401,
     "session.unknown": 404,
     "signal.invalid": 422,

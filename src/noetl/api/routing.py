@@ -11,10 +11,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
+from noetl.access.credentials import Credential
 from noetl.access.principal import Principal, require
 from noetl.api.access import Headers
+from noetl.api.bodies import LARGEST, LARGEST_PUBLIC, Reserve
 from noetl.api.problems import Problem
+from noetl.api.quotas import keep
 from noetl.api.site import Site
 from noetl.api.trail import Recorded, Trail
 from noetl.engine.callers import Caller
@@ -33,6 +37,7 @@ SIGNED_IN = "signed-in"
 WEBHOOK = "webhook"
 """The permission of senders that prove themselves to one trigger: its route asks."""
 READ = "executions:read"
+CLAIM = "work:claim"
 _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
@@ -77,6 +82,12 @@ class Call(Generic[B, Q]):
         """Where it comes from."""
         return self.trail.address
 
+    def look(self) -> Credential | None:
+        """What the caller presents. Raises ``AccessError``."""
+        request = self.request
+        local = local_of(request)
+        return self.site.access.look(request.method, self.headers, local=local)
+
     @property
     def caller(self) -> Caller:
         """Who calls, for events."""
@@ -94,7 +105,8 @@ class Endpoint:
     """A route. ``answers`` are types by status; a problem's status is its kind's.
 
     ``media`` is what else than JSON it can answer, ``recorded`` where it is put down
-    who called, ``takes`` what it reads by itself.
+    who called, ``takes`` what it reads by itself. Its body has at most ``largest``
+    bytes. One that ``signs_in`` counts as an attempt before any of it is read.
     """
 
     method: str
@@ -108,6 +120,8 @@ class Endpoint:
     media: tuple[str, ...] = ()
     recorded: Recorded = "audit"
     takes: str | None = None
+    largest: int = LARGEST
+    signs_in: bool = False
 
     @property
     def name(self) -> str:
@@ -149,6 +163,8 @@ class Routes:
         media: tuple[str, ...] = (),
         recorded: Recorded | None = None,
         takes: str | None = None,
+        largest: int | None = None,
+        signs_in: bool = False,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self.endpoints.append(
@@ -164,11 +180,20 @@ class Routes:
                     media,
                     recorded or ("never" if method == "GET" else "audit"),
                     takes,
+                    largest or _largest(permission, body),
+                    signs_in,
                 )
             )
             return handler
 
         return add
+
+
+def _largest(permission: str, body: type[Any]) -> int:
+    """Strangers, and callers of routes that take no body, send little."""
+    if permission == PUBLIC or body is Nothing:
+        return LARGEST_PUBLIC
+    return LARGEST
 
 
 async def find_execution(
@@ -189,6 +214,18 @@ def headers_of(request: Request) -> Headers:
     for name, value in request.headers.raw:
         found[name.decode("latin-1").lower()].append(value.decode("latin-1"))
     return found
+
+
+def counting(site: Site, permission: str, who: str, scope: Scope) -> Reserve:
+    """Counts bytes of a caller's bodies for as long as their requests take."""
+    quotas = site.quotas
+    quota = quotas.worker_bodies if permission == CLAIM else quotas.bodies
+    return lambda size: keep(scope, quota.take(who, size))
+
+
+def local_of(request: Request) -> str:
+    """The address of this machine that a request came in at."""
+    return (request.scope.get("server") or ("",))[0]
 
 
 def read_query(request: Request, shape: type[T]) -> T:

@@ -26,12 +26,13 @@ MANAGE = "sessions:manage"
         "host.not_allowed",
         "session.store_down",
     ),
+    signs_in=True,
 )
 async def sign_in(call: Call[SignIn, Nothing]) -> Reply:
     """Sign in with a password: the answer sets the session's cookie.
 
     A wrong name and a wrong password get the same answer. Ten attempts a minute are
-    answered; more of them, with 429.
+    answered; more of them, with 429. Each is counted before its body is read.
     """
     body = call.body
     call.trail.signs_in(await call.site.logins.known_name(body.name), "password")
@@ -70,7 +71,7 @@ async def show_myself(call: Call[Nothing, Nothing]) -> Reply:
 )
 async def sign_out(call: Call[Nothing, Nothing]) -> Reply:
     """End the session of the cookie, if it is one, and take the cookie away."""
-    credential = call.site.access.look(call.request.method, call.headers)
+    credential = call.look()
     if credential is not None and credential.means == "session":
         ended = await call.site.logins.sign_out(credential.digest)
         if ended is not None:

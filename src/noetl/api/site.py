@@ -11,6 +11,7 @@ from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.api.access import Access
 from noetl.api.metrics import Metrics
 from noetl.api.pace import Pace
+from noetl.api.quotas import Quotas
 from noetl.runtime.desk import Desk
 from noetl.runtime.logins import Logins
 from noetl.runtime.people import People
@@ -54,5 +55,7 @@ class Site:
     pace: Pace
     claims: Pace
     hook_pace: Pace
+    public_pace: Pace
+    quotas: Quotas
     mark: str
     ready: Callable[[], Awaitable[str | None]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from noetl.api.bodies import LARGEST_PLAYBOOK
 from noetl.api.executions import check_size
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.api.shapes import ValidateAnswer, ValidateRequest
@@ -19,6 +20,7 @@ routes = Routes()
     answers={200: ValidateAnswer},
     problems=("request.too_large",),
     recorded="never",
+    largest=LARGEST_PLAYBOOK,
 )
 async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
     """Judge a playbook. Nothing in it is executed, and nothing is kept."""

@@ -14,7 +14,8 @@ from noetl.api.bodies import STREAMED, read_parts
 from noetl.api.files import BYTES, send_file
 from noetl.api.problems import Problem
 from noetl.api.protocol import gone_check
-from noetl.api.routing import Call, Nothing, Reply, Routes
+from noetl.api.quotas import keep
+from noetl.api.routing import CLAIM, Call, Nothing, Reply, Routes
 from noetl.engine.report_shapes import Malformed, check_shape
 from noetl.engine.reports import FACTS, Fact, check_facts
 from noetl.errors import LeaseLost, SecretError
@@ -23,7 +24,6 @@ from noetl.runtime import wire
 
 routes = Routes()
 
-CLAIM = "work:claim"
 _NOT_THEIRS = ("lease.not_owner",)
 _LOST = ("lease.lost", *_NOT_THEIRS)
 _SECRETS = ("secret.missing", "secret.denied", "secret.unreachable", "secret.wrong")
@@ -56,6 +56,7 @@ async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
         headers = {"Retry-After": str(max(1, round(wait)))}
         message = "this worker asks for work too often: it may wait for an answer"
         raise Problem("request.rate", message, headers=headers)
+    keep(call.request.scope, call.site.quotas.claims.take(call.principal.user_id))
     asked = msgspec.structs.replace(call.body, worker=owner)
     await call.site.roll.claims(owner, asked.pool, asked.slots, call.address)
     is_gone = gone_check(call.request.scope)

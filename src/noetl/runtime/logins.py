@@ -59,12 +59,15 @@ class Logins:
         self._invitations = Invitations()
 
     async def by_password(self, name: str, password: str, client_ip: str) -> SignedIn:
-        """Raises ``AccessError``: the same one for each wrong name and password."""
+        """Raises ``AccessError``: the same one for each wrong name and password.
+
+        The address was counted when the request came in.
+        """
         try:
             name = read_name(name)
         except AccessError:
             name = ""  # nobody's
-        self.count(client_ip, name)
+        _refuse_after(self._by_name.take((client_ip, name), self._clock.now()))
         account = await self._accounts.find(name)
         known = None
         if account is not None and not account.disabled:
@@ -126,16 +129,10 @@ class Logins:
         account = await self._accounts.get(kept.session.user_id)
         return None if account is None else signed_in(kept.session, account)
 
-    def count(self, client_ip: str, name: str | None = None) -> None:
-        """An attempt; of one at the provider the name is not known yet. Raises
-        ``AccessError`` (``auth.too_many``)."""
-        now = self._clock.now()
-        waits = self._by_address.take(client_ip, now)
-        if waits is None and name is not None:
-            waits = self._by_name.take((client_ip, name), now)
-        if waits is not None:
-            message = f"too many attempts: try again in {waits:.0f} seconds"
-            raise AccessError("auth.too_many", message, 429, retry_after=waits)
+    def count(self, client_ip: str) -> None:
+        """An attempt, before anything of it is read. Raises ``AccessError``
+        (``auth.too_many``)."""
+        _refuse_after(self._by_address.take(client_ip, self._clock.now()))
 
     async def _welcome(self, identity: Identity) -> Account:
         mark = sha256(f"{identity.issuer} {identity.subject}".encode()).hexdigest()
@@ -184,3 +181,9 @@ class Logins:
             message = "the account was changed just now: sign in again"
             raise AccessError("auth.failed", message, 401)
         return SignedIn(token, session)
+
+
+def _refuse_after(seconds: float | None) -> None:
+    if seconds is not None:
+        message = f"too many attempts: try again in {seconds:.0f} seconds"
+        raise AccessError("auth.too_many", message, 429, retry_after=seconds)

@@ -11,7 +11,7 @@ from noetl.engine.events import Event
 from noetl.errors import StoreError
 from noetl.ports import Store
 
-PAGE = 200
+PAGE = 64
 """Events that a watcher is given at once: a slow one keeps no more than these."""
 
 OTHERS = 1.0

@@ -23,6 +23,11 @@ from noetl.types import JSON
 SCANNED = 10_000
 """Lines that one listing looks at; if more are needed, its cursor goes on."""
 
+LARGEST_PAGE = 4 * 1024 * 1024
+"""Bytes after which a page of events ends."""
+STEP = 100
+"""Events of a page that are read at once."""
+
 OPEN: tuple[ExecutionStatus, ...] = ("running", "waiting", "paused")
 Visible = Callable[[Summary], bool]
 
@@ -179,11 +184,22 @@ class Looking:
 
     async def lines(
         self, execution_id: str, *, after: int, limit: int
-    ) -> list[tuple[Event, bytes]]:
-        """Events, and each as a line of JSON."""
+    ) -> tuple[list[bytes], int | None]:
+        """Events as lines of JSON, and where the next page begins, None if there is
+        none. A page ends before ``limit`` if it has ``LARGEST_PAGE`` bytes."""
         trace = await self.trace(execution_id)
-        events = await self.events(execution_id, after=after, limit=limit)
-        return [(event, event_line(event, trace)) for event in events]
+        found: list[bytes] = []
+        size = 0
+        while len(found) < limit and size < LARGEST_PAGE:
+            some = min(STEP, limit - len(found))
+            events = await self.events(execution_id, after=after, limit=some)
+            lines = [event_line(event, trace) for event in events]
+            found += lines
+            size += sum(map(len, lines))
+            if len(events) < some:
+                return found, None
+            after = events[-1].seq
+        return found, after
 
     async def view(
         self,

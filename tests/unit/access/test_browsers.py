@@ -189,3 +189,26 @@ def test_two_origins_must_both_be_ours() -> None:
         check_origin(
             "POST", {"origin": [OWN, "null"]}, "localhost:8082", "http", cookie=True
         )
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("10.0.0.5", "10.0.0.5"),
+        ("10.0.0.5:8082", "10.0.0.5"),
+        ("10.0.0.5:8082", "::ffff:10.0.0.5"),
+        ("[fe80::1]:8082", "fe80::1%eth0"),
+        ("[2001:db8::7]", "2001:DB8::7"),
+    ],
+)
+def test_the_address_that_was_connected_to_is_a_name(host: str, local: str) -> None:
+    assert HOSTS.check([host], local) == host
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("10.0.0.6", "10.0.0.5"), ("evil.example", "10.0.0.5"), ("10.0.0.5", "")],
+)
+def test_another_address_is_not(host: str, local: str) -> None:
+    with pytest.raises(AccessError, match="not known by that name"):
+        HOSTS.check([host], local)

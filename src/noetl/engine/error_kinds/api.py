@@ -61,12 +61,14 @@ API = {
         "Nothing.",
     ),
     "request.rate": ErrorKind(
-        "Too many executions were started by one caller.",
+        "One caller asks too often, or holds too much of the server: executions that "
+        "were started, streams and waits that are open, bytes of bodies.",
         "Wait for as long as `Retry-After` says.",
     ),
     "request.timeout": ErrorKind("The body did not come in time.", "Send it again."),
     "request.too_large": ErrorKind(
-        "The body has more than 4 MiB, or the playbook more than 1 MiB.",
+        "The body has more bytes than its call takes (4 MiB at most), or the playbook "
+        "more than 1 MiB.",
         "Give large inputs as references to where they are.",
     ),
     "request.unknown_field": ErrorKind(
@@ -76,6 +78,11 @@ API = {
     ),
     "route.method": ErrorKind("The call has another method.", "The hint names it."),
     "route.unknown": ErrorKind("There is no such call.", "`/openapi.json` lists them."),
+    "server.busy": ErrorKind(
+        "All callers together hold as many streams, or as many bytes of bodies, as the "
+        "server grants.",
+        "Wait for as long as `Retry-After` says.",
+    ),
     "signal.invalid": ErrorKind(
         "The data of a signal do not fit what is waited for. Nothing was recorded; "
         "`problems` lists what is wrong.",
