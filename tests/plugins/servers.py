@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, NamedTuple
@@ -25,6 +25,11 @@ from noetl.server import Server
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 HUNG = 60.0
 """Seconds after which a call that is waited for is declared dead."""
+
+
+Watcher = Callable[[str | None, str, bytes], None]
+watchers: list[Watcher] = []
+"""Called with the token, the path and the body of every answer."""
 
 
 class Answer(NamedTuple):
@@ -117,6 +122,8 @@ class Api:
             raw = response.read()
         finally:
             connection.close()
+        for watch in watchers:
+            watch(self.token, path, raw)
         names = {name.lower(): value for name, value in response.getheaders()}
         is_json = raw and "json" in names.get("content-type", "")
         return Answer(response.status, json.loads(raw) if is_json else raw, names)
@@ -172,7 +179,10 @@ class Api:
             connection.request("GET", path, headers=said)
             response = connection.getresponse()
             assert response.status in (200, 204), response.read()
-            yield from response
+            for line in response:
+                for watch in watchers:
+                    watch(self.token, path, line)
+                yield line
         finally:
             connection.close()
 

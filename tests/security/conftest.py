@@ -1,19 +1,40 @@
-"""One server with accounts of two teams, which every attack of a module is aimed at."""
+"""One server that every attack of a process is aimed at, with canaries in its home."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from canaries import VARIABLE, Canaries
 from servers import Api, Running
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    server = Running(tmp_path_factory.mktemp("server") / "home")
-    yield server
-    server.stop()
+def canaries() -> Canaries:
+    """The secrets that no attacker may see."""
+    return Canaries()
+
+
+@pytest.fixture(scope="session")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, canaries: Canaries
+) -> Iterator[Running]:
+    """The server; when it stops, no answer and no log line may hold a canary."""
+    home = tmp_path_factory.mktemp("server") / "home"
+    home.mkdir(mode=0o700)
+    canaries.plant_home(home)
+    os.environ[VARIABLE] = canaries.plant("a variable of the server")
+    try:
+        server = Running(home)
+        canaries.learn_server(server)
+        with canaries.recording():
+            yield server
+        server.stop()
+    finally:
+        del os.environ[VARIABLE]
+    canaries.check()
 
 
 @pytest.fixture
