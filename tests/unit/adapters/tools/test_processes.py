@@ -275,6 +275,34 @@ def test_a_process_is_never_given_to_a_call_that_was_cancelled_just_now() -> Non
     assert asyncio.run(main())
 
 
+def test_no_call_waits_beside_an_idle_process_of_its_key() -> None:
+    """A shared process has become idle while a call of another key waits longer than
+    the one that it could serve."""
+
+    async def main() -> bool:
+        pool = Pool(4, {}, ahead=64)
+        shared, own = Key("", None, None, shared=True), Key("e1", None, None)
+        try:
+            fast = await pool.acquire(shared)
+            fast._pace = 1e-5  # as after short calls
+            taken = [fast, *[await pool.acquire(shared) for _ in range(63)]]
+            busy = await pool.acquire(own)
+            calls = [asyncio.ensure_future(pool.acquire(key)) for key in (own, shared)]
+            await asyncio.sleep(0)
+            loop = asyncio.get_running_loop()
+            clock = loop.time
+            loop.time = lambda: clock() + 0.15  # type: ignore[method-assign]
+            for runner in taken:
+                pool.release(runner)
+            pool.release(busy)
+            _, waiting = await asyncio.wait(calls, timeout=5)
+            return not waiting
+        finally:
+            await pool.close()
+
+    assert asyncio.run(main())
+
+
 def test_being_cancelled_while_waiting_costs_nobody_a_process(
     call: Call, using: Any
 ) -> None:
