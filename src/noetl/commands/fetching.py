@@ -22,7 +22,7 @@ from noetl.engine.references import check_format, is_reference
 from noetl.errors import BlobGone, ConfigError, StoreError
 from noetl.home import Home
 from noetl.ports import Blobs
-from noetl.runtime.loading import Loader
+from noetl.runtime.ownership import Owners
 from noetl.service.naming import LOG, keys_in
 from noetl.service.refs import Ref, not_found
 from noetl.types import JSON
@@ -71,7 +71,7 @@ class Fetcher:
         if key.startswith(LOG):
             assert self._place is not None
             async with reading(self._place.log) as store:
-                value = await Loader(store, self._blobs).get(reference)
+                value = await Owners(store, self._blobs).loader.get(reference)
             return await self._writer.write(value)
         if reference.get("refs"):
             value = msgspec.json.decode(await self._blobs.get(key))

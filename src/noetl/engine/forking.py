@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 
 import msgspec
@@ -44,8 +45,12 @@ class Fork(msgspec.Struct, frozen=True):
     initiator: dict[str, JSON] | None = None
 
 
-def ask(recorder: Recorder, fork: Fork, first: Event) -> None:
+def ask(
+    recorder: Recorder, fork: Fork, first: Event, inherited: Sequence[str] = ()
+) -> None:
     """The request for the fork. It stands where that for its origin stood.
+
+    ``inherited`` are the keys that its origin could read of what it was called with.
 
     Whoever had called the origin waits for nothing from a fork: it has no parent, but
     it is as deep, and sees the iteration that it was called from.
@@ -63,6 +68,7 @@ def ask(recorder: Recorder, fork: Fork, first: Event) -> None:
         "started_at": first.timestamp if earlier is None else earlier["started_at"],
         "depth": depth,
         "iter": outer,
+        "inherited": list(inherited),
     }
     asked = {
         "playbook": fork.playbook,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -19,15 +20,48 @@ FILES = frozenset({"csv", "ndjson", "parquet"})
 WORKER_LIMIT = 256 * 1024 * 1024
 
 _MARK = b'"store":"noetl"'
+_BLOB = re.compile(r"[0-9a-f]{64}")
+_LOOP = re.compile(r"log:[0-9A-Za-z-]{1,80}(?:/[0-9]{1,9}){0,16}")
+_SPAN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
 _encode = msgspec.json.Encoder().encode
 
 
-def is_reference(value: JSON) -> bool:
+def claims(value: JSON) -> bool:
+    """Whether it says that it is stored here: a reference, or any forgery."""
     return value.__class__ is dict and value.get("store") == STORE
 
 
+def is_reference(value: JSON) -> bool:
+    """Whether it has the shape of what the server makes: who reads one may rely on it.
+
+    What claims to be a reference and has another shape was made by others. It is data
+    like any other, and is never looked up.
+    """
+    return value.__class__ is dict and value.get("store") == STORE and _is_whole(value)
+
+
+def _is_whole(claim: dict[str, JSON]) -> bool:
+    key, size = claim.get("key"), claim.get("size")
+    if not isinstance(key, str) or size.__class__ is not int or size < 0:
+        return False
+    if not _are_keys(claim.get("refs", [])) or not _are_keys(claim.get("made", [])):
+        return False
+    if _BLOB.fullmatch(key):
+        return True
+    span = claim.get("range")
+    found = _SPAN.fullmatch(span) if isinstance(span, str) else None
+    if found is None or int(found[1]) > int(found[2]):
+        return False
+    return _LOOP.fullmatch(key) is not None
+
+
+def _are_keys(value: JSON) -> bool:
+    return value.__class__ is list and all(isinstance(each, str) for each in value)
+
+
 def claims_reference(value: JSON) -> bool:
-    """Whether a tool's result holds what only we may write.
+    """Whether a value from outside holds what only the server may write.
 
     Raises ``TypeError`` or ``ValueError`` for what is not JSON.
     """
@@ -38,7 +72,36 @@ def claims_encoded(body: bytes) -> bool:
     """The same of a value that is encoded already."""
     if _MARK not in body:
         return False
-    return holds_reference(msgspec.json.decode(body))
+    return any(map(claims, _parts(msgspec.json.decode(body))))
+
+
+def find_claim(value: JSON) -> str | None:
+    """Where a value from outside claims to be a reference, as a JSON path (S-82)."""
+    waiting = [(value, "$")]
+    while waiting:
+        part, path = waiting.pop()
+        if claims(part):
+            return path
+        if isinstance(part, dict):
+            waiting += [(part[name], _member(path, name)) for name in reversed(part)]
+        elif isinstance(part, list):
+            places = range(len(part) - 1, -1, -1)
+            waiting += [(part[place], f"{path}[{place}]") for place in places]
+    return None
+
+
+def _member(path: str, name: str) -> str:
+    if _PLAIN.fullmatch(name):
+        return f"{path}.{name}"
+    return f"{path}[{msgspec.json.encode(name[:80]).decode()}]"
+
+
+def forged(path: str) -> str:
+    """What is said about a value from outside that claims to be a reference."""
+    return (
+        f"{path} claims to be a reference to a stored value (store: noetl); only NoETL "
+        "makes those: send the value itself, or rename the member 'store'"
+    )
 
 
 def _parts(value: JSON) -> Iterator[JSON]:
@@ -53,9 +116,11 @@ def _parts(value: JSON) -> Iterator[JSON]:
 
 
 def make_reference(
-    key: str, size: int, hint: str, body: bytes = b""
+    key: str, size: int, hint: str, body: bytes = b"", made: Sequence[str] = ()
 ) -> dict[str, JSON]:
-    """``refs`` are the keys of what the value itself refers to, if it does."""
+    """``refs`` are the keys of what the value itself refers to, if it does; ``made``
+    those of them that were stored for the same event: no other part of it names them.
+    """
     reference: dict[str, JSON] = {
         "store": STORE,
         "key": key,
@@ -66,6 +131,8 @@ def make_reference(
     if _MARK in body:
         parts = _parts(msgspec.json.decode(body))
         reference["refs"] = sorted({p["key"] for p in parts if is_reference(p)})
+    if made:
+        reference["made"] = sorted(made)
     return reference
 
 

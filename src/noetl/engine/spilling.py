@@ -7,7 +7,12 @@ from hashlib import sha256
 
 import msgspec
 
-from noetl.engine.references import PAYLOAD_LIMIT, is_reference, make_reference
+from noetl.engine.references import (
+    PAYLOAD_LIMIT,
+    is_reference,
+    make_reference,
+    places_in,
+)
 from noetl.errors import PayloadTooLarge
 from noetl.types import JSON
 
@@ -96,13 +101,30 @@ def _spill(
             break
         key = sha256(body).hexdigest()
         blobs[key] = body
-        reference = make_reference(key, len(body), _HINTS[type(value)], body)
+        name = ".".join(map(str, path))
+        made = _made_inside(value, name, spilled)
+        reference = make_reference(key, len(body), _HINTS[type(value)], body, made)
         payload = _replaced(payload, path, reference)
-        spilled.append(".".join(map(str, path)))
+        spilled.append(name)
         size -= len(body) - len(_encode(reference)) - len(spilled[-1]) - 3
     if blobs:
         payload = {**payload, "spilled": spilled}
     return payload, blobs, size
+
+
+def _made_inside(value: JSON, name: str, spilled: Sequence[str]) -> list[str]:
+    """Keys of what was stored for the event before, and is inside of this value now.
+
+    Any other reference in it proves nothing: templates and tools may have written it.
+    """
+    before = {path for path in spilled if path.startswith(f"{name}.")}
+    if not before:
+        return []
+    keys: list[str] = []
+    for path, reference in places_in(value, name):
+        if path in before:
+            keys += [reference["key"], *reference.get("made", ())]
+    return keys
 
 
 def _candidates(value: JSON, frame: JSON, split: str) -> Iterator[tuple[Path, JSON]]:

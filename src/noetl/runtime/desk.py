@@ -14,7 +14,6 @@ from noetl.engine.references import is_reference
 from noetl.engine.reports import OutOfOrder
 from noetl.errors import (
     BlobCorrupt,
-    BlobGone,
     BlobNotOwned,
     LeaseLost,
     SecretError,
@@ -128,14 +127,10 @@ class Desk:
         live = await self._held(asked.lease)
         reference = asked.reference
         if not is_reference(reference):
-            raise BlobGone("that is no reference")
+            raise BlobNotOwned("that is not a reference that a server has made")
         owners, name = self._orchestrator.owners, live.state.execution_id
-        await owners.check(name, reference.get("key"))
-        try:
-            value = await owners.loader.get(reference)
-        except (KeyError, ValueError, TypeError, AttributeError):
-            raise BlobGone("that is no reference to a log") from None
-        return msgspec.json.encode(value)
+        await owners.check(name, reference["key"])
+        return msgspec.json.encode(await owners.loader.get(reference))
 
     async def look(self, asked: wire.Result) -> Blobs:
         """Where a stored value is, for a worker that may read it.

@@ -13,7 +13,6 @@ from noetl.engine.succession import find_obstacles
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, Summary
 from noetl.runtime.forks import edited_workload
-from noetl.runtime.loading import Loader
 from noetl.runtime.origins import (
     Log,
     Point,
@@ -22,6 +21,7 @@ from noetl.runtime.origins import (
     find_failures,
     find_point,
 )
+from noetl.runtime.ownership import Owners
 from noetl.types import JSON
 
 
@@ -76,8 +76,8 @@ async def make_plan(
         message = f"the playbook of {origin.execution_id} cannot be read any more"
         raise ConfigError(f"{message}; bring one with --playbook")
     workload = await edited_workload(
-        Loader(origin.log, origin.blobs),
-        point.state.workload,
+        Owners(origin.log, origin.blobs),
+        point.state,
         edits.workload,
         origin.playbook or playbook,
         newer.playbook if newer is not None else None,

@@ -19,9 +19,10 @@ from noetl.engine.state import State
 from noetl.errors import ConfigError, KeychainError, Unloaded
 from noetl.runtime.kept import Kept
 from noetl.runtime.live import PAGE, Live, freeze, thaw
-from noetl.runtime.loading import Events, Loader
+from noetl.runtime.loading import Events
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.origins import Point
+from noetl.runtime.ownership import Owners
 from noetl.runtime.results import store_blobs
 from noetl.runtime.transitions import rejection_of, transition_of
 from noetl.types import JSON
@@ -43,7 +44,9 @@ async def begin_fork(
     blobs = await orchestrator.results.of(playbook)
     name, folder = fork.execution_id, fork.playbook.get("folder")
     recorder = Recorder(State(), orchestrator.clock.now())
-    ask(recorder, fork, point.first)
+    owners = Owners(log, orchestrator.blobs)
+    inherited = await owners.readable(fork.origin, point.state.outer)
+    ask(recorder, fork, point.first, inherited)
     try:
         await keys.resolve(name, playbook.keychain, folder)
     except KeychainError as error:
@@ -53,7 +56,7 @@ async def begin_fork(
         return error.error
     await keys.inherit(fork.origin, name)
     secrets = await keys.open(name, playbook.keychain, folder)
-    kept = Kept(log, blobs, fork, recorder.events[0])
+    kept = Kept(log, blobs, fork, recorder.events[0], owners)
     state, history = await kept.take()
     live = Live.of(playbook, state, fork.playbook, secrets)
     live.saved = 0  # there is no snapshot yet
@@ -78,7 +81,7 @@ async def begin_fork(
 async def _decide(
     orchestrator: Orchestrator, live: Live, fork: Fork, kept: Kept
 ) -> Batch:
-    loader, now = Loader(kept, orchestrator.blobs), orchestrator.clock.now()
+    owners, now = Owners(kept, orchestrator.blobs), orchestrator.clock.now()
     before = freeze(live.state)
     while True:
         batch = Batch(
@@ -87,7 +90,9 @@ async def _decide(
         try:
             go_apart(batch, fork)
         except Unloaded as needed:
-            await loader.load(needed.references, live.values, batch.events)
+            await owners.load(
+                fork.execution_id, needed.references, live.values, recent=batch.events
+            )
             live.state = thaw(before)
         else:
             return batch
@@ -113,8 +118,8 @@ async def _name_secrets(log: Events, fork: Fork, lost: Mapping[str, str]) -> str
 
 
 async def edited_workload(
-    loader: Loader,
-    workload: Mapping[str, JSON],
+    owners: Owners,
+    state: State,
     edits: Mapping[str, JSON],
     playbook: Playbook,
     newer: Playbook | None,
@@ -126,7 +131,7 @@ async def edited_workload(
     """
     if not edits and newer is None:
         return None
-    whole: JSON = await loader.whole(dict(workload))
+    whole: JSON = await owners.whole(state.execution_id, state.workload)
     if newer is not None:
         given = _differences(playbook.workload, whole)
         whole = deep_merge(newer.workload, given)

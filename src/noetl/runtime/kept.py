@@ -10,12 +10,19 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.forking import Fork
 from noetl.engine.records import pack
-from noetl.engine.references import is_reference, make_reference
+from noetl.engine.references import (
+    holds_reference,
+    is_reference,
+    make_reference,
+    references_in,
+)
 from noetl.engine.renaming import Renaming
 from noetl.engine.state import State
+from noetl.errors import BlobNotOwned
 from noetl.ports import Blobs
 from noetl.runtime.live import PAGE
-from noetl.runtime.loading import Events, Loader
+from noetl.runtime.loading import Events
+from noetl.runtime.ownership import Owners
 from noetl.types import JSON
 
 _MARK = b'"key":"log:'
@@ -26,16 +33,20 @@ class Kept:
     """Read from the origin's log, which stays as it is.
 
     Results of children's loops are in the children's logs, out of the fork's reach:
-    they become values of their own.
+    they become values of their own. What the origin was given by its children is
+    ``inherited``, as far as the origin could read it (I-36).
     """
 
-    def __init__(self, log: Events, blobs: Blobs, fork: Fork, asked: Event) -> None:
+    def __init__(
+        self, log: Events, blobs: Blobs, fork: Fork, asked: Event, owners: Owners
+    ) -> None:
         self._log = log
         self._blobs = blobs
         self._fork = fork
         self._asked = asked
         self._rename = Renaming(fork.origin, fork.execution_id).event
-        self._loader = Loader(log, blobs)
+        self._owners = owners
+        self._copied: set[str] = set()
         self._own = f"log:{fork.execution_id}-"
 
     async def read(
@@ -64,18 +75,32 @@ class Kept:
         if event.seq == 1:
             return self._asked
         event = self._rename(event)
-        if _MARK not in _encode(event.payload):
-            return event
-        payload = await self._within_reach(event.payload)
+        payload = event.payload
+        if _MARK in _encode(payload):
+            payload = await self._within_reach(payload)
+        if event.name == "task.resumed" and holds_reference(payload["answer"]):
+            inherited = await self._inherited(payload["answer"])
+            payload = {**payload, "inherited": inherited}
         return msgspec.structs.replace(event, payload=payload)
+
+    async def _inherited(self, answer: JSON) -> list[str]:
+        """Keys of what came, if the origin could read it; copies are the fork's own."""
+        keys = {reference["key"] for reference in references_in(answer)}
+        readable = await self._owners.readable(self._fork.origin, answer)
+        return sorted({*readable, *(keys & self._copied)})
 
     async def _within_reach(self, value: JSON) -> JSON:
         if is_reference(value):
             key = value["key"]
             if not key.startswith("log:") or key.startswith(self._own):
                 return value
-            body = _encode(await self._loader.get(value))
-            return make_reference(await self._blobs.put(body), len(body), "list", body)
+            try:
+                body = _encode(await self._owners.whole(self._fork.origin, value))
+            except BlobNotOwned:
+                return value  # its readers are told so
+            key = await self._blobs.put(body)
+            self._copied.add(key)
+            return make_reference(key, len(body), "list", body)
         if isinstance(value, dict):
             return {key: await self._within_reach(each) for key, each in value.items()}
         if isinstance(value, list):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from noetl.engine.events import Event
 from noetl.engine.references import Values, check_format, is_reference
 from noetl.engine.runs import path_of
-from noetl.errors import BlobCorrupt, BlobFormat, BlobGone
+from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Blobs
 from noetl.runtime.live import PAGE
 from noetl.types import JSON
@@ -26,12 +26,24 @@ class Events(Protocol):
     ) -> Sequence[Event]: ...
 
 
-class Loader:
-    """Reads what references stand for, from blobs and from the log itself."""
+Check = Callable[[str, JSON, Sequence[Event]], Awaitable[None]]
+"""Whether an execution may read a key; events that are not stored yet count, too.
 
-    def __init__(self, store: Events, blobs: Blobs) -> None:
+Raises ``BlobNotOwned``.
+"""
+
+
+class Loader:
+    """Reads what references stand for, from blobs and from the log itself.
+
+    Whether the first one may be read is for who asks to know; references inside of
+    values are read only if ``check`` says so.
+    """
+
+    def __init__(self, store: Events, blobs: Blobs, check: Check) -> None:
         self._store = store
         self._blobs = blobs
+        self._check = check
 
     async def load(
         self,
@@ -48,25 +60,36 @@ class Loader:
             try:
                 value = await self.get(reference, recent)
                 values.put(key, value, reference["size"])
-            except (BlobGone, BlobCorrupt, BlobFormat) as error:
+            except (BlobGone, BlobCorrupt, BlobFormat, BlobNotOwned) as error:
                 values.miss(key, error.kind, str(error))
 
     async def get(self, reference: JSON, recent: Sequence[Event] = ()) -> JSON:
-        """The value; raises ``BlobGone``, ``BlobCorrupt`` or ``BlobFormat``."""
+        """The value; raises ``BlobGone``, ``BlobCorrupt``, ``BlobFormat``, or
+        ``BlobNotOwned`` for a reference in the results of a loop."""
         key = reference["key"]
         if key.startswith("log:"):
             return await self._results(reference, recent)
         check_format(reference)
         return msgspec.json.decode(await self._blobs.get(key))
 
-    async def whole(self, value: JSON) -> JSON:
-        """A value without any reference in it, however deep."""
+    async def whole(
+        self, execution_id: str, value: JSON, recent: Sequence[Event] = ()
+    ) -> JSON:
+        """A value of an execution without any reference in it, however deep.
+
+        Raises ``BlobNotOwned`` for one that is not the execution's, and as ``get``.
+        """
         if is_reference(value):
-            return await self.whole(await self.get(value))
+            await self._check(execution_id, value["key"], recent)
+            value = await self.get(value, recent)
+            return await self.whole(execution_id, value, recent)
         if isinstance(value, dict):
-            return {key: await self.whole(item) for key, item in value.items()}
+            return {
+                key: await self.whole(execution_id, item, recent)
+                for key, item in value.items()
+            }
         if isinstance(value, list):
-            return [await self.whole(item) for item in value]
+            return [await self.whole(execution_id, item, recent) for item in value]
         return value
 
     async def _results(self, reference: JSON, recent: Sequence[Event]) -> JSON:
@@ -79,7 +102,8 @@ class Loader:
             path = path_of(name)
             inside = len(path) == depth and name.startswith(f"{entity}/")
             if inside and event.name in _ENDS:
-                results[path[-1]] = await self.whole(event.payload.get("result"))
+                result = event.payload.get("result")
+                results[path[-1]] = await self.whole(event.execution_id, result, recent)
         return [results.get(index) for index in range(max(results, default=-1) + 1)]
 
     async def _range(

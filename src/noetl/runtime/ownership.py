@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -22,18 +23,19 @@ class Ledger(msgspec.Struct):
     """What a log says up to ``seq``.
 
     ``made`` are keys of values that were stored for this execution: events say which of
-    their references they made themselves. ``given`` says from which relative others
-    came: it must own them. ``deep`` are relatives whose values refer to others, and
-    ``nesting`` are values of its own that do. Of a fork, ``kept`` events are those of
-    its origin.
+    their references they made themselves. Whatever else is inside of a stored value
+    proves nothing: templates and tools may have written it. ``given`` says from which
+    relative others came: it must own them. ``deep`` are relatives whose values refer to
+    others. Of a fork, ``kept`` events are those of its origin; since ``proven`` forks
+    they say which keys the origin could read.
     """
 
     seq: int = 0
     kept: int = 0
+    proven: bool = False
     made: set[str] = msgspec.field(default_factory=set)
     given: dict[str, str] = msgspec.field(default_factory=dict)
     deep: set[str] = msgspec.field(default_factory=set)
-    nesting: dict[str, None] = msgspec.field(default_factory=dict)
 
     def note(self, event: Event) -> None:
         payload = event.payload
@@ -41,11 +43,13 @@ class Ledger(msgspec.Struct):
         made = set(payload.get("spilled", ()))
         for path, reference in places_in(payload) if made else ():
             if path in made:
-                self.make(reference)
+                self.made.add(reference["key"])
+                self.made.update(_made_with(reference, path, made))
         if event.name == "playbook.execution.requested":
             if "fork" in payload:
                 self.kept = payload["fork"]["seq"]
-                self._inherit(payload)
+                self.proven = "inherited" in payload["fork"]
+                self._inherit(payload["fork"])
             elif payload.get("parent") is not None:
                 self._take(payload, payload["parent"]["execution_id"])
         elif event.name == "task.resumed":
@@ -55,17 +59,14 @@ class Ledger(msgspec.Struct):
             elif child is not None:
                 self._take(payload["answer"], child)
 
-    def make(self, reference: dict[str, JSON]) -> None:
-        self.made.add(reference["key"])
-        nested = reference.get("refs", ())
-        self.made.update(nested)
-        self.nesting.update(dict.fromkeys(nested))
-
-    def _inherit(self, value: JSON) -> None:
-        """A fork has what its origin was given: those relatives are not its own, and
-        their logs may be elsewhere."""
-        for reference in references_in(value):
-            self.make(reference)
+    def _inherit(self, payload: dict[str, JSON]) -> None:
+        """A fork has what its origin was given and could read: those relatives are not
+        its own, and their logs may be elsewhere."""
+        if self.proven:
+            self.made.update(payload.get("inherited", ()))
+            return
+        for reference in references_in(payload):
+            self.made.update([reference["key"], *reference.get("refs", ())])
 
     def _take(self, value: JSON, giver: str) -> None:
         for reference in references_in(value):
@@ -74,12 +75,25 @@ class Ledger(msgspec.Struct):
                 self.deep.add(giver)
 
 
+def _made_with(
+    reference: dict[str, JSON], path: str, made: Collection[str]
+) -> Collection[str]:
+    """Keys that were stored for the same event, and are inside of the value now.
+
+    Earlier versions named all keys inside, and those that were stored by their paths.
+    """
+    if "made" in reference:
+        return [str(key) for key in reference["made"]]
+    hidden = any(each.startswith(f"{path}.") for each in made)
+    return [str(key) for key in reference.get("refs", ())] if hidden else ()
+
+
 class Owners:
     """Reads logs, and remembers what they say."""
 
     def __init__(self, store: Events, blobs: Blobs) -> None:
         self._store = store
-        self.loader = Loader(store, blobs)
+        self.loader = Loader(store, blobs, self.check)
         self._ledgers: OrderedDict[str, Ledger] = OrderedDict()
 
     async def load(
@@ -108,9 +122,22 @@ class Owners:
     async def whole(self, execution_id: str, value: JSON) -> JSON:
         """The value without any reference in it. Raises ``BlobNotOwned``, and as
         ``Loader.get``."""
-        for reference in references_in(value):
-            await self.check(execution_id, reference.get("key"))
-        return await self.loader.whole(value)
+        return await self.loader.whole(execution_id, value)
+
+    async def readable(self, execution_id: str, value: JSON) -> list[str]:
+        """Keys of all that an execution can read by way of a value, however deep."""
+        keys: dict[str, None] = {}
+        waiting = list(references_in(value))
+        while waiting:
+            reference = waiting.pop()
+            key = reference["key"]
+            if key in keys or not await self._owns(execution_id, key, (), set()):
+                continue
+            keys[key] = None
+            if reference.get("refs"):
+                with suppress(BlobCorrupt, BlobFormat, BlobGone):
+                    waiting += references_in(await self.loader.get(reference))
+        return list(keys)
 
     async def check(
         self, execution_id: str, key: JSON, recent: Sequence[Event] = ()
@@ -140,7 +167,7 @@ class Owners:
         for relative in givers - seen:
             if await self._owns(relative, key, (), seen):
                 return True
-        return await self._is_nested(ledger, key)
+        return False
 
     async def _ledger(self, execution_id: str, key: str) -> Ledger:
         ledger = self._ledgers.setdefault(execution_id, Ledger())
@@ -155,17 +182,3 @@ class Owners:
             if len(page) < PAGE:
                 break
         return ledger
-
-    async def _is_nested(self, ledger: Ledger, key: str) -> bool:
-        """Whether a value that it owns refers to it, however deep."""
-        while ledger.nesting:
-            holder = next(iter(ledger.nesting))
-            try:
-                reference = {"key": holder, "schema_hint": None}
-                value = await self.loader.get(reference)
-            except (BlobCorrupt, BlobFormat, BlobGone, ValueError):
-                value = None  # what is in it can be read by nobody any more
-            ledger.nesting.pop(holder, None)
-            for part in references_in(value):
-                ledger.make(part)
-        return key in ledger.made

@@ -14,7 +14,9 @@ from noetl.engine.references import (
     PAYLOAD_LIMIT,
     Values,
     claims_reference,
+    find_claim,
     is_reference,
+    references_in,
 )
 from noetl.engine.scope import Scope
 from noetl.engine.spilling import fit
@@ -70,6 +72,11 @@ def test_values_are_stored_elsewhere_the_frame_stays(payload: Any, path: str) ->
     assert len(blobs) == 1
 
 
+def refer(letter: str, size: int = 9) -> dict[str, Any]:
+    """A reference of the shape that the server makes."""
+    return {"store": "noetl", "key": letter * 64, "size": size}
+
+
 @pytest.mark.spec("S-48")
 def test_only_our_own_mark_claims_to_be_a_reference() -> None:
     assert claims_reference({"deep": [{"store": "noetl", "key": "k"}]})
@@ -121,14 +128,14 @@ def test_large_values_read_as_themselves_everywhere(run: Run) -> None:
 @pytest.mark.spec("S-48")
 def test_a_value_that_is_not_there_is_asked_for() -> None:
     values = Values()
-    scope = Scope(ctx={"big": {"store": "noetl", "key": "k", "size": 9}})
+    scope = Scope(ctx={"big": refer("a")})
     scope.stored = values
     template = compile_template("{{ ctx.big.a }}")
 
     with pytest.raises(Unloaded) as asked:
         template.render(scope)
     assert asked.value.references == [scope["ctx"]["big"]]
-    values.put("k", {"a": 1}, 9)
+    values.put("a" * 64, {"a": 1}, 9)
 
     assert template.render(scope) == 1
     assert compile_template("{{ ctx.big | ref }}").render(scope) == scope["ctx"]["big"]
@@ -137,8 +144,8 @@ def test_a_value_that_is_not_there_is_asked_for() -> None:
 @pytest.mark.spec("S-48")
 def test_a_list_of_references_is_a_list_of_values() -> None:
     values = Values()
-    values.put("k", {"a": 1}, 9)
-    reference = {"store": "noetl", "key": "k", "size": 9}
+    values.put("a" * 64, {"a": 1}, 9)
+    reference = refer("a")
     scope = Scope(args={"all": [reference, {"a": 2}]})
     scope.stored = values
 
@@ -149,13 +156,13 @@ def test_a_list_of_references_is_a_list_of_values() -> None:
 @pytest.mark.spec("S-48", "S-65")
 def test_what_cannot_be_loaded_is_an_error_of_its_own_kind() -> None:
     values = Values(limit=100)
-    values.miss("gone", "ref.gone", "blob gone is not there")
+    values.miss("a" * 64, "ref.gone", "blob gone is not there")
 
     with pytest.raises(TemplateError) as caught:
-        values.load({"store": "noetl", "key": "gone", "size": 9})
+        values.load(refer("a"))
     assert caught.value.kind == "ref.gone"
     with pytest.raises(TemplateError) as caught:
-        values.load({"store": "noetl", "key": "big", "size": 101})
+        values.load(refer("b", 101))
     assert caught.value.kind == "template.budget"
     assert "filter ref" in caught.value.message
 
@@ -164,27 +171,27 @@ def test_what_cannot_be_loaded_is_an_error_of_its_own_kind() -> None:
 def test_old_values_make_room_for_new_ones() -> None:
     values = Values(limit=100)
     for key in ("a", "b", "c"):
-        values.put(key, key, 90)
+        values.put(key * 64, key, 90)
     values.trim()
 
-    assert values.load({"store": "noetl", "key": "c", "size": 90}) == "c"
+    assert values.load(refer("c", 90)) == "c"
     values.begin()
     with pytest.raises(Unloaded):
-        values.load({"store": "noetl", "key": "a", "size": 90})
+        values.load(refer("a", 90))
 
 
 @pytest.mark.spec("S-48")
 def test_one_evaluation_reads_so_much_and_no_more() -> None:
     values = Values(limit=100)
     for key in ("a", "b"):
-        values.put(key, key, 60)
-    values.load({"store": "noetl", "key": "a", "size": 60})
+        values.put(key * 64, key, 60)
+    values.load(refer("a", 60))
 
     with pytest.raises(TemplateError) as caught:
-        values.load({"store": "noetl", "key": "b", "size": 60})
+        values.load(refer("b", 60))
     assert caught.value.kind == "template.budget"
     values.begin()
-    assert values.load({"store": "noetl", "key": "b", "size": 60}) == "b"
+    assert values.load(refer("b", 60)) == "b"
 
 
 BIG_A = """
@@ -258,3 +265,64 @@ def test_a_batch_gives_its_blobs_to_be_stored_first(prepare: Run) -> None:
 
     assert [len(blob) for blob in batches[0].blobs.values()] == [100_002]
     assert is_reference(execution.state.workload["a"])
+
+
+LOOP = {"store": "noetl", "key": "log:e-1/0", "range": "3-9", "size": 9}
+MISSHAPEN = {
+    "no key": {"store": "noetl", "size": 9},
+    "a key that is a mapping": {**refer("a"), "key": {}},
+    "a path": {**refer("a"), "key": "../../etc/passwd"},
+    "a NUL": {**refer("a"), "key": "a" * 63 + "\0"},
+    "a line break": {**refer("a"), "key": "a" * 64 + "\n"},
+    "no size": {"store": "noetl", "key": "a" * 64},
+    "a negative size": refer("a", -1),
+    "a size that is text": {**refer("a"), "size": "9"},
+    "a size that is true": {**refer("a"), "size": True},
+    "a size that is no whole number": {**refer("a"), "size": 1.5},
+    "keys that are no list": {**refer("a"), "refs": "a"},
+    "keys that are no text": {**refer("a"), "refs": [5]},
+    "made keys that are no text": {**refer("a"), "made": [{}]},
+    "no range": {"store": "noetl", "key": "log:e-1", "size": 9},
+    "a range that is a number": {**LOOP, "range": 5},
+    "a range that ends first": {**LOOP, "range": "100-50"},
+    "a range of one number": {**LOOP, "range": "5"},
+    "a range of 40 digits": {**LOOP, "range": f"0-{10**40}"},
+    "a log of nothing": {**LOOP, "key": "log:"},
+    "a log in a folder": {**LOOP, "key": "log:../e-1"},
+}
+
+
+@pytest.mark.spec("S-48", "S-82")
+@pytest.mark.parametrize("claim", MISSHAPEN.values(), ids=MISSHAPEN)
+def test_what_has_another_shape_is_data_and_still_claims_our_store(claim: Any) -> None:
+    values = Values()
+
+    assert not is_reference(claim)
+    assert list(references_in({"deep": [claim]})) == []
+    assert values.load(claim) is claim
+    assert values.whole([claim]) == [claim]
+    assert claims_reference({"deep": [claim]})
+    assert find_claim({"deep": [claim]}) == "$.deep[0]"
+
+
+@pytest.mark.parametrize("reference", [refer("a"), refer("0", 0), LOOP])
+def test_what_the_server_makes_has_the_shape(reference: Any) -> None:
+    assert is_reference(reference)
+
+
+@pytest.mark.spec("S-82")
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (refer("a"), "$"),
+        ({"x": {"y": [1, refer("a")]}}, "$.x.y[1]"),
+        ({"a b": {"": refer("a")}}, '$["a b"][""]'),
+        ([refer("a"), refer("b")], "$[0]"),
+        ({"one": refer("a"), "two": refer("b")}, "$.one"),
+        ({"store": "postgres.table", "key": "k"}, None),
+        ({"text": '{"store":"noetl"}'}, None),
+        (None, None),
+    ],
+)
+def test_the_first_claim_is_found_by_its_path(value: Any, path: str | None) -> None:
+    assert find_claim(value) == path

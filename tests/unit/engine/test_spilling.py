@@ -196,15 +196,15 @@ def test_what_a_tool_has_stored_itself_is_a_reference_in_its_result(run: Run) ->
 
 @pytest.mark.spec("S-48")
 def test_a_value_inside_of_a_stored_value_is_found() -> None:
-    inner = {"store": "noetl", "key": "in", "size": 9}
-    outer = {"store": "noetl", "key": "out", "size": 9}
+    inner = {"store": "noetl", "key": "ab" * 32, "size": 9}
+    outer = {"store": "noetl", "key": "cd" * 32, "size": 9}
     values = Values()
-    values.put("out", {"list": [inner]}, 9)
+    values.put("cd" * 32, {"list": [inner]}, 9)
 
     with pytest.raises(Unloaded) as asked:
         values.whole({"a": outer})
     assert asked.value.references == [inner]
-    values.put("in", "found", 9)
+    values.put("ab" * 32, "found", 9)
     assert values.whole({"a": outer}) == {"a": {"list": ["found"]}}
 
 
@@ -214,3 +214,19 @@ def test_a_reference_names_what_its_value_refers_to() -> None:
     fitted, _ = fit({"result": {"a": "x" * 70_000, "b": inner}}, PAYLOAD_LIMIT)
 
     assert fitted["result"]["refs"] == ["cd" * 32]
+    assert "made" not in fitted["result"], "who wrote it is not known"
+
+
+@pytest.mark.spec("S-48", "S-82")
+def test_a_reference_says_which_values_were_stored_with_it() -> None:
+    stored = {"store": "noetl", "key": "ab" * 32, "size": 9}
+    other = {"store": "noetl", "key": "cd" * 32, "size": 9}
+    result = {"rows": stored, "other": other, "pad": "x" * 70_000}
+    payload = {"outcome": {"result": result}, "spilled": ["outcome.result.rows"]}
+
+    fitted, _ = fit(payload, PAYLOAD_LIMIT)
+
+    reference = fitted["outcome"]["result"]
+    assert reference["refs"] == ["ab" * 32, "cd" * 32]
+    assert reference["made"] == ["ab" * 32]
+    assert fitted["spilled"] == ["outcome.result.rows", "outcome.result"]

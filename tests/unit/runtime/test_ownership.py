@@ -102,15 +102,66 @@ async def test_a_key_with_a_dot_in_it_is_found(home: Home) -> None:
     assert await home.owns("a", mine)
 
 
-async def test_what_a_value_refers_to_belongs_to_who_owns_it(home: Home) -> None:
-    inner = await home.store("inner")
-    middle = await home.store({"inner": inner})
-    outer = await home.store({"middle": middle})
-    whole = await home.store({"outer": outer})
+async def test_what_is_inside_of_a_stored_value_proves_nothing(home: Home) -> None:
+    """A template may have written the reference that is in it (I-36)."""
+    mine, theirs = await home.store("mine"), await home.store("theirs")
+    whole = await home.store({"mine": mine, "theirs": theirs})
+    home.logs.make("b", theirs)
+    home.logs.make("a", mine)
     home.logs.make("a", whole)
+    home.logs.add("a", "workflow.started", ctx={"x": whole}, spilled=["ctx.x"])
 
-    for each in (whole, outer, middle, inner):
-        assert await home.owns("a", each)
+    assert await home.owns("a", whole)
+    assert await home.owns("a", mine)
+    assert not await home.owns("a", theirs)
+
+
+async def test_what_was_stored_for_the_same_event_is_its_own(home: Home) -> None:
+    rows, theirs = await home.store("rows"), await home.store("theirs")
+    result = await home.store({"rows": rows, "theirs": theirs})
+    now = {**result, "made": [rows["key"]]}
+    paths = ["outcome.result.rows", "outcome.result"]
+    home.logs.add("a", "task.done", outcome={"result": now}, spilled=paths)
+
+    assert await home.owns("a", rows)
+    assert not await home.owns("a", theirs)
+
+
+async def test_a_log_of_an_earlier_version_is_still_read(home: Home) -> None:
+    rows = await home.store("rows")
+    result = await home.store({"rows": rows})
+    paths = ["outcome.result.rows", "outcome.result"]
+    home.logs.add("a", "task.done", outcome={"result": result}, spilled=paths)
+    home.logs.make("b", result)
+
+    assert await home.owns("a", rows), "its path says that it was stored"
+    assert not await home.owns("b", rows)
+
+
+async def test_references_inside_of_a_value_are_read_only_by_who_owns_them(
+    home: Home,
+) -> None:
+    mine, theirs = await home.store("mine"), await home.store("theirs")
+    fine = await home.store({"inside": [mine]})
+    forged = await home.store({"inside": [theirs]})
+    for each in (mine, fine, forged):
+        home.logs.make("a", each)
+
+    assert await home.owners.whole("a", fine) == {"inside": ["mine"]}
+    with pytest.raises(BlobNotOwned):
+        await home.owners.whole("a", forged)
+
+
+async def test_results_of_a_loop_hold_no_value_of_others(home: Home) -> None:
+    theirs = await home.store("theirs")
+    home.logs.add("a", "loop.started")
+    home.logs.add("a", "loop.iteration.done", result=theirs, size=9)
+    done = home.logs.logs["a"][1]
+    home.logs.logs["a"][1] = msgspec.structs.replace(done, iteration_id="a-1/0")
+    results = {"store": "noetl", "key": "log:a-1", "range": "1-2", "size": 9}
+
+    with pytest.raises(BlobNotOwned):
+        await home.owners.loader.get(results)
 
 
 async def test_what_a_child_answers_is_its_parents_if_it_is_the_childs(
@@ -119,9 +170,11 @@ async def test_what_a_child_answers_is_its_parents_if_it_is_the_childs(
     inner = await home.store("inner")
     deep = await home.store({"inner": inner})
     answer, stolen = await home.store({"deep": deep}), await home.store("stolen")
-    home.logs.make("b", answer)
+    for each in (inner, deep, answer):
+        home.logs.make("b", each)
     home.logs.make("c", stolen)
-    for result in (answer, stolen, {"log": {"store": "noetl", "key": "log:b-1"}}):
+    loop = {"store": "noetl", "key": "log:b-1", "range": "1-2", "size": 9}
+    for result in (answer, stolen, {"log": loop}):
         told = {"execution_id": "b", "result": result}
         home.logs.add("a", "task.resumed", answer=told)
 
@@ -151,6 +204,31 @@ async def test_a_fork_has_what_its_origin_was_given(home: Home) -> None:
     assert await home.owns("f", outer)
     assert await home.owns("f", answer)
     assert not await home.owns("f", later), "that is after it has gone apart"
+
+
+async def test_a_fork_has_no_more_than_its_origin_could_read(home: Home) -> None:
+    """Its request and its answers say which keys those were, when it was made."""
+    outer, forged = await home.store("outer"), await home.store("forged")
+    around = {"x": outer, "y": forged}
+    lineage = {"execution_id": "elsewhere", "seq": 2, "iter": around}
+    proof = {**lineage, "inherited": [outer["key"]]}
+    home.logs.add("f", "playbook.execution.requested", fork=proof)
+    told = {"execution_id": "elsewhere-too", "result": forged}
+    home.logs.add("f", "task.resumed", answer=told, inherited=[])
+
+    assert await home.owns("f", outer)
+    assert not await home.owns("f", forged)
+
+
+async def test_what_can_be_read_by_way_of_a_value_is_what_is_owned(home: Home) -> None:
+    mine, theirs = await home.store("mine"), await home.store("theirs")
+    whole = await home.store({"mine": mine, "theirs": theirs})
+    for each in (mine, whole):
+        home.logs.make("a", each)
+
+    found = await home.owners.readable("a", {"deep": [whole, theirs]})
+
+    assert found == [whole["key"], mine["key"]]
 
 
 async def test_a_forged_key_is_no_key(home: Home) -> None:

@@ -13,6 +13,7 @@ from noetl.engine.error_kinds.api import API
 from noetl.engine.error_kinds.databases import DATABASES
 from noetl.engine.error_kinds.executions import CHILDREN, EXECUTION, TEMPLATES, WORKERS
 from noetl.engine.error_kinds.kind import ErrorKind
+from noetl.engine.error_kinds.planned import PLANNED
 from noetl.engine.error_kinds.storage import REFERENCES, STORE
 from noetl.engine.error_kinds.tools import HTTP, QUANTUM, SECRETS, TOOLS
 from noetl.engine.error_kinds.triggers import TRIGGERS
@@ -34,6 +35,7 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "Access": ACCESS,
     "The API": API,
     "Triggers": TRIGGERS,
+    "Planned": PLANNED,
 }
 """By section of the reference page; those of the log and of access never are outcomes:
 the command ends, or the request is refused."""

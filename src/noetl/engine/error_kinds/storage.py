@@ -27,8 +27,9 @@ REFERENCES = {
     ),
     "ref.not_owner": ErrorKind(
         "A reference (`store: noetl`) leads to what another execution has stored, or "
-        "somebody else than NoETL made it: a tool, a workload, a signal, a template.",
-        "Hand the value itself over, or name another store.",
+        "was not made by NoETL: it came with a request, a signal, a delivery, a report "
+        "or the result of a tool.",
+        "Send the value itself, or give the member `store` another name or value.",
     ),
 }
 STORE = {

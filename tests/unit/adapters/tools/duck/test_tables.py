@@ -218,12 +218,22 @@ def test_a_reference_that_is_broken_is_told(duck: Duck) -> None:
     assert kinds == ["ref.corrupt", "ref.gone", "ref.gone"]
 
 
-@pytest.mark.parametrize("key", ["../../etc/passwd", "/etc/passwd", "", "0" * 64])
-def test_a_reference_that_nobody_made_is_gone(duck: Duck, key: str) -> None:
-    outcome = duck.run("FROM t", tables={"t": {"store": "noetl", "key": key}})
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        ("../../etc/passwd", "tool.contract"),
+        ("/etc/passwd", "tool.contract"),
+        ("", "tool.contract"),
+        ("0" * 64, "ref.gone"),
+    ],
+)
+def test_a_forged_reference_leads_to_no_file(duck: Duck, key: str, kind: str) -> None:
+    refers = {"store": "noetl", "key": key, "size": 9}
+
+    outcome = duck.run("FROM t", tables={"t": refers})
 
     assert outcome.error is not None
-    assert outcome.error.kind == "ref.gone"
+    assert outcome.error.kind == kind
 
 
 def test_a_reference_to_the_log_is_no_file(duck: Duck) -> None:
