@@ -303,10 +303,12 @@ class Embedded:
         await self._store.close()
 
 
-def make_keyring(home: Home, plugins: Plugins) -> Keyring:
+def make_keyring(
+    home: Home, plugins: Plugins, *, declared_only: bool = False
+) -> Keyring:
     cipher = Cipher(home.key)
     stored = StoredKeychain(home.keychain, cipher)
-    providers = Providers(stored, plugins=plugins.secrets)
+    providers = Providers(stored, plugins=plugins.secrets, declared_only=declared_only)
     return Keyring(providers, SealedFiles(home.sealed, cipher))
 
 

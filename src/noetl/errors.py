@@ -126,7 +126,8 @@ class ToolError(NoetlError):
 
 class SecretError(ToolError):
     """A secret cannot be had. ``kind`` is ``secret.missing``, ``secret.denied``,
-    ``secret.unreachable``, ``secret.wrong``, ``secret.extra`` or ``secret.sealed``."""
+    ``secret.unreachable``, ``secret.wrong``, ``secret.extra`` or ``secret.sealed``; or
+    ``keychain.unresolved`` where an admin must declare it first."""
 
 
 class Refused(NoetlError):

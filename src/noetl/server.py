@@ -265,6 +265,7 @@ class Server:
             desk=Desk(self.orchestrator, metrics.fenced.inc, self._backend.receipts),
             roll=Roll(self._backend.roster, self._clock),
             keychain=self._backend.keychain,
+            keychain_kinds=kinds.keychain,
             streams=self._streams,
             metrics=metrics,
             pace=Pace(self._options.start_rate),

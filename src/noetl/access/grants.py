@@ -32,20 +32,30 @@ class Grant(msgspec.Struct, frozen=True):
 
     def covers(self, permission: str, where: str | None) -> bool:
         """Whether it permits that there; ``where`` is None for all places at once."""
-        if permission not in ROLES[self.role].permissions:
-            return False
-        if PERMISSIONS[permission].scope == "all":
-            return True  # of the server as a whole: a place has no meaning for it
         if where is not None and not _is_place(permission, where):
+            return self._gives(permission) and PERMISSIONS[permission].scope == "all"
+        return self.covers_below(permission, where)
+
+    def covers_below(self, permission: str, pattern: str | None) -> bool:
+        """Whether it permits that for every path of a pattern such as ``finance/*``."""
+        if not self._gives(permission):
             return False
-        if self.where is None:
-            return True
-        return where is not None and within(where, self.where)
+        if PERMISSIONS[permission].scope == "all" or self.where is None:
+            return True  # of the server as a whole: a place has no meaning for it
+        return pattern is not None and within(pattern, self.where)
+
+    def _gives(self, permission: str) -> bool:
+        return permission in ROLES[self.role].permissions
 
 
 def _is_place(permission: str, where: str) -> bool:
     pattern = _POOL if PERMISSIONS[permission].scope == "pool" else _PATH
     return len(where) <= _LONGEST and pattern.match(where) is not None
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it is a path, or a prefix such as ``finance/*``."""
+    return len(text) <= _LONGEST and _PATTERN.match(text) is not None
 
 
 def within(path: str, pattern: str) -> bool:

@@ -43,6 +43,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "tools:code": Permission("Register or run playbooks with `python` and the like."),
     "secrets:read": Permission("See the names of secrets, never their values."),
     "secrets:write": Permission("Store and delete secrets; bind them to playbooks."),
+    "secrets:declare": Permission(
+        "Declare keychain entries that read the host or use its credentials.", "all"
+    ),
     "log:export": Permission("Export event logs and the audit of the server."),
     "workers:read": Permission("See pools, workers and their load.", "all"),
     "pools:manage": Permission("Set what the workers of a pool may run.", "all"),

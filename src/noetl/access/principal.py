@@ -48,6 +48,17 @@ def allows(principal: Principal, permission: str, where: str | None = None) -> b
     )
 
 
+def allows_below(principal: Principal, permission: str, pattern: str | None) -> bool:
+    """Whether they may do it to every path of the pattern; None is all paths."""
+    if PERMISSIONS[permission].bearer and principal.means == "session":
+        return False
+    return all(
+        any(grant.covers_below(permission, pattern) for grant in grants)
+        for grants in (principal.grants, principal.limits)
+        if grants is not None
+    )
+
+
 def may_somewhere(principal: Principal, permission: str) -> bool:
     """Whether a listing has anything to show them; each row is asked for by itself."""
     if PERMISSIONS[permission].bearer and principal.means == "session":

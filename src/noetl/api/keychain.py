@@ -4,36 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from noetl.adapters.secrets.stored import Record
+from noetl.access.secrets import (
+    MOST_BINDINGS,
+    check_declaration,
+    default_bindings,
+    may_manage,
+    read_bindings,
+)
+from noetl.adapters.secrets.stored import Bind, Change, Record
 from noetl.api.problems import Problem
 from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.api.shapes import Name, Strict, Text
 from noetl.engine.times import rfc3339
+from noetl.errors import AccessError
 from noetl.types import JSON
 
 routes = Routes()
 
 READ = "secrets:read"
 WRITE = "secrets:write"
+DECLARE = "secrets:declare"
+_PROBLEMS = ("keychain.taken", "request.invalid")
+
+Bindings = Annotated[list[Name], Meta(min_length=1, max_length=MOST_BINDINGS)]
 
 
 class StoreSecret(Strict):
-    """``value`` is a text, or the fields of a credential."""
+    """``value`` is a text, or the fields of a credential. ``for`` are the paths of the
+    playbooks that may use it, such as ``finance/*``; by default those of the secret
+    that is replaced, or all for which the caller may store secrets."""
 
     value: Text | dict[Name, JSON]
     kind: Name = "secret_manager"
+    for_: Bindings | None = msgspec.field(default=None, name="for")
+
+
+class DeclareSecret(Strict):
+    """An entry of a kind that reads the host; ``fields`` say where it leads, and hold
+    no secret."""
+
+    kind: Name
+    fields: dict[Name, str]
+    for_: Bindings | None = msgspec.field(default=None, name="for")
 
 
 class SecretLine(msgspec.Struct):
-    """What is known of a secret: never its value."""
+    """What is known of a secret: never its value. ``declared`` are the fields of an
+    entry that an admin has declared."""
 
     name: str
     kind: str
     fields: list[str] | None
     updated_at: str
+    for_: list[str] = msgspec.field(name="for")
+    declared: dict[str, str] | None
 
 
 class SecretList(msgspec.Struct):
@@ -42,10 +71,16 @@ class SecretList(msgspec.Struct):
 
 @routes.route("GET", "/api/keychain", permission=READ, answers={200: SecretList})
 async def list_secrets(call: Call[Nothing, Nothing]) -> Reply:
-    """Names, kinds and fields of what is stored; no values."""
-    call.require(READ, None)
+    """Names, kinds, fields and bindings of what is stored; no values.
+
+    Only those whose bindings are all within what the caller may see.
+    """
     records = await asyncio.to_thread(call.site.keychain.list)
-    lines = [_line(name, record) for name, record in records.items()]
+    lines = [
+        _line(name, record)
+        for name, record in records.items()
+        if may_manage(call.principal, READ, record.bound)
+    ]
     return Reply(200, {"keychain": lines})
 
 
@@ -55,18 +90,41 @@ async def list_secrets(call: Call[Nothing, Nothing]) -> Reply:
     permission=WRITE,
     body=StoreSecret,
     answers={200: SecretLine, 201: SecretLine},
+    problems=_PROBLEMS,
 )
 async def store_secret(call: Call[StoreSecret, Nothing]) -> Reply:
     """Store a secret, sealed, or replace it (200). No answer ever holds its value."""
-    call.require(WRITE, None)
     name, body = _name(call.params["name"]), call.body
     call.trail.add(kind=body.kind)
-    now = rfc3339(time.time())
-    keychain = call.site.keychain
-    replaced = await asyncio.to_thread(keychain.set, name, body.value, body.kind, now)
-    fields = sorted(body.value) if isinstance(body.value, dict) else None
-    line = _line(name, Record(body.kind, fields, now, ""))
-    return Reply(200 if replaced else 201, line)
+    now, bind = rfc3339(time.time()), _binding(call, name, body.for_)
+    made = await asyncio.to_thread(
+        call.site.keychain.set, name, body.value, body.kind, now, bind
+    )
+    return _changed(name, made)
+
+
+@routes.route(
+    "POST",
+    "/api/keychain/{name}/declaration",
+    permission=DECLARE,
+    body=DeclareSecret,
+    answers={200: SecretLine, 201: SecretLine},
+    problems=_PROBLEMS,
+)
+async def declare_secret(call: Call[DeclareSecret, Nothing]) -> Reply:
+    """Declare an entry that reads the server's host or uses its credentials.
+
+    Playbooks reach `env`, `file`, `vault` and the like only through such entries.
+    """
+    call.require(DECLARE, None)
+    name, body = _name(call.params["name"]), call.body
+    call.trail.add(kind=body.kind)
+    check_declaration(body.kind, body.fields, call.site.keychain_kinds)
+    now, bind = rfc3339(time.time()), _binding(call, name, body.for_)
+    made = await asyncio.to_thread(
+        call.site.keychain.declare, name, body.kind, body.fields, now, bind
+    )
+    return _changed(name, made)
 
 
 @routes.route(
@@ -78,11 +136,48 @@ async def store_secret(call: Call[StoreSecret, Nothing]) -> Reply:
 )
 async def delete_secret(call: Call[Nothing, Nothing]) -> Reply:
     """Forget a secret. Executions that are under way keep theirs."""
-    call.require(WRITE, None)
     name = _name(call.params["name"])
-    if not await asyncio.to_thread(call.site.keychain.delete, name):
+
+    def may(record: Record) -> bool:
+        if not may_manage(call.principal, WRITE, record.bound):
+            return False  # for this caller it does not exist
+        _check_declared(call, record)
+        return True
+
+    if not await asyncio.to_thread(call.site.keychain.delete, name, may):
         raise Problem("keychain.unknown", f"the keychain has no '{name[:80]}'")
     return Reply(200, {})
+
+
+def _binding(call: Call[Any, Nothing], name: str, asked: list[str] | None) -> Bind:
+    """Decides on the bindings of a secret, by the one that it replaces."""
+
+    def bind(before: Record | None) -> tuple[str, ...]:
+        principal = call.principal
+        if before is not None and not may_manage(principal, WRITE, before.bound):
+            message = f"the name '{name[:80]}' is taken"
+            hint = "choose another name, for example with your team's name in front"
+            raise Problem("keychain.taken", message, hint=hint)
+        if before is not None:
+            _check_declared(call, before)
+        if asked is not None:
+            bound = read_bindings(asked)
+        else:
+            bound = before.bound if before else default_bindings(principal, WRITE)
+        missing = [each for each in bound if not may_manage(principal, WRITE, [each])]
+        if missing or not bound:
+            place = f" for '{missing[0]}'" if missing else ""
+            message = f"{principal.name} has no right to {WRITE}{place}"
+            raise AccessError("auth.role", message)
+        return bound
+
+    return bind
+
+
+def _check_declared(call: Call[Any, Nothing], record: Record) -> None:
+    """Who may not declare an entry may not replace or delete one that is declared."""
+    if record.declared is not None:
+        call.require(DECLARE, None)
 
 
 def _name(text: str) -> str:
@@ -92,10 +187,16 @@ def _name(text: str) -> str:
     return text
 
 
+def _changed(name: str, change: Change) -> Reply:
+    return Reply(200 if change.replaced else 201, _line(name, change.record))
+
+
 def _line(name: str, record: Record) -> JSON:
     return {
         "name": name,
         "kind": record.kind,
         "fields": record.fields,
         "updated_at": record.updated_at,
+        "for": list(record.bound),
+        "declared": record.declared,
     }

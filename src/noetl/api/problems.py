@@ -98,6 +98,7 @@ STATUSES: Mapping[str, int] = {
     "host.not_allowed": 403,
     "internal": 500,
     "json.invalid": 400,
+    "keychain.taken": 409,
     "keychain.unknown": 404,
     "keychain.unresolved": 422,
     "lease.lost": 409,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from noetl.access.audit import Audit
@@ -12,6 +12,7 @@ from noetl.api.access import Access
 from noetl.api.metrics import Metrics
 from noetl.api.pace import Pace
 from noetl.api.quotas import Quotas
+from noetl.dsl.grammar.keychain import KeychainKind
 from noetl.runtime.desk import Desk
 from noetl.runtime.logins import Logins
 from noetl.runtime.people import People
@@ -50,6 +51,7 @@ class Site:
     desk: Desk
     roll: Roll
     keychain: StoredKeychain
+    keychain_kinds: Mapping[str, KeychainKind]
     streams: Streams
     metrics: Metrics
     pace: Pace

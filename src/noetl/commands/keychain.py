@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.stored import Record, StoredKeychain
-from noetl.client import Client, Refused
+from noetl.adapters.secrets.stored import Change
 from noetl.commands.hints import warn_of_new_names
-from noetl.commands.targets import ca_option, need_server
+from noetl.commands.kept import for_option, line_of, open_kept, words_of
+from noetl.commands.targets import ca_option
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.keychain import KEYCHAIN
-from noetl.engine.times import rfc3339
 from noetl.errors import ConfigError
-from noetl.home import Home
 from noetl.types import JSON
 
 SINGLE = "secret_manager"
@@ -62,6 +58,7 @@ def command() -> None:
     metavar="K[=V]",
     help="A field of a credential; without =V its value is asked for.",
 )
+@for_option
 @_server
 @ca_option
 @_json
@@ -69,6 +66,7 @@ def set_(
     name: str,
     kind: str,
     fields: tuple[str, ...],
+    bound: tuple[str, ...],
     server: str | None,
     as_json: bool,
 ) -> None:
@@ -80,21 +78,55 @@ def set_(
     \b
     Examples:
       noetl keychain set api_token < token.txt
+      noetl keychain set finance_api --for 'finance/*' < token.txt
       noetl keychain set pg --kind postgres_credential \\
         --field host=db --field user=me --field password
     """
-    if not name or len(name) > 255 or not name.isprintable():
-        raise ConfigError("a name has 1 to 255 printable characters")
+    _check_name(name)
     value = _read_fields(fields) if fields else _read_value(name, kind)
     if kind in FIELDS and isinstance(value, Mapping):
         warn_of_new_names(value, FIELDS[kind], "--field", kind)
-    kept = _kept(server)
-    replaced = kept.set(name, value, kind, rfc3339(time.time()))
-    record = kept.list()[name]
-    if as_json:
-        click.echo(json.dumps({**_line(name, record), "replaced": replaced}))
-    else:
-        click.echo(f"{'replaced' if replaced else 'stored'}: {_words(name, record)}")
+    change = open_kept(server).set(name, value, kind, bound)
+    _show_change(name, change, "stored", as_json)
+
+
+@command.command("declare")
+@click.argument("name")
+@click.option("--kind", required=True, help="env, file, vault, aws, gcp, azure, …")
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="K=V",
+    help="Where the secret is: path=…, variable=…, address=… (no secret).",
+)
+@for_option
+@_server
+@ca_option
+@_json
+def declare(
+    name: str,
+    kind: str,
+    fields: tuple[str, ...],
+    bound: tuple[str, ...],
+    server: str | None,
+    as_json: bool,
+) -> None:
+    """Let playbooks of a server use a secret of its host, by this name.
+
+    On a server, kinds that read the host or use its credentials (env, file, vault, aws,
+    gcp, azure, and those of plug-ins) work only through entries that are declared. A
+    playbook names one: keychain: [{name: finance_db, kind: vault}]. It needs the role
+    admin.
+
+    \b
+    Example:
+      noetl keychain declare finance_db --kind vault --for 'finance/*' \\
+        --field path=secret/data/finance --field address=https://vault.example.com
+    """
+    _check_name(name)
+    change = open_kept(server).declare(name, kind, _read_settings(fields), bound)
+    _show_change(name, change, "declared", as_json)
 
 
 @command.command("list")
@@ -102,21 +134,21 @@ def set_(
 @ca_option
 @_json
 def list_(server: str | None, as_json: bool) -> None:
-    """List what is stored: names, kinds and fields, no values.
+    """List what is stored or declared: names, kinds, fields and bindings, no values.
 
     \b
     Example:
       noetl keychain list
     """
-    records = _kept(server).list()
+    records = open_kept(server).list()
     if as_json:
-        lines = [_line(name, record) for name, record in records.items()]
+        lines = [line_of(name, record) for name, record in records.items()]
         click.echo(json.dumps({"keychain": lines}, ensure_ascii=False))
         return
     if not records:
         click.echo("nothing is stored; begin with: noetl keychain set NAME")
     for name, record in records.items():
-        click.echo(f"{record.updated_at}  {_words(name, record)}")
+        click.echo(f"{record.updated_at}  {words_of(name, record)}")
 
 
 @command.command("delete")
@@ -131,7 +163,7 @@ def delete(name: str, server: str | None, as_json: bool) -> None:
     Example:
       noetl keychain delete api_token
     """
-    kept = _kept(server)
+    kept = open_kept(server)
     if not kept.delete(name):
         match = nearest(name, kept.list())
         hint = f"did you mean '{match}'?" if match else "see noetl keychain list"
@@ -139,39 +171,31 @@ def delete(name: str, server: str | None, as_json: bool) -> None:
     click.echo(json.dumps({"name": name}) if as_json else f"deleted: {name}")
 
 
-class _OfServer:
-    """The keychain of a server, by its API."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def set(self, name: str, value: JSON, kind: str, now: str) -> bool:
-        replaced = name in self.list()
-        self._client.post(f"/api/keychain/{name}", {"value": value, "kind": kind})
-        return replaced
-
-    def list(self) -> dict[str, Record]:
-        found = self._client.get("/api/keychain")["keychain"]
-        return {
-            each["name"]: Record(each["kind"], each["fields"], each["updated_at"], "")
-            for each in found
-        }
-
-    def delete(self, name: str) -> bool:
-        try:
-            self._client.call("DELETE", f"/api/keychain/{name}")
-        except Refused as refused:
-            if refused.kind == "keychain.unknown":
-                return False
-            raise
-        return True
+def _check_name(name: str) -> None:
+    if not name or len(name) > 255 or not name.isprintable():
+        raise ConfigError("a name has 1 to 255 printable characters")
 
 
-def _kept(server: str | None) -> StoredKeychain | _OfServer:
-    if server is not None:
-        return _OfServer(need_server(server))
-    home = Home.of()
-    return StoredKeychain(home.keychain, Cipher(home.key))
+def _show_change(name: str, change: Change, verb: str, as_json: bool) -> None:
+    if as_json:
+        line = {**line_of(name, change.record), "replaced": change.replaced}
+        click.echo(json.dumps(line))
+    else:
+        verb = "replaced" if change.replaced else verb
+        click.echo(f"{verb}: {words_of(name, change.record)}")
+
+
+def _read_settings(settings: Sequence[str]) -> dict[str, str]:
+    """``K=V`` of a declaration. Raises ``ConfigError``."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not key or not equals:
+            raise ConfigError("--field: write it as name=value")
+        if key in found:
+            raise ConfigError(f"--field {key} stands twice")
+        found[key] = value
+    return found
 
 
 def _read_value(name: str, kind: str) -> JSON:
@@ -229,17 +253,3 @@ def _checked(value: str, name: str) -> str:
     if not value.strip():
         raise ConfigError(f"the value of '{name}' is empty: nothing was stored")
     return value
-
-
-def _line(name: str, record: Record) -> dict[str, JSON]:
-    return {
-        "name": name,
-        "kind": record.kind,
-        "fields": record.fields,
-        "updated_at": record.updated_at,
-    }
-
-
-def _words(name: str, record: Record) -> str:
-    fields = f" ({', '.join(record.fields)})" if record.fields is not None else ""
-    return f"{name}: {record.kind}{fields}"

@@ -14,7 +14,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """A secret that is asked for: an entry of a keychain, or a ``secrets`` task.
 
     ``fields`` say where it is; a relative path is seen from ``folder``. One that must
-    be ``fresh`` is not taken from a cache.
+    be ``fresh`` is not taken from a cache. ``playbook`` is the path of who asks.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Wanted(msgspec.Struct, frozen=True):
     fields: Mapping[str, JSON]
     folder: str | None = None
     fresh: bool = False
+    playbook: str | None = None
 
     def __repr__(self) -> str:
         return f"Wanted({self.name!r}, {self.kind!r})"  # a field may be a secret

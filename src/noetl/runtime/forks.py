@@ -42,20 +42,20 @@ async def begin_fork(
     """
     keys, store = orchestrator.keys, orchestrator.store
     blobs = await orchestrator.results.of(playbook)
-    name, folder = fork.execution_id, fork.playbook.get("folder")
+    name, about = fork.execution_id, fork.playbook
     recorder = Recorder(State(), orchestrator.clock.now())
     owners = Owners(log, orchestrator.blobs)
     inherited = await owners.readable(fork.origin, point.state.outer)
     ask(recorder, fork, point.first, inherited)
     try:
-        await keys.resolve(name, playbook.keychain, folder)
+        await keys.resolve(name, playbook.keychain, about)
     except KeychainError as error:
         refuse(recorder, fork.playbook, error.error)
         await store_blobs(blobs, recorder)
         await store.commit([rejection_of(recorder, fork.playbook)])
         return error.error
     await keys.inherit(fork.origin, name)
-    secrets = await keys.open(name, playbook.keychain, folder)
+    secrets = await keys.open(name, playbook.keychain, about)
     kept = Kept(log, blobs, fork, recorder.events[0], owners)
     state, history = await kept.take()
     live = Live.of(playbook, state, fork.playbook, secrets)

@@ -24,7 +24,7 @@ class Held(msgspec.Struct):
 
     secrets: Secrets
     entries: Mapping[str, KeychainEntry]
-    folder: str | None
+    about: Mapping[str, JSON]
 
 
 class Keyring:
@@ -41,18 +41,19 @@ class Keyring:
         self,
         execution_id: str,
         entries: Sequence[KeychainEntry],
-        folder: str | None,
+        about: Mapping[str, JSON],
     ) -> Secrets:
         """Every entry, whether it is used or not (KEY-03), in the order of the text.
 
-        They are sealed when this returns. Raises ``KeychainError`` with all of those
-        that cannot be resolved.
+        ``about`` is the playbook as the execution records it: its path decides which
+        kept secrets it may use. They are sealed when this returns. Raises
+        ``KeychainError`` with all of those that cannot be resolved.
         """
         found: dict[str, JSON] = {}
         problems: list[dict[str, JSON]] = []
         for entry in entries:
             try:
-                wanted = _wanted(entry, found, folder)
+                wanted = _wanted(entry, found, about)
                 found[entry.name] = await self._get(wanted)
             except SecretError as error:
                 # An entry may be made of those before it, and its error quotes it.
@@ -67,13 +68,13 @@ class Keyring:
                 await self._sealed.save(execution_id, KEYCHAIN, found)
             except SecretError as error:
                 raise KeychainError(_refusal(error.message, [])) from None
-        return self._hold(execution_id, Secrets(found), entries, folder)
+        return self._hold(execution_id, Secrets(found), entries, about)
 
     async def open(
         self,
         execution_id: str,
         entries: Sequence[KeychainEntry],
-        folder: str | None,
+        about: Mapping[str, JSON],
     ) -> Secrets:
         """As they were sealed: no provider is asked (S-67). Raises ``SecretError``."""
         sealed = await self._sealed.load(execution_id)
@@ -82,7 +83,7 @@ class Keyring:
         if missing:
             message = f"the sealed secrets of {execution_id} are gone: "
             raise SecretError("secret.sealed", message + ", ".join(missing))
-        return self._hold(execution_id, Secrets(keychain, sealed), entries, folder)
+        return self._hold(execution_id, Secrets(keychain, sealed), entries, about)
 
     async def fetch(
         self,
@@ -98,12 +99,11 @@ class Keyring:
         held = self._of(execution_id)
         if name is not None and provider is None and name in held.entries:
             entry = held.entries[name]
-            wanted = _wanted(entry, held.secrets.keychain, held.folder, fresh=True)
+            wanted = _wanted(entry, held.secrets.keychain, held.about, fresh=True)
         else:
             where = path or name or ""
-            fields = {"path": where, "variable": where}
             kind = provider or "secret_manager"
-            wanted = Wanted(name or where, kind, fields, held.folder, fresh=True)
+            wanted = _asked(name or where, kind, {"path": where}, held.about, True)
         value = await self._get(wanted)
         await self._keep(execution_id, number := token_hex(16), value)
         return handle(number)
@@ -115,7 +115,7 @@ class Keyring:
         held = self._of(execution_id)
         fields = {key: value for key, value in auth.items() if key != "type"}
         held.secrets.learn(fields)
-        wanted = Wanted("auth", "oauth2", fields, held.folder, fresh)
+        wanted = _asked("auth", "oauth2", fields, held.about, fresh)
         token = await self._get(wanted)
         held.secrets.learn(token)
         return {"type": "bearer", "token": token["access_token"]}
@@ -165,10 +165,10 @@ class Keyring:
         execution_id: str,
         secrets: Secrets,
         entries: Sequence[KeychainEntry],
-        folder: str | None,
+        about: Mapping[str, JSON],
     ) -> Secrets:
         named = {entry.name: entry for entry in entries}
-        self._held[execution_id] = Held(secrets, named, folder)
+        self._held[execution_id] = Held(secrets, named, about)
         return secrets
 
     async def _get(self, wanted: Wanted) -> JSON:
@@ -188,7 +188,7 @@ class Keyring:
 def _wanted(
     entry: KeychainEntry,
     resolved: Mapping[str, JSON],
-    folder: str | None,
+    about: Mapping[str, JSON],
     *,
     fresh: bool = False,
 ) -> Wanted:
@@ -196,7 +196,18 @@ def _wanted(
         fields = entry.fields.render({"keychain": resolved})
     except TemplateError as error:  # entries see those before them, as far as resolved
         raise SecretError("secret.wrong", error.message) from None
-    return Wanted(entry.name, entry.kind, fields, folder, fresh)
+    return _asked(entry.name, entry.kind, fields, about, fresh)
+
+
+def _asked(
+    name: str,
+    kind: str,
+    fields: Mapping[str, JSON],
+    about: Mapping[str, JSON],
+    fresh: bool,
+) -> Wanted:
+    """A secret that this playbook asks for."""
+    return Wanted(name, kind, fields, about.get("folder"), fresh, about.get("path"))
 
 
 def _check(value: JSON) -> None:

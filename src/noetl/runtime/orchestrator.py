@@ -133,9 +133,9 @@ class Orchestrator(Residents):
         self, playbook: Playbook, request: Request
     ) -> dict[str, JSON] | None:
         """Accept the request; or why it was refused: no secret (KEY-03), no place."""
-        execution_id, folder = request.execution_id, request.playbook.get("folder")
+        execution_id, about = request.execution_id, request.playbook
         try:
-            secrets = await self.keys.resolve(execution_id, playbook.keychain, folder)
+            secrets = await self.keys.resolve(execution_id, playbook.keychain, about)
         except KeychainError as error:
             await self.reject(request, error.error)
             return error.error

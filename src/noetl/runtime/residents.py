@@ -72,6 +72,5 @@ async def read_live(
     state = await fold(store, execution_id)
     secrets = Secrets()
     if not state.finished:
-        folder = about.get("folder")
-        secrets = await keys.open(execution_id, playbook.keychain, folder)
+        secrets = await keys.open(execution_id, playbook.keychain, about)
     return Live.of(playbook, state, about, secrets)

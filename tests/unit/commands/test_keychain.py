@@ -148,7 +148,7 @@ def test_a_field_that_is_probably_wrong_is_told(
     assert "visible" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["set", "list", "delete"])
+@pytest.mark.parametrize("name", ["set", "declare", "list", "delete"])
 def test_each_has_an_example_and_json(keychain: Run, name: str) -> None:
     shown = keychain(name, "--help").stdout
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from noetl.access.secrets import redirections
 from noetl.adapters.secrets.fields import chosen
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.errors import SecretError
@@ -44,10 +45,14 @@ class SecretManager:
 
 
 class CredentialProvider:
-    """A stored mapping, under the fields that are written in the entry itself."""
+    """A stored mapping, under the fields that are written in the entry itself.
 
-    def __init__(self, manager: SecretManager) -> None:
+    With ``fixed`` these fields cannot change where the stored credential is sent.
+    """
+
+    def __init__(self, manager: SecretManager, *, fixed: bool = False) -> None:
         self._manager = manager
+        self._fixed = fixed
 
     async def get(self, wanted: Wanted) -> JSON:
         own = {k: v for k, v in wanted.fields.items() if k not in _ABOUT}
@@ -65,4 +70,19 @@ class CredentialProvider:
                 f"--kind {wanted.kind} --field user=… --field password"
             )
             raise SecretError("secret.wrong", message)
+        if self._fixed:
+            refuse_redirection(wanted, own, stored)
         return {**stored, **own}
+
+
+def refuse_redirection(
+    wanted: Wanted, own: Mapping[str, JSON], stored: Mapping[str, JSON]
+) -> None:
+    """Raises ``SecretError`` if the entry has an address that is not the stored one."""
+    if wrong := redirections(own, stored):
+        fields = ", ".join(f"'{each}'" for each in wrong)
+        message = (
+            f"'{wanted.name}' is a stored credential, and the playbook cannot change "
+            f"where it is sent: leave out {fields}, or store them with the credential"
+        )
+        raise SecretError("secret.denied", message)

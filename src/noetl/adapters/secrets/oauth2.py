@@ -11,7 +11,7 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from noetl.adapters.secrets.managers import SecretManager
+from noetl.adapters.secrets.managers import SecretManager, refuse_redirection
 from noetl.adapters.secrets.web import ask, shown
 from noetl.errors import SecretError
 from noetl.ports import Wanted
@@ -23,10 +23,17 @@ _TAKEN = (*_NEEDED, "scope", "audience", "client_auth")
 
 
 class OAuth2Provider:
+    """With ``fixed``, a stored secret goes only to the stored ``token_url``."""
+
     def __init__(
-        self, manager: SecretManager, now: Callable[[], float] = time.time
+        self,
+        manager: SecretManager,
+        now: Callable[[], float] = time.time,
+        *,
+        fixed: bool = False,
     ) -> None:
         self._manager = manager
+        self._fixed = fixed
         self._now = now
         self._tokens: dict[bytes, tuple[float, JSON]] = {}
 
@@ -44,7 +51,10 @@ class OAuth2Provider:
         fields = wanted.fields
         if any(not fields.get(name) for name in _NEEDED):
             stored = await self._manager.ask(wanted)
-            fields = {**(stored if isinstance(stored, Mapping) else {}), **fields}
+            stored = stored if isinstance(stored, Mapping) else {}
+            if self._fixed:
+                refuse_redirection(wanted, fields, stored)
+            fields = {**stored, **fields}
         missing = [name for name in _NEEDED if not fields.get(name)]
         if missing:
             message = f"oauth2 needs {', '.join(missing)}: write them in the entry, or "

@@ -5,27 +5,50 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from noetl.access.secrets import EVERYWHERE, is_for
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.private import write_private
 from noetl.dsl.diagnostics import nearest
 from noetl.errors import SecretError
-from noetl.ports import Wanted
 from noetl.types import JSON
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is known of a secret without opening it."""
+    """What is known of a secret without opening it.
+
+    ``bound`` are the paths of the playbooks that may use it. ``declared`` are the
+    fields of an entry that an admin has declared: it says where a secret is, and
+    nothing is sealed.
+    """
 
     kind: str
     fields: list[str] | None
     updated_at: str
     sealed: str
+    bound: tuple[str, ...] = msgspec.field(default=(EVERYWHERE,), name="for")
+    declared: dict[str, str] | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A record as it is now, and whether it replaced another."""
+
+    record: Record
+    replaced: bool
+
+
+Bind = Callable[[Record | None], tuple[str, ...]]
+"""Gives the bindings for a record, by the one that is replaced. It may raise: then
+nothing is changed."""
+
+
+def keep_bindings(before: Record | None) -> tuple[str, ...]:
+    return before.bound if before is not None else (EVERYWHERE,)
 
 
 class StoredKeychain:
@@ -35,22 +58,29 @@ class StoredKeychain:
         self._path = path
         self._cipher = cipher
 
-    async def get(self, wanted: Wanted) -> JSON:
-        return self.read(str(wanted.fields.get("path") or wanted.name))
+    def read(self, name: str, path: str | None = None) -> JSON:
+        """The secret, for the playbook with this path. Raises ``SecretError``."""
+        return self.open(name, self.find(name, path))
 
-    def read(self, name: str) -> JSON:
-        """The secret. Raises ``SecretError`` if there is none of this name."""
-        records = self.list()
+    def find(self, name: str, path: str | None) -> Record:
+        """Raises ``SecretError`` if there is none that the playbook may use: the text
+        is the same whether it is missing or for other playbooks."""
+        records = self.visible(path)
         if name not in records:
             match = nearest(name, records)
             known = f"; did you mean '{match}'?" if match else ""
-            message = (
-                f"the stored keychain {self._path} has no '{name}'{known}; store it "
-                f"with: noetl keychain set {name}"
-            )
-            raise SecretError("secret.missing", message)
+            raise SecretError("secret.missing", _missing(name, path, known))
+        return records[name]
+
+    def visible(self, path: str | None) -> dict[str, Record]:
+        """Those that the playbook with this path may use."""
+        records = self.list().items()
+        return {name: each for name, each in records if is_for(each.bound, path)}
+
+    def open(self, name: str, record: Record) -> JSON:
+        """The value of a record that is not declared. Raises ``SecretError``."""
         try:
-            text = self._cipher.open(base64.b64decode(records[name].sealed), name)
+            text = self._cipher.open(base64.b64decode(record.sealed), name)
         except SecretError as error:
             message = f"'{name}' in {self._path}: {error.message}"
             raise SecretError(error.kind, message) from None
@@ -68,20 +98,46 @@ class StoredKeychain:
             message = f"{self._path} is not a keychain"
             raise SecretError("secret.sealed", message) from None
 
-    def set(self, name: str, value: JSON, kind: str, now: str) -> bool:
-        """Store it; whether it replaced another."""
+    def set(
+        self,
+        name: str,
+        value: JSON,
+        kind: str,
+        now: str,
+        bind: Bind = keep_bindings,
+    ) -> Change:
+        """Seal and store a secret, or replace one."""
         text = msgspec.json.encode(value)
         sealed = base64.b64encode(self._cipher.seal(text, name)).decode()
         fields = sorted(value) if isinstance(value, Mapping) else None
-        with self._changing() as records:
-            replaced = name in records
-            records[name] = Record(kind, fields, now, sealed)
-        return replaced
+        return self._put(name, Record(kind, fields, now, sealed), bind)
 
-    def delete(self, name: str) -> bool:
-        """Forget it; whether there was one."""
+    def declare(
+        self,
+        name: str,
+        kind: str,
+        fields: Mapping[str, str],
+        now: str,
+        bind: Bind = keep_bindings,
+    ) -> Change:
+        """Say where a secret of the host is, or replace what was said."""
+        record = Record(kind, sorted(fields), now, "", declared=dict(fields))
+        return self._put(name, record, bind)
+
+    def delete(self, name: str, may: Callable[[Record], bool] = lambda _: True) -> bool:
+        """Forget it; whether there was one that the caller may delete."""
         with self._changing() as records:
-            return records.pop(name, None) is not None
+            if name not in records or not may(records[name]):
+                return False
+            del records[name]
+            return True
+
+    def _put(self, name: str, record: Record, bind: Bind) -> Change:
+        with self._changing() as records:
+            before = records.get(name)
+            after = msgspec.structs.replace(record, bound=bind(before))
+            records[name] = after
+        return Change(after, before is not None)
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Record]]:
@@ -96,3 +152,9 @@ class StoredKeychain:
             write_private(self._path, msgspec.json.encode(ordered))
         finally:
             os.close(lock)
+
+
+def _missing(name: str, path: str | None, known: str) -> str:
+    where = f" for the playbook '{path}'" if path is not None else ""
+    cure = f"store it with: noetl keychain set {name}"
+    return f"the stored keychain has no '{name}'{where}{known}; {cure}"

@@ -94,22 +94,30 @@ HTTP = {
     ),
 }
 SECRETS = {
+    "keychain.taken": ErrorKind(
+        "The name belongs to a secret that the caller may not change.",
+        "Choose another name, for example with the team's name in front.",
+    ),
     "keychain.unknown": ErrorKind(
         "The server keeps no secret of this name.",
         "`noetl keychain list --server URL` shows those that it does.",
     ),
     "keychain.unresolved": ErrorKind(
         "A keychain entry could not be resolved; nothing was started. `error.entries` "
-        "says for each where it was looked for.",
-        "Store it with `noetl keychain set`, or correct provider and path.",
+        "says for each where it was looked for. Of a `secrets` task: its provider "
+        "reads the server's host, and no admin has declared that.",
+        "Store it with `noetl keychain set`, declare it with `noetl keychain declare`, "
+        "or correct provider and path.",
     ),
     "secret.missing": ErrorKind(
         "Nobody keeps a secret of this name, or it is empty.",
         "Check name, provider and path; the message says where it was looked for.",
     ),
     "secret.denied": ErrorKind(
-        "Who keeps the secret does not give it to us.",
-        "Check the rights of the worker, and its own credential.",
+        "Who keeps the secret does not give it to us, or the playbook changes where a "
+        "kept credential is sent.",
+        "Check the rights of the worker, and its own credential; leave out the fields "
+        "that the message names.",
     ),
     "secret.unreachable": ErrorKind(
         "Who keeps the secret does not answer, or not well.",

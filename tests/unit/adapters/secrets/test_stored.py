@@ -24,9 +24,10 @@ SECRET = "s3cr3t-ünd-längér"
 def test_what_is_stored_is_read_again_and_nothing_of_it_is_on_the_disk(
     stored: StoredKeychain, tmp_path: Path
 ) -> None:
-    assert stored.set("api", SECRET, "secret_manager", "T1") is False
-    assert stored.set("pg", {"user": "u", "password": SECRET}, "oauth2", "T2") is False
-    assert stored.set("api", SECRET + "2", "secret_manager", "T3") is True
+    assert not stored.set("api", SECRET, "secret_manager", "T1").replaced
+    fields = {"user": "u", "password": SECRET}
+    assert not stored.set("pg", fields, "oauth2", "T2").replaced
+    assert stored.set("api", SECRET + "2", "secret_manager", "T3").replaced
 
     assert stored.read("api") == SECRET + "2"
     assert stored.read("pg") == {"user": "u", "password": SECRET}
