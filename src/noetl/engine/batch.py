@@ -16,6 +16,7 @@ from noetl.engine.spilling import fit
 from noetl.engine.state import State
 from noetl.engine.times import rfc3339
 from noetl.net.net import Net
+from noetl.templates import Decision
 from noetl.types import JSON
 
 _encode = msgspec.json.Encoder().encode
@@ -107,8 +108,17 @@ class Recorder:
         return msgspec.structs.replace(event, payload=payload)
 
 
+EVENT = 100
+"""Steps of a template that take as long as an event does, until it is stored."""
+
+
 class Batch(Recorder):
-    """A settlement of an execution that has a playbook."""
+    """A settlement of an execution that has a playbook.
+
+    Tokens and loops move until ``share`` steps are spent; what is left then is for
+    another batch, and ``is_cut`` says so: others are served in between (I-38). By
+    default there is no such limit.
+    """
 
     def __init__(
         self,
@@ -118,11 +128,31 @@ class Batch(Recorder):
         clock: float = 0.0,
         values: Values | None = None,
         secrets: Secrets | None = None,
+        share: int | None = None,
     ) -> None:
         super().__init__(state, clock, values)
         self.secrets = secrets or Secrets()
         self.playbook = playbook
         self.net = net
+        self.is_cut = False
+        self._share = share
+        self._spent = 0
+        self._decision = Decision()
+        self.hearing = Decision()
+
+    def begin(self) -> None:
+        """Another input is decided: all guards that hear of it share one budget."""
+        self._spent += self.hearing.spent
+        self.hearing = Decision()
+
+    def may_move(self) -> bool:
+        """Whether to go on with what is ready; if not, the batch is cut here."""
+        spent = self._spent + self._decision.spent + self.hearing.spent
+        spent += EVENT * len(self.events)
+        if self._share is None or spent < self._share:
+            return True
+        self.is_cut = True
+        return False
 
     def _tell(self, event: Event) -> None:
         """Who waits for events is asked about this one."""
@@ -143,5 +173,7 @@ class Batch(Recorder):
         )
         if event is not None:
             scope["event"] = event
+        self._spent += self._decision.spent
+        scope.decision = self._decision = Decision()
         scope.hold(self.secrets, self.values.begin() if state.spilled else None)
         return scope

@@ -28,6 +28,9 @@ from noetl.engine.times import rfc3339, seconds_of
 from noetl.engine.tracing import trace_id_of
 from noetl.types import JSON
 
+SETTLE = "settle"
+"""The timer of an execution whose last batch was cut: there is more to move."""
+
 
 class Request(msgspec.Struct, frozen=True):
     """What somebody asked for; ``workload`` is merged already (WRK-02).
@@ -208,6 +211,8 @@ def settle(batch: Batch) -> None:
         state.status == "running" and state.cancelling is None and state.queued is None
     ):
         token = next(iter(state.tokens.values()), None)
+        if (token is not None or state.joining) and not batch.may_move():
+            return  # the next batch goes on
         if token is None:
             if not _fill_joins(batch):
                 break
@@ -280,6 +285,9 @@ def expire(batch: Batch, timer_id: str) -> None:
     if batch.state.status != "running":
         return
     what, _, run_id = timer_id.partition(":")
+    if what == SETTLE:
+        go_on(batch)
+        return
     if what == "execution":
         message = f"the execution was not over at {batch.state.deadline}, its deadline"
         cancel(batch, msgspec.to_builtins(Failure("timeout", message)))

@@ -50,7 +50,7 @@ def turn(batch: Batch, run: Run, path: Path) -> None:
     step = batch.playbook.steps[run.step]
     loop = find_loop(run, path)
     level = _level(step, len(path))
-    while _may_start(batch, step, level, loop):
+    while _may_start(batch, step, level, loop) and batch.may_move():
         here = (*path, loop.next)
         items = expand(batch.values.fetch(loop.items))
         _start(batch, run, level, here, items[loop.next], step)

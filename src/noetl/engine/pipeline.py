@@ -34,6 +34,7 @@ from noetl.engine.secrets import Secrets
 from noetl.engine.spilling import placed
 from noetl.engine.suspensions import SUSPENDING, answer_of, child_of, wait_of
 from noetl.errors import TemplateError
+from noetl.templates import Decision
 from noetl.types import JSON
 
 
@@ -285,6 +286,7 @@ class Pipeline:
         if scope is None or self._spilled or secrets.keychain or secrets.handles:
             return self._scope(label)
         scope["ctx"] = self.ctx
+        scope.decision = Decision()
         return scope
 
     def _scope(self, label: str) -> Scope:
@@ -310,6 +312,7 @@ class Pipeline:
         )
         if progress.iter is not None:
             scope["iter"] = progress.iter
+        scope.decision = Decision()
         scope.hold(self._secrets, self._values.begin() if self._spilled else None)
         return scope
 

@@ -35,7 +35,7 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
         if fired and router.mode == "exclusive":
             answers.append({"step": arc.step, "fired": False, "why": _EARLIER})
             continue
-        answer, args = _judge(arc, scope)
+        answer, args = _judge(arc, scope, run.step)
         answers.append(answer)
         if args is None:
             continue
@@ -65,7 +65,9 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
     return bool(fired)
 
 
-def _judge(arc: Arc, scope: Scope) -> tuple[dict[str, JSON], dict[str, JSON] | None]:
+def _judge(
+    arc: Arc, scope: Scope, step: str
+) -> tuple[dict[str, JSON], dict[str, JSON] | None]:
     """The arc's answer, and its args if it fires; an error fails closed (S-32)."""
     answer: dict[str, JSON] = {"step": arc.step, "fired": False}
     try:
@@ -73,7 +75,8 @@ def _judge(arc: Arc, scope: Scope) -> tuple[dict[str, JSON], dict[str, JSON] | N
             return {**answer, "why": "its guard is false"}, None
         args = arc.args.render(scope.recorded()) if arc.args is not None else {}
     except TemplateError as error:
-        message = f"the arc to '{arc.step}': {scope.told(error)}"
+        origin = f" from '{step}'" if error.kind == "template.budget" else ""
+        message = f"the arc{origin} to '{arc.step}': {scope.told(error)}"
         problem = msgspec.to_builtins(Failure(error.kind, message))
         return {**answer, "why": "its template failed", "error": problem}, None
     return {**answer, "fired": True}, args

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noetl.engine.secrets import Secrets
 from noetl.errors import TemplateError
-from noetl.templates.evaluation import Stored
+from noetl.templates.evaluation import Decision, Stored
 from noetl.types import JSON
 
 
@@ -14,10 +14,12 @@ class Scope(dict[str, JSON]):
     """Namespaces by name; a bare name is looked up in args, ctx, iter, workload (C-34).
 
     A plain dictionary on the fast path: only a name that is no namespace costs more.
-    ``stored`` has what is stored elsewhere, where something is (S-48).
+    ``stored`` has what is stored elsewhere, where something is (S-48). ``decision`` is
+    what all templates that read this scope may take together.
     """
 
     stored: Stored | None = None
+    decision: Decision | None = None
     _secrets: Secrets | None = None
 
     def hold(self, secrets: Secrets, stored: Stored | None) -> None:
@@ -34,6 +36,7 @@ class Scope(dict[str, JSON]):
         if self._secrets is None:
             return self
         scope = Scope(self)
+        scope.decision = self.decision
         scope["keychain"] = {}
         scope.stored = self._secrets.sealing(self._values)
         return scope

@@ -11,6 +11,7 @@ from noetl.engine.reports import Fact
 from noetl.ports import Blob, Lease
 from noetl.runtime.bell import Bell
 from noetl.runtime.live import Answer, Work
+from noetl.runtime.turns import Turns
 from noetl.types import JSON
 
 
@@ -88,6 +89,11 @@ class Dispatcher(Protocol):
 
     @property
     def bell(self) -> Bell: ...
+    @property
+    def turns(self) -> Turns:
+        """In which templates of pipelines are evaluated, too."""
+        ...
+
     @property
     def keys(self) -> TokenGiver: ...
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -21,6 +22,7 @@ from noetl.runtime.drafts import CallDrafts
 from noetl.runtime.invocation import Calling, Invocation, meta_of, tool_call
 from noetl.runtime.live import Answer, Work
 from noetl.runtime.quarantine import number_of
+from noetl.runtime.turns import Turns
 from noetl.types import JSON
 
 log = logging.getLogger("noetl.worker")
@@ -257,7 +259,9 @@ class Executor:
         pipeline = Pipeline(tasks, work.frame, work.progress, values, work.secrets)
         shelf = await self._dispatcher.shelf_of(work)
         try:
-            return await self._follow(_Run(work, pipeline, values, shelf, until, facts))
+            turns = self._dispatcher.turns
+            run = _Run(work, pipeline, values, shelf, until, facts, turns)
+            return await self._follow(run)
         finally:
             await shelf.close()
 
@@ -387,6 +391,7 @@ class _Run(msgspec.Struct):
     shelf: Shelf
     until: float | None
     facts: list[Fact]
+    turns: Turns
 
     @property
     def in_turn(self) -> bool:
@@ -395,13 +400,13 @@ class _Run(msgspec.Struct):
     async def next(self) -> Call | Wait | Ended:
         while True:
             try:
-                return self.pipeline.next()
+                return await self.turns.take(self.pipeline.next)
             except Unloaded as needed:
                 await self.shelf.supply(needed.references, self.values)
 
     async def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
         while True:
             try:
-                return self.pipeline.take(outcome, meta)
+                return await self.turns.take(partial(self.pipeline.take, outcome, meta))
             except Unloaded as needed:
                 await self.shelf.supply(needed.references, self.values)

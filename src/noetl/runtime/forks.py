@@ -24,6 +24,7 @@ from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.origins import Point
 from noetl.runtime.ownership import Owners
 from noetl.runtime.results import store_blobs
+from noetl.runtime.settlement import SHARE
 from noetl.runtime.transitions import rejection_of, transition_of
 from noetl.types import JSON
 
@@ -85,7 +86,13 @@ async def _decide(
     before = freeze(live.state)
     while True:
         batch = Batch(
-            live.playbook, live.net, live.state, now, live.values, live.secrets
+            live.playbook,
+            live.net,
+            live.state,
+            now,
+            live.values,
+            live.secrets,
+            SHARE,
         )
         try:
             go_apart(batch, fork)

@@ -37,6 +37,7 @@ from noetl.runtime.settlement import Settlement
 from noetl.runtime.shelves import OwnShelf
 from noetl.runtime.staff import Staff
 from noetl.runtime.transitions import moments_of, rejection_of
+from noetl.runtime.turns import Turns, Watchdog
 from noetl.runtime.works import make_work
 from noetl.types import JSON
 
@@ -80,8 +81,10 @@ class Orchestrator(Residents):
         self.planner = Planner(pool, shared=pool is None, ttl=ttl)
         self.turn = TURN if pool is None else None
         self.owners = Owners(store, results.own)
+        self.turns = Turns()
+        self._watchdog = Watchdog()
         self._settlement = Settlement(
-            store, results, self.owners, clock, keys, self.planner, self
+            store, results, self.owners, clock, keys, self.planner, self, self.turns
         )
         self.bell = Bell()
         self.doorbell = doorbell
@@ -206,6 +209,8 @@ class Orchestrator(Residents):
         self._live[execution_id] = live
         for moment in moments_in(live.state):
             self.alarm.set(moment)
+        if not self.is_server:  # its last settlement may have been cut
+            self.alarm.set(live.used)
         self.families.take_up(execution_id, live)
 
     # -- inputs ----------------------------------------------------------------
@@ -362,6 +367,12 @@ class Orchestrator(Residents):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         each = Input(decide, future, lease, wants, disarm, number)
         return self._settlement.put(execution_id, live, each)
+
+    def linger(self, live: Live, seconds: float) -> None:
+        """Raises ``TooSlow``, for which the execution is set aside."""
+        if self.is_server:
+            path = live.about.get("path")
+            self._watchdog.note(live.state.execution_id, path, seconds)
 
     def rest(self, execution_id: str, live: Live) -> None:
         """What only waits need not stay in memory: whoever wakes it reads its log."""

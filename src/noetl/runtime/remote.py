@@ -30,6 +30,7 @@ from noetl.runtime.quarantine import number_of
 from noetl.runtime.receipts import claimed_by
 from noetl.runtime.remote_shelves import DirectShelf, RemoteShelf
 from noetl.runtime.seals import Seal, open_secrets, seal_value, unseal_value
+from noetl.runtime.turns import Turns
 from noetl.types import JSON
 
 log = logging.getLogger("noetl.worker")
@@ -65,6 +66,7 @@ class RemoteDispatcher:
         slots: int,
     ) -> None:
         self.bell = Bell()
+        self.turns = Turns()
         self.keys = RemoteKeys(self)
         self.line = line
         self.seal = seal

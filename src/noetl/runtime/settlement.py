@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from noetl.engine.batch import Batch
+from noetl.engine.decide import SETTLE, expire
 from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
@@ -19,8 +21,14 @@ from noetl.runtime.planning import Planner
 from noetl.runtime.results import Results, store_blobs
 from noetl.runtime.tasks import end_tasks
 from noetl.runtime.transitions import transition_of
+from noetl.runtime.turns import SLOW, Turns
 from noetl.runtime.works import grant
 
+SHARE = 200_000
+"""Steps of templates, and events counted as such, after which a settlement is stored
+and others are served before the execution goes on."""
+TOGETHER = 200
+"""Inputs that are decided together at most."""
 RACES = 20
 """How often another server may be first until something must be wrong."""
 
@@ -34,6 +42,10 @@ class Listener(Protocol):
 
     def drop(self, execution_id: str) -> None:
         """It cannot be read at the moment: whoever comes next tries again."""
+        ...
+
+    def linger(self, live: Live, seconds: float) -> None:
+        """A decision took so much of the processor."""
         ...
 
     def rest(self, execution_id: str, live: Live) -> None:
@@ -53,6 +65,7 @@ class Settlement:
         keys: Keyring,
         planner: Planner,
         listener: Listener,
+        turns: Turns,
     ) -> None:
         self._store = store
         self._results = results
@@ -61,6 +74,7 @@ class Settlement:
         self._keys = keys
         self._planner = planner
         self._listener = listener
+        self._turns = turns
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, execution_id: str, live: Live, each: Input) -> asyncio.Future[Answer]:
@@ -81,7 +95,7 @@ class Settlement:
     async def _serve(self, execution_id: str, live: Live) -> None:
         try:
             while live.inbox:
-                inputs, live.inbox = live.inbox, []
+                inputs, live.inbox = live.inbox[:TOGETHER], live.inbox[TOGETHER:]
                 try:
                     await self._settle(execution_id, live, inputs)
                 except BaseException as error:  # no caller waits for ever
@@ -146,11 +160,20 @@ class Settlement:
                     self._keys.forget(execution_id)
             if batch.events:
                 self._listener.tell(live, batch.events, effects, len(granted))
+            if batch.is_cut:
+                self._go_on(live)
         for each in inputs:
             if each.answer is not None:
                 each.answer.ctx = live.state.ctx
                 each.answer.spilled = live.state.spilled
             each.reply()
+
+    def _go_on(self, live: Live) -> None:
+        """First of all that comes next: each settlement moves at least one thing."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(_forget_error)  # then the timer tells of it
+        decision = partial(expire, timer_id=SETTLE)
+        live.inbox.insert(0, Input(decision, future, disarm=SETTLE))
 
     async def _decide(
         self, execution_id: str, live: Live, inputs: Sequence[Input]
@@ -161,11 +184,16 @@ class Settlement:
         while True:
             now = self._clock.now()
             batch = Batch(
-                live.playbook, live.net, live.state, now, live.values, live.secrets
+                live.playbook,
+                live.net,
+                live.state,
+                now,
+                live.values,
+                live.secrets,
+                SHARE,
             )
             try:
-                for each in inputs:
-                    _decide(batch, each)
+                await self._turns.take(partial(_decide_all, batch, inputs))
             except Unloaded as needed:
                 await self._owners.load(
                     execution_id, needed.references, live.values, recent=batch.events
@@ -175,6 +203,8 @@ class Settlement:
                 else:
                     live.state = await fold(self._store, execution_id)
             else:
+                if self._turns.seconds > SLOW:
+                    self._listener.linger(live, self._turns.seconds)
                 live.values.trim()
                 return batch
 
@@ -198,10 +228,21 @@ class Settlement:
             self._listener.drop(execution_id)
 
 
+def _decide_all(batch: Batch, inputs: Sequence[Input]) -> None:
+    for each in inputs:
+        batch.begin()
+        _decide(batch, each)
+
+
 def _refuse(inputs: Sequence[Input], error: BaseException) -> None:
     why = StoreError("the process is being stopped", "store.closed")
     for each in inputs:
         each.refuse(error if isinstance(error, Exception) else why)
+
+
+def _forget_error(future: asyncio.Future[Answer]) -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 def _decide(batch: Batch, each: Input) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noetl.engine.batch import Batch, Recorder
+from noetl.engine.decide import SETTLE
 from noetl.engine.document import standing_of
 from noetl.engine.effects import Effects
 from noetl.engine.events import Event
@@ -53,6 +54,8 @@ def transition_of(
         called += planner.hearing(execution_id, live.about.get("path"), now)
     disarmed = [each.disarm for each in inputs if each.disarm]
     called += looking_of(batch, now)
+    if batch.is_cut:  # so that it goes on, whatever becomes of this process
+        called.append(Timer(execution_id, SETTLE, now, "deadline"))
     snapshot = None
     if state.seq - live.saved >= SNAPSHOT_EVERY and not state.finished:
         snapshot, live.saved = freeze(state), state.seq

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.templates import filters, predicates
 from noetl.templates.catalog import FILTERS, GLOBALS, METHODS, TESTS, Entry
-from noetl.templates.evaluation import Budget
+from noetl.templates.evaluation import Budget, Decision
 from noetl.templates.faults import LeafError
 from noetl.templates.references import Reference
 from noetl.templates.template import (
@@ -22,6 +22,7 @@ __all__ = [
     "METHODS",
     "TESTS",
     "Budget",
+    "Decision",
     "Entry",
     "LeafError",
     "Reference",

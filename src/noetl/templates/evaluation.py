@@ -36,6 +36,28 @@ class Budget:
         self.output = output
 
 
+class Decision(Budget):
+    """The budget that all templates of one decision share. ``count`` is how many of
+    them were evaluated."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, steps: int = limits.DECISION) -> None:
+        super().__init__(steps)
+        self.count = 0
+
+    @property
+    def spent(self) -> int:
+        return limits.DECISION - self.steps
+
+    def exceeded(self) -> TemplateError:
+        return faults.too_much(
+            f"the {self.count:,} templates of this decision take more than "
+            f"{limits.DECISION:,} steps together; compare fewer values in them, or "
+            "do the work in a python task"
+        )
+
+
 class Evaluation:
     """What the closures of a template share while they run."""
 

@@ -11,6 +11,11 @@ BRACKETS = 32
 TOKENS = 3 * NODES
 
 STEPS = 200_000
+DECISION = 2 * STEPS
+"""Steps of all templates that are evaluated for one decision: the arcs of a step, its
+admission, the inputs of a task. They are counted, so that the same playbook and values
+exceed it on every machine (I-09)."""
+
 SIZE = 262_144
 """Characters of a text, or items of a list, that a template makes."""
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from noetl.errors import TemplateError
 from noetl.templates import faults, limits, methods
 from noetl.templates.access import Closure
-from noetl.templates.evaluation import Budget, Evaluation
+from noetl.templates.evaluation import Budget, Decision, Evaluation
 from noetl.templates.expressions import Expressions
 from noetl.templates.grammar import Inspector
 from noetl.templates.references import Reference
@@ -110,16 +110,26 @@ class Template:
             run = Evaluation(scope, limits.STEPS, limits.SIZE, strict)
         else:
             run = Evaluation(scope, budget.steps, budget.output, strict)
+        decision: Decision | None = getattr(scope, "decision", None)
+        if decision is not None:
+            decision.count += 1
+            run.steps = min(run.steps, decision.steps)
+        granted = run.steps
         try:
             value = (self._closure or self._build())(run)
             return settle(run, value) if self._composed else value
         except TemplateError:
+            if decision is not None and run.steps < 0 and granted == decision.steps:
+                raise decision.exceeded() from None
             raise
         except Exception as error:
             raise faults.translate(error, "the template failed") from None
         finally:
+            used = granted - max(run.steps, 0)
             if budget is not None:
-                budget.steps = max(run.steps, 0)
+                budget.steps -= used
+            if decision is not None:
+                decision.steps -= used
 
     def _build(self) -> Closure:
         expressions = Expressions(self._assigned)

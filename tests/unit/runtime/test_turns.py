@@ -1,0 +1,57 @@
+"""Decisions take turns, and those of an execution that are slow are counted."""
+
+from __future__ import annotations
+
+import asyncio
+from time import thread_time
+
+import pytest
+
+from noetl.runtime.quarantine import is_defect
+from noetl.runtime.turns import PATIENCE, TURN, TooSlow, Turns, Watchdog
+
+
+def work_long() -> None:
+    until = thread_time() + 2 * TURN
+    while thread_time() < until:
+        pass
+
+
+async def test_between_long_decisions_everything_else_runs() -> None:
+    turns, rounds = Turns(), 0
+    over = asyncio.Event()
+
+    async def live() -> None:
+        nonlocal rounds
+        while not over.is_set():
+            rounds += 1
+            await asyncio.sleep(0)
+
+    living = asyncio.create_task(live())
+    await asyncio.gather(*(turns.take(work_long) for _ in range(10)))
+    over.set()
+    await living
+    assert rounds >= 10
+
+
+async def test_what_a_decision_raises_is_passed_on_and_its_time_counted() -> None:
+    turns = Turns()
+
+    def fail() -> None:
+        work_long()
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await turns.take(fail)
+    assert turns.seconds >= TURN
+    assert await turns.take(lambda: 1) == 1
+
+
+def test_an_execution_is_set_aside_with_its_third_slow_decision() -> None:
+    watchdog = Watchdog()
+    for _ in range(PATIENCE - 1):
+        watchdog.note("e", "finance/slow", 0.3)
+    watchdog.note("f", "finance/other", 0.3)
+    with pytest.raises(TooSlow, match="finance/slow") as raised:
+        watchdog.note("e", "finance/slow", 0.3)
+    assert is_defect(raised.value)
