@@ -161,7 +161,7 @@ def test_rights_end_where_their_paths_do(
     assert [each["path"] for each in listed] == ["tests/hello"]
     assert guest.get("/api/catalog/tests/asks").status == 403
     asks = admin.get("/api/catalog/tests/asks").body["playbook_id"]
-    assert guest.post("/api/executions", {"playbook_id": asks}).status == 403
+    assert guest.post("/api/executions", {"playbook_id": asks}).status == 404
 
 
 def test_an_author_of_some_paths_writes_there_alone(guarded: Running) -> None:

@@ -12,7 +12,7 @@ from noetl.api.trigger_shapes import (
 from noetl.api.triggers import READ, RUN, WRITE
 from noetl.engine.times import rfc3339
 from noetl.ports import Backfill
-from noetl.service.backfills import no_trigger
+from noetl.service.backfills import no_backfill, no_trigger
 from noetl.service.refusal import Refusal
 from noetl.triggers.slots import slot_name
 from noetl.types import JSON
@@ -107,10 +107,12 @@ async def resume_backfill(call: Call[Nothing, Nothing]) -> Reply:
 
 async def _named(call: Call[object, object], permission: str) -> Backfill:
     backfill = await call.site.backfills.get(call.params["backfill_id"])
-    trigger = await call.site.arranging.get(backfill.trigger)
-    path = trigger.definition.path
+    try:
+        path = (await call.site.arranging.get(backfill.trigger)).definition.path
+    except Refusal:  # the trigger is deleted at this moment, and its backfills
+        raise no_backfill() from None
     if not call.allows(READ, path):
-        raise Refusal("backfill.unknown", "there is no such backfill")
+        raise no_backfill()
     call.require(permission, path)
     return backfill
 

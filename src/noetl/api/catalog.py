@@ -73,8 +73,10 @@ async def list_playbooks(call: Call[Nothing, CatalogQuery]) -> Reply:
     query = call.query
     prefix = "" if query.prefix is UNSET else query.prefix
     cursor = "" if query.cursor is UNSET else query.cursor
-    found, following = await call.site.playbooks.latest(prefix, cursor, query.limit)
-    lines = [_line(each) for each in found if call.allows(READ, each.path)]
+    found, following = await call.site.playbooks.latest(
+        prefix, cursor, query.limit, lambda path: call.allows(READ, path)
+    )
+    lines = [_line(each) for each in found]
     return Reply(200, {"playbooks": lines, "cursor": following})
 
 

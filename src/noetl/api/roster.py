@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.api.routing import Call, Nothing, Reply, Routes
+from noetl.api.routing import READ, Call, Nothing, Reply, Routes
 from noetl.api.shapes import Name, Strict
 from noetl.engine.times import rfc3339
 
@@ -16,10 +16,13 @@ class OfPool(Strict):
 
 
 class WorkerLine(msgspec.Struct):
-    """``account`` is whose token it has; ``running`` of its ``slots`` are taken."""
+    """``account`` is whose token it has; ``running`` of its ``slots`` are taken.
+
+    ``account`` and ``address`` are null for a caller whose roles are for some paths.
+    """
 
     worker: str
-    account: str
+    account: str | None
     pool: str
     slots: int
     running: int
@@ -45,15 +48,16 @@ async def list_workers(call: Call[Nothing, OfPool]) -> Reply:
     old. A server's own slots are not among them.
     """
     found = await call.site.roll.list_all()
+    whole = call.allows(READ, None)
     lines = [
         {
             "worker": each.worker.partition("/")[2],
-            "account": each.worker.partition("/")[0],
+            "account": each.worker.partition("/")[0] if whole else None,
             "pool": each.pool,
             "slots": each.slots,
             "running": each.running,
             "seen_at": rfc3339(each.seen_at),
-            "address": each.address,
+            "address": each.address if whole else None,
         }
         for each in found
         if call.query.pool in (None, each.pool)

@@ -6,7 +6,7 @@ import msgspec
 
 from noetl.access.initiators import initiator_of
 from noetl.api.routing import READ as READ_EXECUTIONS
-from noetl.api.routing import Call, Nothing, Reply, Routes
+from noetl.api.routing import Call, Nothing, Reply, Routes, find_execution
 from noetl.api.shapes import StartAnswer
 from noetl.api.trigger_shapes import (
     FireRequest,
@@ -17,7 +17,7 @@ from noetl.api.trigger_shapes import (
 )
 from noetl.engine.times import rfc3339
 from noetl.ports import Trigger
-from noetl.service.arranging import Fired
+from noetl.service.arranging import Fired, name_taken
 from noetl.service.backfills import no_trigger
 from noetl.triggers.definition import Definition
 from noetl.triggers.slots import slot_name
@@ -56,16 +56,11 @@ async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
     """
     body = call.body
     _check_rights(call, body.trigger)
-    known = [
-        each
-        for each in await call.site.arranging.list_all()
-        if each.name == body.trigger.name
-    ]
-    for each in known:
-        call.require(WRITE, each.definition.path)
     made = await call.site.arranging.make(
         body.trigger,
         initiator_of(call.principal),
+        check_known=lambda known: _check_known(call, known),
+        sees=lambda path: call.allows(READ, path),
         secret=body.secret,
         replace=body.replace,
     )
@@ -160,8 +155,9 @@ async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
     trigger, body = await named(call, WRITE), call.body
     call.require(RUN, trigger.definition.path)
     if body.execution_id is not None:
-        summary = await call.site.looking.summary(body.execution_id)
-        call.require(READ_EXECUTIONS, summary.playbook.get("path"))
+        await find_execution(
+            call.site, call.principal, READ_EXECUTIONS, body.execution_id
+        )
     fired = Fired(**msgspec.structs.asdict(body))
     initiator = initiator_of(call.principal)
     started = await call.site.arranging.fire(trigger, fired, initiator)
@@ -189,6 +185,13 @@ def _check_rights(call: Call[MakeTrigger, Nothing], definition: Definition) -> N
         call.require("executions:control", definition.path)
     if definition.finished is not None:
         call.require(READ_EXECUTIONS, definition.finished.path.replace("*", _ANY))
+
+
+def _check_known(call: Call[MakeTrigger, Nothing], known: Trigger) -> None:
+    """A trigger that they cannot see has a name, and nothing else."""
+    if not call.allows(READ, known.definition.path):
+        raise name_taken(known.name, "choose another name")
+    call.require(WRITE, known.definition.path)
 
 
 def _without_nulls(plain: dict[str, JSON]) -> dict[str, JSON]:

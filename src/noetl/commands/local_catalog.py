@@ -55,7 +55,9 @@ class LocalCatalog:
 
     async def _list(self, query: dict[str, JSON]) -> JSON:
         prefix, cursor = query.get("prefix") or "", query.get("cursor") or ""
-        found, cursor = await self._playbooks.latest(prefix, cursor, query["limit"])
+        found, cursor = await self._playbooks.latest(
+            prefix, cursor, query["limit"], lambda path: True
+        )
         return {"playbooks": [_line(each) for each in found], "cursor": cursor}
 
     async def _versions(self, path: str) -> JSON:

@@ -160,7 +160,9 @@ def _report_workers(client: Client, pool: str | None, *, as_json: bool) -> int:
         click.echo(json.dumps(answer, ensure_ascii=False))
     for each in [] if as_json else answer["workers"]:
         load = f"{each['running']} of {each['slots']} slots"
-        where = f"{each['account']} from {each['address']}, seen {each['seen_at']}"
+        where = f"seen {each['seen_at']}"
+        if each["account"] is not None:
+            where = f"{each['account']} from {each['address']}, {where}"
         click.echo(f"{each['worker']} (pool {each['pool']}, {load}; {where})")
     if not answer["workers"] and not as_json:
         click.echo(f"no worker asked {client.url} for work within the last hour")

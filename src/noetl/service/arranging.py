@@ -86,10 +86,16 @@ class Arranging:
         definition: Definition,
         owner: Initiator,
         *,
+        check_known: Callable[[Trigger], None] = lambda known: None,
+        sees: Callable[[str], bool] = lambda path: True,
         secret: str | None = None,
         replace: bool = False,
     ) -> Made:
-        """The same again changes nothing. Raises ``Refusal``."""
+        """The same again changes nothing. Raises ``Refusal``.
+
+        ``check_known`` raises if the owner may not change the trigger that has the
+        name; ``sees`` says which paths a message may name.
+        """
         now = self._clock.now()
         try:
             check(definition, now)
@@ -100,9 +106,10 @@ class Arranging:
         )
         if found.refusal is not None:
             raise found.refusal
-        await self._refuse_loops(definition)
+        await self._refuse_loops(definition, sees)
         known = await self._triggers.get(definition.name)
         if known is not None:
+            check_known(known)
             changed = await self._change(known, definition, owner, now, replace)
             return Made(changed, False)
         credential, token = self._credential(definition, secret)
@@ -116,7 +123,14 @@ class Arranging:
             next_at=_first_at(definition, now),
         )
         if not await self._triggers.add(trigger):  # somebody else was faster
-            return await self.make(definition, owner, secret=secret, replace=replace)
+            return await self.make(
+                definition,
+                owner,
+                check_known=check_known,
+                sees=sees,
+                secret=secret,
+                replace=replace,
+            )
         await self._hearing.refresh()
         return Made(trigger, True, token)
 
@@ -181,13 +195,16 @@ class Arranging:
         key = self._new_id() if fired.key is None else check_key(fired.key, "key")
         return f"manual:{key}"
 
-    async def _refuse_loops(self, definition: Definition) -> None:
+    async def _refuse_loops(
+        self, definition: Definition, sees: Callable[[str], bool]
+    ) -> None:
         if definition.finished is None:
             return
         others = [each.definition for each in await self._triggers.list_all()]
         loop = find_loop(definition, others)
         if loop is not None:
-            message = f"it would start itself without end: {' → '.join(loop)}"
+            way = " → ".join(path if sees(path) else "…" for path in loop)
+            message = f"it would start itself without end: {way}"
             raise Refusal("trigger.loop", message)
 
     async def _change(
@@ -202,9 +219,7 @@ class Arranging:
         if before == definition and (known.owner == owner or not replace):
             return known
         if not replace:
-            message = f"there is another trigger '{known.name}'"
-            hint = "change it: --replace, or delete it first"
-            raise Refusal("trigger.exists", message, hint)
+            raise name_taken(known.name, "change it: --replace, or delete it first")
         if before.kind != definition.kind or _proof(before) != _proof(definition):
             message = f"'{known.name}' is a {before.kind} of another sort"
             raise Refusal("trigger.exists", message, "delete it, and create it anew")
@@ -258,6 +273,10 @@ class Arranging:
         if webhook.verify == "signature":
             return self._receiving.sealed(definition.name, token), token
         return digest(token, HOOK), token
+
+
+def name_taken(name: str, hint: str) -> Refusal:
+    return Refusal("trigger.exists", f"there is another trigger '{name}'", hint)
 
 
 def _check_fired(definition: Definition, fired: Fired) -> None:

@@ -98,8 +98,7 @@ class Backfills:
         """Raises ``Refusal`` (``backfill.unknown``)."""
         found = await self._triggers.get_backfill(backfill_id)
         if found is None:
-            message = "there is no such backfill"
-            raise Refusal("backfill.unknown", message, "see noetl backfill list")
+            raise no_backfill()
         return found
 
     async def list_all(self, trigger: str | None) -> Sequence[Backfill]:
@@ -196,6 +195,12 @@ class Backfills:
         return await self._triggers.move(
             backfill.backfill_id, backfill.revision, state, progress
         )
+
+
+def no_backfill() -> Refusal:
+    """One text for what is not there, or not theirs to see (row 64)."""
+    message = "there is no such backfill"
+    return Refusal("backfill.unknown", message, "see noetl backfill list")
 
 
 def no_trigger(name: str) -> Refusal:

@@ -18,6 +18,9 @@ from noetl.errors import VersionTaken
 from noetl.ports import Blobs, Clock, Registered, Shelf
 from noetl.service.refusal import Refusal, no_playbook
 
+PAGE = 500
+"""Playbooks that are read at once when they are listed."""
+
 
 class Version(msgspec.Struct, frozen=True):
     """A version, and its text."""
@@ -82,12 +85,21 @@ class Playbooks:
         return found, found.playbook_id == asked.playbook_id
 
     async def latest(
-        self, prefix: str, after: str, limit: int
+        self, prefix: str, after: str, limit: int, visible: Callable[[str], bool]
     ) -> tuple[Sequence[Registered], str | None]:
-        """One line for each path, and the cursor of the next page."""
-        found = await self._shelf.latest(prefix=prefix, after=after, limit=limit + 1)
-        more = len(found) > limit
-        return found[:limit], found[limit - 1].path if more else None
+        """One line for each path, and the cursor of the next page.
+
+        Only paths that are ``visible`` count, and only they become a cursor.
+        """
+        found: list[Registered] = []
+        while True:
+            page = await self._shelf.latest(prefix=prefix, after=after, limit=PAGE)
+            found += [each for each in page if visible(each.path)]
+            if len(found) > limit:
+                return found[:limit], found[limit - 1].path
+            if len(page) < PAGE:
+                return found, None
+            after = page[-1].path
 
     async def show(self, path: str, version: str | None = None) -> Version:
         found = await self._shelf.find(path, version)

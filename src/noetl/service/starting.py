@@ -86,12 +86,12 @@ class Starting:
         if asked.playbook_id is not None:
             row = await self._catalog.shelf.get(asked.playbook_id)
             if row is None:
-                return _missing(asked, "playbook_id")
+                return missing(asked)
             return _judged(await self._catalog.entry(row), row.path)
         path = asked.path or ""
         entry = await self._catalog.find(path, asked.version)
         if entry is None:
-            return _missing(asked, "path")
+            return missing(asked)
         return _judged(entry, path)
 
     async def known(self, principal: str, key: str) -> str | None:
@@ -120,7 +120,7 @@ class Starting:
         if request_key is not None:
             known = await self._orchestrator.store.find_request(request_key)
             if known is not None:
-                return await self._again(known, digest)
+                return await self._again(known, digest, found)
         playbook, concurrency = found.entry.playbook, None
         workload = deep_merge(playbook.workload if playbook else {}, asked.workload)
         try:
@@ -150,7 +150,7 @@ class Starting:
             assert request_key is not None
             known = await self._orchestrator.store.find_request(request_key)
             assert known is not None
-            return await self._again(known, digest)
+            return await self._again(known, digest, found)
 
     def is_under_way(self, execution_id: str) -> bool:
         """Whether this process works on it; if not, it has ended, or others do."""
@@ -172,11 +172,16 @@ class Starting:
             return Started(execution_id, summary.status)
         return Started(execution_id, status_of(live.state))
 
-    async def _again(self, execution_id: str, digest: str) -> Started:
-        """The same request gets the same answer; another one with its key none."""
+    async def _again(self, execution_id: str, digest: str, found: Found) -> Started:
+        """The same request gets the same answer; another one with its key none.
+
+        A playbook that the caller may not run any more is another one, too.
+        """
         store = self._orchestrator.store
         [first] = await store.read(execution_id, limit=1)
-        if first.payload["caller"]["sha256"] != digest:
+        path = first.payload["playbook"].get("path")
+        same = path == found.entry.about.get("path")
+        if not same or first.payload["caller"]["sha256"] != digest:
             message = "the idempotency key was used for another request"
             hint = "use a new key for each request, and the same only to repeat one"
             raise Refusal(
@@ -210,9 +215,10 @@ def _judged(entry: CatalogEntry, name: str) -> Found:
     return Found(entry)
 
 
-def _missing(asked: Asked, by: str) -> Found:
+def missing(asked: Asked) -> Found:
+    """What is answered for a playbook that is not there, or not theirs to run."""
     refusal = no_playbook(asked.path or "", asked.version)
-    if by == "playbook_id":
+    if asked.playbook_id is not None:
         message = f"there is no playbook with the id '{asked.playbook_id}'"
         refusal = Refusal("playbook.not_found", message)
     about = {"name": None, "path": asked.path, "version": asked.version, "source": None}
