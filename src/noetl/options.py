@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from noetl.access.oidc import OidcClient
+from noetl.adapters.host import HostPolicy
 from noetl.api.limits import Limits
 from noetl.api.pace import CLAIMS, RATE
 from noetl.runtime.planning import TTL
@@ -24,6 +25,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     server ``behind_proxy`` leaves TLS to one of ``proxies``; with ``tls_cert`` and
     ``tls_key`` it speaks TLS itself. ``oidc`` is how its provider knows it. Without
     ``limits`` they follow from how many files the process may open.
+    ``policy`` is what its tools may reach, by default what the settings say of a
+    server; ``personal`` is the folder of a ``noetl up`` that started it.
     """
 
     host: str = "127.0.0.1"
@@ -42,3 +45,5 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: Path | None = None
     oidc: OidcClient | None = None
     limits: Limits | None = None
+    policy: HostPolicy | None = None
+    personal: str | None = None

@@ -14,7 +14,8 @@ from noetl.locked import held_text, take, write
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """``url`` is None while it is starting; ``certificate`` is what it shows, in PEM;
-    ``database`` is where its log is, if that is not the home."""
+    ``database`` is where its log is, if that is not the home; ``personal`` is the
+    folder of the ``noetl up`` that started it."""
 
     pid: int
     host: str
@@ -27,6 +28,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: str | None = None
     certificate: str | None = None
     database: str | None = None
+    personal: str | None = None
 
     @property
     def shared(self) -> bool:

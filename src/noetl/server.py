@@ -20,6 +20,8 @@ from noetl.access.proxies import Proxies
 from noetl.access.requests import Door
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.catalogs.registered import RegisteredCatalog
+from noetl.adapters.network import Endpoint, Network
+from noetl.adapters.network.endpoints import endpoints_of
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.token import make_token
 from noetl.adapters.tools.registry import make_tools
@@ -147,10 +149,18 @@ class Server:
             doorbell=self._doorbell,
             rights=AccountRights(backend.accounts),
         )
+        policy = options.policy or host_policy(
+            read_settings(),
+            home.folder,
+            "server" if options.personal is None else "personal",
+            options.personal,
+        )
+        self._network = Network(policy.private, own_endpoints(options))
         self._tools = make_tools(
             max(options.slots, 1),
             keys,
-            host=host_policy(read_settings(), home.folder, "server"),
+            host=policy,
+            network=self._network,
             home=str(home.folder),
             plugins=plugins,
         )
@@ -281,6 +291,7 @@ class Server:
         """Until ``stop``; what is under way is finished, or found again by the next."""
         try:
             with bind(self._options.host, self._options.port) as bound:
+                self._network.own.append(bound.getsockname()[:2])
                 await self._serve(bound, on_ready)
         finally:
             for tool in self._tools.values():
@@ -353,6 +364,7 @@ class Server:
                 started_at=rfc3339(time.time()),
                 url=url,
                 database=place_of(database) if database else None,
+                personal=options.personal,
             )
         )
 
@@ -387,6 +399,11 @@ class Server:
         except StoreError as error:
             return f"the store does not answer: {error}"
         return None
+
+
+def own_endpoints(options: Options) -> list[Endpoint]:
+    """What tools must never reach; the listener is added when it is bound."""
+    return [*endpoints_of(options.database), *endpoints_of(options.nats)]
 
 
 def _tell(

@@ -12,11 +12,23 @@ from contextlib import suppress
 
 import msgspec
 
+from noetl.adapters.host import HostPolicy
+from noetl.adapters.network import Endpoint, Network
+from noetl.adapters.network.endpoints import endpoints_of
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.adapters.servers.http import HttpTransport
 from noetl.adapters.tools.registry import make_tools
-from noetl.config import RESULTS_URL, host_policy, read_settings
+from noetl.cluster.nats import Nats
+from noetl.cluster.postgres import Postgres
+from noetl.config import (
+    DATABASE,
+    NATS,
+    RESULTS_URL,
+    Settings,
+    host_policy,
+    read_settings,
+)
 from noetl.dialects import load
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
@@ -36,10 +48,15 @@ DRAIN = 25.0
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """``policy`` is what its tools may reach, by default what the settings say of a
+    server; ``personal`` is the folder of a ``noetl up`` that started it."""
+
     servers: Sequence[str]
     token: str
     pool: str = "default"
     slots: int = 16
+    policy: HostPolicy | None = None
+    personal: str | None = None
 
 
 class Worker:
@@ -58,7 +75,8 @@ class Worker:
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
         self._transport = HttpTransport(options.servers, options.token, trust)
-        at = read_settings()[RESULTS_URL]
+        settings = read_settings()
+        at = settings[RESULTS_URL]
         results = str(home.drafts) if at is None else make_blobs(home, plugins)
         self._dispatcher = dispatcher = RemoteDispatcher(
             Line(self._transport),
@@ -69,10 +87,17 @@ class Worker:
             pool=options.pool,
             slots=options.slots,
         )
+        policy = options.policy or host_policy(
+            settings,
+            home.folder,
+            "server" if options.personal is None else "personal",
+            options.personal,
+        )
         self._tools = make_tools(
             options.slots,
             dispatcher.keys,
-            host=host_policy(read_settings(), home.folder, "server"),
+            host=policy,
+            network=Network(policy.private, own_endpoints(home, options, settings)),
             home=str(home.folder),
             plugins=plugins,
         )
@@ -137,6 +162,14 @@ class Worker:
             message = "the server's playbook is not valid for this worker; are both of "
             raise ConfigError(f"{message}one version, with the same plug-ins?")
         return loaded.playbook
+
+
+def own_endpoints(home: Home, options: Options, settings: Settings) -> list[Endpoint]:
+    """What tools must never reach, as far as this worker knows it."""
+    database = settings[DATABASE] or Postgres(home).address()
+    nats = settings[NATS] or Nats(home).address()
+    found = [database, nats, *options.servers]
+    return [endpoint for each in found for endpoint in endpoints_of(each)]
 
 
 def _new_name() -> str:

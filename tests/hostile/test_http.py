@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.host import HostPolicy
 from noetl.adapters.tools.http import HttpTool
 from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
@@ -114,7 +115,7 @@ async def using(tool: HttpTool, work: Awaitable[Any]) -> Any:
 
 @pytest.mark.parametrize("host", LOOPBACK.values(), ids=[f"80 {x}" for x in LOOPBACK])
 def test_loopback_is_denied_where_private_addresses_are(host: str) -> None:
-    tool = HttpTool(private="deny")
+    tool = HttpTool(HostPolicy(private="deny"))
     outcome = asyncio.run(using(tool, outcome_of(tool, f"http://{host}:1/")))
 
     assert outcome.error is not None
@@ -190,7 +191,7 @@ def test_81_a_name_that_changes_after_the_check_changes_nothing(
     resolves: Callable[..., list[str]],
 ) -> None:
     async def work() -> tuple[Outcome, Outcome, list[str]]:
-        tool = HttpTool(private=[f"{OPEN}/32"])
+        tool = HttpTool(HostPolicy(private=(f"{OPEN}/32",)))
         async with two_hosts() as hosts:
             try:
                 url = f"http://rebound.example:{hosts.port}/"
@@ -213,7 +214,7 @@ def test_81_of_several_addresses_only_allowed_ones_are_tried(
     resolves: Callable[..., list[str]],
 ) -> None:
     async def work() -> tuple[Outcome, list[str]]:
-        tool = HttpTool(private=[f"{OPEN}/32"])
+        tool = HttpTool(HostPolicy(private=(f"{OPEN}/32",)))
         async with two_hosts() as hosts:
             url = f"http://mixed.example:{hosts.port}/"
             return await using(tool, outcome_of(tool, url)), hosts.seen
@@ -229,7 +230,7 @@ def test_81_a_redirect_inside_is_checked_as_a_request(
     target: str, resolves: Callable[..., list[str]]
 ) -> None:
     async def work() -> tuple[Outcome, list[str]]:
-        tool = HttpTool(private=[f"{OPEN}/32"])
+        tool = HttpTool(HostPolicy(private=(f"{OPEN}/32",)))
         async with two_hosts() as hosts:
             location = f"Location: http://{target}:{hosts.port}/\r\n".encode()
             hosts.answer = b"HTTP/1.1 302 Found\r\n" + location + b"\r\n"

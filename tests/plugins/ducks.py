@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.adapters.blobs.files import FileBlobs
+from noetl.adapters.host import HostPolicy
 from noetl.adapters.tools.duckdb import DuckdbTool
 from noetl.engine.outcome import Outcome
 from noetl.engine.references import holds_reference
@@ -20,11 +21,11 @@ from noetl.runtime.drafts import CallDrafts
 class Duck:
     """A tool with a home; ``folder`` is the playbook's, fresh for every test."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, host: HostPolicy | None = None) -> None:
         self.home = home
-        self.folder = home
+        self.folder: Path | None = home
         self.blobs = FileBlobs(home / "results")
-        self.tool = DuckdbTool(2, home=str(home))
+        self.tool = DuckdbTool(2, home=str(home), host=host)
         self._runner = asyncio.Runner()
 
     def call(self, command: str | None, spec: dict[str, Any], inputs: Any) -> ToolCall:
@@ -38,7 +39,7 @@ class Duck:
             task="t",
             action_id="a1",
             attempt=1,
-            folder=str(self.folder),
+            folder=None if self.folder is None else str(self.folder),
             drafts=CallDrafts(self.blobs, Secrets()) if by_reference else None,
         )
 

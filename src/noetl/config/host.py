@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from noetl.adapters.host import HostPolicy, Isolation, Private
+from msgspec.structs import replace
+
+from noetl.adapters.host import HostPolicy, Isolation, Private, own_host
 from noetl.config.parsing import expand, parse_names
+from noetl.config.security import TLS_KEY
 from noetl.config.setting import Setting
 from noetl.types import JSON
 
@@ -57,8 +59,9 @@ def _auto() -> Isolation:
 FILES_ROOTS: Setting[tuple[str, ...] | None] = Setting(
     name="files_roots",
     words="folders with commas between them (/data/in, /data/out)",
-    doc="Folders of the host whose files tools may read and write. NOETL_HOME is never "
-    "one of them on a server. In a configuration file: `files.roots`, a list.",
+    doc="Folders of the host whose files tools may read and write. Files of NOETL_HOME "
+    "are out of reach on a server and under `noetl up`, also below such a folder. "
+    "In a configuration file: `files.roots`, a list.",
     parse=parse_roots,
     default=_none,
     default_words="`noetl run`: the playbook's folder, the current one and the home; "
@@ -87,25 +90,35 @@ ISOLATION: Setting[Isolation] = Setting(
 HOST_SETTINGS: tuple[Setting[Any], ...] = (FILES_ROOTS, NETWORK_PRIVATE, ISOLATION)
 
 
-def host_policy(settings: Settings, home: Path, role: Role) -> HostPolicy:
-    """Combine the settings with the defaults of a role."""
-    roots = settings[FILES_ROOTS]
-    if roots is None:
-        roots = _default_roots(home, role)
-    private = settings[NETWORK_PRIVATE]
-    if private is None:
-        private = "deny" if role == "server" else "allow"
-    return HostPolicy(
-        roots=tuple(roots),
-        playbook_folder=role != "server",
-        hidden=() if role == "embedded" else (str(home),),
-        private=private,
+_SYSTEM = ("/dev", "/proc", "/sys")
+
+
+def host_policy(
+    settings: Settings, home: Path, role: Role, folder: str | None = None
+) -> HostPolicy:
+    """Combine the settings with the defaults of a role.
+
+    ``folder`` is the one in which ``noetl up`` was called.
+    """
+    roots, private = settings[FILES_ROOTS], settings[NETWORK_PRIVATE]
+    if role == "embedded":
+        policy = own_host(str(home))
+        if roots is not None:
+            policy = replace(policy, home=None)
+    else:
+        policy = HostPolicy(hidden=(str(home), *_SYSTEM, *_secret_files(settings)))
+    if role == "personal":
+        here = () if folder is None else (folder,)
+        policy = replace(policy, own=True, private="allow", roots=here)
+    return replace(
+        policy,
+        roots=policy.roots if roots is None else roots,
+        private=policy.private if private is None else private,
         isolation=settings[ISOLATION],
     )
 
 
-def _default_roots(home: Path, role: Role) -> tuple[str, ...]:
-    if role == "server":
-        return ()
-    here = os.getcwd()
-    return (here, str(home)) if role == "embedded" else (here,)
+def _secret_files(settings: Settings) -> list[str]:
+    """Files outside of the home that hold secrets of the operator."""
+    files = (settings.file, settings[TLS_KEY])
+    return [str(file) for file in files if file is not None]

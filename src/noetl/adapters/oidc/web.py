@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from noetl.adapters.network import BlockedAddress, Network
+from noetl.adapters.network.web import check_literal, open_session
 from noetl.errors import AccessError
 from noetl.types import JSON
 
@@ -21,16 +24,26 @@ _LARGEST = 1024 * 1024
 
 
 class Web:
-    """One session for all calls, opened at the first."""
+    """One session for all calls, opened at the first.
+
+    An operator chose the provider, so local addresses are allowed.
+    """
 
     def __init__(self) -> None:
+        self._network = Network("allow")
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(
         self, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
     ) -> tuple[int, JSON]:
         if self._session is None:
-            self._session = aiohttp.ClientSession()
+            self._session = open_session(self._network)
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            await check_literal(self._network, parts.hostname or "", port)
+        except BlockedAddress as error:
+            raise unreachable(url, f"is denied: {error}") from None
         return await asking(self._session)(url, form, headers)
 
     async def close(self) -> None:

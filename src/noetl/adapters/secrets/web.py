@@ -12,6 +12,8 @@ from noetl.types import JSON
 if TYPE_CHECKING:
     import aiohttp
 
+    from noetl.adapters.network import Network
+
 SECONDS = 30.0
 _LARGEST = 4 * 1024 * 1024
 _RETRYABLE = frozenset({408, 425, 429})
@@ -29,10 +31,20 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
-async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
-    """The JSON mapping that the server answers with. Raises ``SecretError``."""
+async def ask(
+    method: str, url: str, who: str, network: Network | None = None, **options: Any
+) -> JSON:
+    """The JSON mapping that the server answers with. Raises ``SecretError``.
+
+    ``network`` is what the author of the address may reach; without it, an operator
+    chose the address, and only metadata services are out of reach.
+    """
     import aiohttp
 
+    from noetl.adapters.network import Network
+    from noetl.adapters.network.web import check_literal, find_blocked, open_session
+
+    network = network or Network("allow")
     try:
         who = f"{who} {shown(url)}"
     except ValueError:
@@ -40,10 +52,11 @@ async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
         raise SecretError("secret.wrong", message) from None
     try:
         timeout = aiohttp.ClientTimeout(total=SECONDS)
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        await check_literal(network, parts.hostname or "", port)
         async with (
-            aiohttp.ClientSession(
-                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
-            ) as session,
+            open_session(network, timeout=timeout) as session,
             session.request(method, url, allow_redirects=False, **options) as response,
         ):
             body = await _read(response)
@@ -51,6 +64,10 @@ async def ask(method: str, url: str, who: str, **options: Any) -> JSON:
     except ValueError:  # its text may quote the address, which may be secret
         raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        blocked = find_blocked(error)
+        if blocked is not None:
+            message = f"{who}: {blocked}"
+            raise SecretError("secret.blocked_address", message) from None
         message = f"{who} cannot be reached ({type(error).__name__})"
         raise SecretError("secret.unreachable", message, retryable=True) from None
     if len(body) > _LARGEST:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.tools.duck.effects import may_write
 from noetl.adapters.tools.duck.notes import NOTES
 from noetl.dsl.grammar.shape import BOOLEAN, LIST, MAPPING, TEXT, Field, Shape, integer
@@ -59,8 +60,7 @@ DUCKDB = Kind(
 class DuckdbTool:
     """Runs each call in a process of its execution, at most ``slots`` at a time.
 
-    ``roots`` are the folders whose files it may touch, besides the playbook's own; by
-    default the current one and ``home``.
+    ``host`` says which files it may touch; the files of a call's time are in ``home``.
     """
 
     instant = False
@@ -70,11 +70,11 @@ class DuckdbTool:
         slots: int = 8,
         *,
         home: str | None = None,
-        roots: Sequence[str] | None = None,
+        host: HostPolicy | None = None,
     ) -> None:
         self._slots = slots
         self._home = home
-        self._roots = roots
+        self._host = host or own_host(home)
         self._client: Client | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -85,7 +85,7 @@ class DuckdbTool:
         if self._client is None:
             from noetl.adapters.tools.duck.client import Client
 
-            self._client = Client(self._slots, self._home, self._roots)
+            self._client = Client(self._slots, self._home, Files(self._host))
         return await self._client.call(call)
 
     async def close(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
 from noetl.dsl.grammar.shape import ANY, BOOLEAN, MAPPING, TEXT, Field, Shape, integer
 from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
 
 if TYPE_CHECKING:
-    from noetl.adapters.tools.web.addresses import Private
+    from noetl.adapters.network import Network
     from noetl.adapters.tools.web.client import Client
     from noetl.ports import ToolCall
 
@@ -56,16 +58,18 @@ HTTP = Kind(
 
 
 class HttpTool:
-    """Sends requests over shared connections.
+    """Sends requests over shared connections, as far as ``host`` and ``network`` allow.
 
-    ``private`` says whether addresses of the local network are allowed: ``allow``,
-    ``deny``, or the networks that are.
+    Without a network, it is the one of the host policy.
     """
 
     instant = False
 
-    def __init__(self, *, private: Private = "allow") -> None:
-        self._private = private
+    def __init__(
+        self, host: HostPolicy | None = None, network: Network | None = None
+    ) -> None:
+        self._host = host or own_host()
+        self._network = network
         self._client: Client | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -73,9 +77,11 @@ class HttpTool:
 
     async def run(self, call: ToolCall) -> Outcome:
         if self._client is None:
+            from noetl.adapters.network import Network
             from noetl.adapters.tools.web.client import Client
 
-            self._client = Client(self._private)
+            network = self._network or Network(self._host.private)
+            self._client = Client(network, Files(self._host))
         return await self._client.call(call)
 
     async def close(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.tools.pg.notes import NOTES
 from noetl.dsl.grammar.shape import BOOLEAN, TEXT, Field, Shape, integer, one_of
 from noetl.dsl.kinds import Input, Kind
@@ -12,6 +13,7 @@ from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
 
 if TYPE_CHECKING:
+    from noetl.adapters.network import Network
     from noetl.adapters.tools.pg.client import Client
     from noetl.ports import ToolCall
 
@@ -58,14 +60,16 @@ _INSTALL = "run: pip install '.[postgres]' in a checkout of NoETL"
 class PostgresTool:
     """Runs SQL over connections that calls with the same credential share.
 
-    ``roots`` are the folders whose files ``copy_from`` may read, besides the playbook's
-    own; by default the current one.
+    ``host`` and ``network`` say which files and addresses it may reach.
     """
 
     instant = False
 
-    def __init__(self, *, roots: Sequence[str] | None = None) -> None:
-        self._roots = roots
+    def __init__(
+        self, host: HostPolicy | None = None, network: Network | None = None
+    ) -> None:
+        self._host = host or own_host()
+        self._network = network
         self._client: Client | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -87,7 +91,10 @@ class PostgresTool:
                     raise
                 message = f"kind postgres needs the package asyncpg; {_INSTALL}"
                 raise ToolError("pg.driver", message) from None
-            self._client = Client(self._roots)
+            from noetl.adapters.network import Network
+
+            network = self._network or Network(self._host.private)
+            self._client = Client(network, Files(self._host))
         return await self._client.call(call)
 
     async def close(self) -> None:

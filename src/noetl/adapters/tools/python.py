@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
@@ -86,10 +88,12 @@ class PythonTool:
         slots: int = 8,
         *,
         environment: dict[str, str] | None = None,
+        host: HostPolicy | None = None,
         on_output: Callable[[ToolCall, str, str], None] | None = None,
     ) -> None:
         self._slots = slots
         self._environment = environment
+        self._files = Files(host or own_host())
         self._on_output = on_output
         self._pool: Pool | None = None
         self._alone = count(1)
@@ -102,6 +106,7 @@ class PythonTool:
         return not (known and may_share(call))
 
     async def run(self, call: ToolCall) -> Outcome:
+        call = self._files.placed(call)
         request = read_request(call)
         seconds = read_timeout(call.spec)
         try:

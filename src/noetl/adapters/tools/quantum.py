@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.tools.qubits.notes import NOTES
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, integer, one_of
 from noetl.dsl.kinds import Input, Kind
@@ -59,10 +61,12 @@ class QuantumTool:
         slots: int = 8,
         *,
         home: str | None = None,
+        host: HostPolicy | None = None,
         plugins: Mapping[str, QuantumPlugin] | None = None,
     ) -> None:
         self._slots = slots
         self._home = home
+        self._host = host or own_host(home)
         self._plugins = plugins or {}
         self._broker: Broker | None = None
 
@@ -77,7 +81,9 @@ class QuantumTool:
         if self._broker is None:
             from noetl.adapters.tools.qubits.broker import Broker
 
-            self._broker = Broker(self._slots, self._home, self._plugins)
+            self._broker = Broker(
+                self._slots, self._home, Files(self._host), self._plugins
+            )
         return await self._broker.call(call)
 
     async def close(self) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from noetl.adapters.host import HostPolicy
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
+from noetl.adapters.network import Network
 from noetl.adapters.tools.classic.nats import NatsTool
 from noetl.adapters.tools.classic.shaped import SHAPED, Shaped
+from noetl.adapters.tools.classic.sources import Reach
 from noetl.adapters.tools.classic.transfer import TransferTool
 from noetl.adapters.tools.duckdb import DuckdbTool
 from noetl.adapters.tools.http import HttpTool
@@ -28,22 +31,26 @@ class Place(NamedTuple):
 
     slots: int
     host: HostPolicy
+    network: Network
     home: str | None = None
     plugins: Plugins | None = None
 
 
 # Making one costs nothing: a tool imports its driver when it first runs.
 BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
-    "duckdb": lambda at: DuckdbTool(at.slots, home=at.home),
-    "http": lambda at: HttpTool(),
+    "duckdb": lambda at: DuckdbTool(at.slots, home=at.home, host=at.host),
+    "http": lambda at: HttpTool(at.host, at.network),
     "noop": lambda at: NoopTool(),
-    "postgres": lambda at: PostgresTool(),
-    "python": lambda at: PythonTool(at.slots),
+    "postgres": lambda at: PostgresTool(at.host, at.network),
+    "python": lambda at: PythonTool(at.slots, host=at.host),
     "quantum": lambda at: QuantumTool(
-        at.slots, home=at.home, plugins=at.plugins.quantum if at.plugins else None
+        at.slots,
+        home=at.home,
+        host=at.host,
+        plugins=at.plugins.quantum if at.plugins else None,
     ),
-    "script": lambda at: ScriptTool(),
-    "shell": lambda at: ScriptTool(),
+    "script": lambda at: ScriptTool(host=at.host),
+    "shell": lambda at: ScriptTool(host=at.host),
 }
 
 
@@ -51,34 +58,34 @@ BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
 KEYED_TOOLS: Mapping[str, Callable[[Keys], Tool]] = {"secrets": SecretsTool}
 
 
-def _older_shapes(tools: Mapping[str, Tool]) -> dict[str, Tool]:
+def _older_shapes(tools: Mapping[str, Tool], at: Place) -> dict[str, Tool]:
     """Tools that know the shapes of the dialect ``classic``, and its own kinds."""
+    files = Files(at.host)
     found: dict[str, Tool] = {
-        kind: Shaped(tools[kind], tools["http"]) for kind in SHAPED
+        kind: Shaped(tools[kind], tools["http"], files) for kind in SHAPED
     }
-    return {**found, "nats": NatsTool(), "transfer": TransferTool(tools)}
-
-
-_ALONE = HostPolicy(playbook_folder=True, private="allow")
-"""The policy of tests and benchmarks, which have no settings."""
+    transfer = TransferTool(tools, Reach(files, at.network))
+    return {**found, "nats": NatsTool(at.network), "transfer": transfer}
 
 
 def make_tools(
     slots: int,
     keys: Keys | None = None,
     *,
-    host: HostPolicy = _ALONE,
+    host: HostPolicy | None = None,
+    network: Network | None = None,
     home: str | None = None,
     plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
     """A tool for each kind that is built in or plugged in, for so many slots.
 
-    Whoever makes them closes them, each once. Raises ``ConfigError`` if a plug-in
-    cannot be made.
+    Without a host policy they work on the user's own machine. The caller closes them,
+    each once. Raises ``ConfigError`` if a plug-in cannot be made.
     """
-    place = Place(slots, host, home, plugins)
+    host = host or own_host(home)
+    place = Place(slots, host, network or Network(host.private), home, plugins)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
-    tools |= _older_shapes(tools)
+    tools |= _older_shapes(tools, place)
     if keys is not None:
         tools |= {kind: make(keys) for kind, make in KEYED_TOOLS.items()}
     if plugins is not None and plugins.tools:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
@@ -49,8 +51,14 @@ class ScriptTool:
 
     instant = False
 
-    def __init__(self, *, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        environment: dict[str, str] | None = None,
+        host: HostPolicy | None = None,
+    ) -> None:
         self._environment = environment
+        self._files = Files(host or own_host())
         self._launcher: Launcher | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -59,6 +67,7 @@ class ScriptTool:
     async def run(self, call: ToolCall) -> Outcome:
         from noetl.adapters.processes.programs import run_program
 
+        call = self._files.placed(call)
         finished = await run_program(call, self._processes(), self._environment)
         if finished.status != 0:
             raise finished.error()

@@ -10,6 +10,10 @@ DATABASES = {
         "Match on `outcome.pg.sqlstate`.",
         None,
     ),
+    "pg.blocked_address": ErrorKind(
+        "The database is at an address that the worker may not reach.",
+        "Ask the operator to allow the address by the setting `network.private`.",
+    ),
     "duckdb.*": ErrorKind(
         "DuckDB refused the statement for a reason that is none of those below: "
         "`duckdb.error`.",
@@ -49,7 +53,8 @@ DATABASES = {
     ),
     "duckdb.external_access": ErrorKind(
         "A file is outside of the allowed folders, also by a link.",
-        "Put it below the playbook's folder, the current one or `NOETL_HOME`.",
+        "Put it into an allowed folder: with `noetl run` the playbook's, the current "
+        "one or `NOETL_HOME`; on a server one of the setting `files.roots`.",
     ),
     "duckdb.forbidden": ErrorKind(
         "The SQL wants to change a setting, or to install or load an extension.",

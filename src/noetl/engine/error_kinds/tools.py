@@ -64,7 +64,7 @@ HTTP = {
     ),
     "http.blocked_address": ErrorKind(
         "The host resolves to an address that the worker may not reach.",
-        "Ask the operator to allow the address.",
+        "Ask the operator to allow the address by the setting `network.private`.",
     ),
     "http.too_large": ErrorKind(
         "A body or its headers are larger than the tool takes, or grow out of all "
@@ -119,6 +119,10 @@ SECRETS = {
         "Check the rights of the worker, and its own credential; leave out the fields "
         "that the message names.",
     ),
+    "secret.blocked_address": ErrorKind(
+        "The entry leads to an address that the server may not reach.",
+        "Ask the operator to allow the address by the setting `network.private`.",
+    ),
     "secret.unreachable": ErrorKind(
         "Who keeps the secret does not answer, or not well.",
         "Retry with a delay; check the address.",
@@ -147,6 +151,10 @@ SECRETS = {
 QUANTUM = {
     "nats.missing": ErrorKind(
         "NATS has no such bucket or object.", "Write it first, or check its name."
+    ),
+    "nats.blocked_address": ErrorKind(
+        "NATS is at an address that the worker may not reach.",
+        "Ask the operator to allow the address by the setting `network.private`.",
     ),
     "nats.refused": ErrorKind(
         "NATS refused the operation; the message has its words.",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.host import HostPolicy
 from noetl.adapters.tools.http import HttpTool
 from noetl.engine.outcome import Meta, Outcome, envelope
 from noetl.ports import ToolCall
@@ -522,16 +523,16 @@ def test_no_spelling_of_a_denied_address_passes(number: str, get: Get) -> None:
         pytest.param("deny", "127.0.0.1", False, id="denied"),
         pytest.param("deny", "localhost", False, id="denied by the address of a name"),
         pytest.param("deny", "[::1]", False, id="denied as IPv6"),
-        pytest.param(["127.0.0.0/8"], "127.0.0.1", True, id="one network is allowed"),
-        pytest.param(["127.0.0.0/8"], "localhost", True, id="by name as well"),
-        pytest.param(["10.0.0.0/8"], "127.0.0.1", False, id="another is allowed"),
+        pytest.param(("127.0.0.0/8",), "127.0.0.1", True, id="one network is allowed"),
+        pytest.param(("127.0.0.0/8",), "localhost", True, id="by name as well"),
+        pytest.param(("10.0.0.0/8",), "127.0.0.1", False, id="another is allowed"),
     ],
 )
 def test_private_addresses_depend_on_the_settings(
     private: Any, host: str, reaches: bool, peer: str, call: Call, once: Once
 ) -> None:
     url = peer.replace("127.0.0.1", host) + "/echo"
-    outcome = once(HttpTool(private=private), call("http", {"url": url}))
+    outcome = once(HttpTool(HostPolicy(private=private)), call("http", {"url": url}))
 
     assert outcome.status == ("ok" if reaches else "error")
     if outcome.error is not None:

@@ -249,7 +249,7 @@ def test_many_qubits_of_clifford_gates_fit(tmp_path: Path) -> None:
             "did you mean 'stabilizer'?",
         ),
         ({"circuit": COIN, "provider": "ibm"}, "quantum.provider", "known: local"),
-        ({"file": "../x.qasm"}, "quantum.circuit", "not below the playbook's folder"),
+        ({"file": "../x.qasm"}, "quantum.circuit", "outside of the allowed folders"),
         ({"file": "x.qasm"}, "quantum.circuit", "cannot be read: No such file"),
     ],
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from noetl.adapters.tools.pg.files import open_below
+from noetl.adapters.files import Roots
 from noetl.errors import ConfigError, ToolError
 from noetl.ports import Tool, ToolCall
 from noetl.types import JSON
@@ -19,7 +18,9 @@ _TYPES = ("file", "http", "s3", "gcs")
 _SCHEMES = {"s3": "s3", "gcs": "gs"}
 
 
-async def read_script(script: Mapping[str, JSON], call: ToolCall, web: Tool) -> str:
+async def read_script(
+    script: Mapping[str, JSON], call: ToolCall, web: Tool, roots: Roots
+) -> str:
     """Raises ``ToolError``. What comes is not rendered: it is code, or SQL."""
     uri, source = script.get("uri"), script.get("source") or {}
     if not isinstance(uri, str) or not isinstance(source, Mapping):
@@ -31,10 +32,14 @@ async def read_script(script: Mapping[str, JSON], call: ToolCall, web: Tool) -> 
         case "file":
             import asyncio
 
-            return await asyncio.to_thread(_read_file, uri, call.folder)
+            return await asyncio.to_thread(_read_file, uri, roots)
         case "http":
             return await _fetch(uri, source, call, web)
         case "s3" | "gcs":
+            if not roots.own:
+                message = "is read with the cloud credentials of the server"
+                hint = "give the text in the playbook, or by http"
+                raise ToolError("auth", f"script.uri: {kind} {message}; {hint}")
             return await _get_object(_SCHEMES[kind], uri, source)
         case _:
             names = ", ".join(_TYPES)
@@ -42,10 +47,9 @@ async def read_script(script: Mapping[str, JSON], call: ToolCall, web: Tool) -> 
             raise ToolError("tool.contract", message)
 
 
-def _read_file(uri: str, folder: str | None) -> str:
+def _read_file(uri: str, roots: Roots) -> str:
     path = unquote(urlsplit(uri).path) if uri.startswith("file://") else uri
-    roots = [*([folder] if folder else []), os.getcwd()]
-    with open_below(roots, path, "script.uri") as file:
+    with roots.open(path, "script.uri") as file:
         return _decoded(file.read(LARGEST + 1))
 
 

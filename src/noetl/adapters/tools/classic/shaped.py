@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from noetl.adapters.files import Files
 from noetl.adapters.tools.classic.results import shape
 from noetl.adapters.tools.classic.scripts import read_script
 from noetl.engine.outcome import Outcome
@@ -29,8 +30,9 @@ _CREDENTIAL = {
 class Shaped:
     """Passes on what is not of the dialect as it is."""
 
-    def __init__(self, inner: Tool, web: Tool) -> None:
+    def __init__(self, inner: Tool, web: Tool, files: Files) -> None:
         self._inner = inner
+        self._files = files
         self._web = web
         self.instant = inner.instant
 
@@ -46,7 +48,8 @@ class Shaped:
         script = inputs.get("script")
         if isinstance(script, Mapping):
             del inputs["script"]
-            text = await read_script(script, call, self._web)
+            roots = self._files.roots(call.folder)
+            text = await read_script(script, call, self._web, roots)
             inputs[_TEXTS.get(call.kind, "script")] = text
         if "payload" in inputs:
             place_payload(inputs)

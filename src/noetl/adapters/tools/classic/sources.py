@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from noetl.adapters.files import Files
+from noetl.adapters.network import Network
 from noetl.adapters.tools.classic.sides import (
     Rows,
     address,
@@ -21,13 +23,24 @@ _KNOWN = "http, postgres, duckdb, file"
 _REQUEST = ("method", "headers", "params", "json", "auth")
 
 
+class Reach(NamedTuple):
+    """What of the host and the network a transfer may reach by itself."""
+
+    files: Files
+    network: Network
+
+
 async def read_rows(
-    side: Mapping[str, JSON], call: ToolCall, tools: Mapping[str, Tool], size: int
+    side: Mapping[str, JSON],
+    call: ToolCall,
+    tools: Mapping[str, Tool],
+    size: int,
+    reach: Reach,
 ) -> AsyncIterator[Rows]:
     """Rows in chunks of at most ``size``; PostgreSQL's are never all in memory."""
     match side["type"]:
         case "postgres":
-            async for chunk in _from_postgres(side, size):
+            async for chunk in _from_postgres(side, size, reach, call):
                 yield chunk
             return
         case "http":
@@ -67,17 +80,22 @@ def _query(side: Mapping[str, JSON]) -> str:
     return text(side, "source", "query", "command")
 
 
-async def _from_postgres(side: Mapping[str, JSON], size: int) -> AsyncIterator[Rows]:
+async def _from_postgres(
+    side: Mapping[str, JSON], size: int, reach: Reach, call: ToolCall
+) -> AsyncIterator[Rows]:
     import asyncpg
 
+    from noetl.adapters.network.loops import PinnedLoop
     from noetl.adapters.tools.pg.address import read_address
     from noetl.adapters.tools.pg.faults import Place, explain
     from noetl.adapters.tools.pg.rows import Shape
 
-    where, sql = read_address(address(side)), _query(side)
+    roots = reach.files.roots(call.folder)
+    where, sql = read_address(address(side), roots), _query(side)
+    loop: Any = PinnedLoop(reach.network)
     connection: Any = None
     try:
-        connection = await asyncpg.connect(**where.arguments())
+        connection = await asyncpg.connect(loop=loop, **where.arguments())
         async with connection.transaction(readonly=True):
             prepared = await connection.prepare(sql)
             shape = Shape(prepared.get_attributes())

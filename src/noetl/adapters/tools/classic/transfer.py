@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl.adapters.processes.limits import read_timeout
-from noetl.adapters.tools.classic.sources import read_rows
+from noetl.adapters.tools.classic.sources import Reach, read_rows
 from noetl.adapters.tools.classic.targets import open_target
 from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
@@ -20,7 +20,8 @@ class TransferTool:
 
     instant = False
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Mapping[str, Tool], reach: Reach) -> None:
+        self._reach = reach
         self._tools = tools
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -44,7 +45,8 @@ class TransferTool:
         try:
             async with asyncio.timeout(seconds) as limit:
                 end = open_target(target, call, self._tools, replaces=mode == "replace")
-                async for chunk in read_rows(source, call, self._tools, size):
+                found = read_rows(source, call, self._tools, size, self._reach)
+                async for chunk in found:
                     await end.write([renamed(row, names) for row in chunk])
                     rows, chunks = rows + len(chunk), chunks + 1
                 await end.finish()

@@ -7,10 +7,10 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Sequence
 
 import msgspec
 
+from noetl.adapters.files import Files
 from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.limits import read_timeout
@@ -20,9 +20,9 @@ from noetl.adapters.processes.request import Request as Asked
 from noetl.adapters.tools.duck.faults import Fault, explain
 from noetl.adapters.tools.duck.gates import Gates
 from noetl.adapters.tools.duck.request import Request, read_request
-from noetl.adapters.tools.duck.roots import Roots
 from noetl.adapters.tools.duck.scratch import Bench, Scratch
-from noetl.adapters.tools.duck.tables import Files, Tables, fetch
+from noetl.adapters.tools.duck.tables import Files as Stored
+from noetl.adapters.tools.duck.tables import Tables, fetch
 from noetl.engine.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
@@ -57,16 +57,11 @@ class Answer(msgspec.Struct):
 
 
 class Client:
-    """``others`` are the allowed folders besides the playbook's own."""
+    """``home`` is where files for the time of a call are; no SQL can name them there
+    if ``host`` hides the home."""
 
-    def __init__(
-        self,
-        slots: int,
-        home: str | None,
-        others: Sequence[str] | None,
-    ) -> None:
-        self._home = home
-        self._others = others
+    def __init__(self, slots: int, home: str | None, host: Files) -> None:
+        self._host = host
         self._pool = Pool(slots, clean_environment())
         self._gates = Gates()
         self._bench = Bench(home)
@@ -96,18 +91,15 @@ class Client:
                 files = await fetch(tables, call.drafts, stack)
                 # Rows are written here, and that takes a while.
                 request = await asyncio.to_thread(self._prepare, call, scratch, files)
-                async with self._gates.entered(request.files()):
+                async with self._gates.entered(request.databases()):
                     return await self._run(call, request)
         finally:
             if request is not None:
                 await asyncio.to_thread(remove_parts, request)
             await asyncio.to_thread(scratch.remove)
 
-    def _prepare(self, call: ToolCall, scratch: Scratch, files: Files) -> Request:
-        others = self._others
-        if others is None:
-            others = [os.getcwd(), *([self._home] if self._home else [])]
-        roots = Roots(call.folder, others)
+    def _prepare(self, call: ToolCall, scratch: Scratch, files: Stored) -> Request:
+        roots = self._host.roots(call.folder, home=True)
         request = read_request(call, roots)
         tables = Tables(roots, scratch, files).read(call.inputs.get("tables"))
         return msgspec.structs.replace(
@@ -118,7 +110,7 @@ class Client:
         memory = request.memory * 5 // 4 + request.threads * _THREAD + _BESIDES
         args = {"request": msgspec.to_builtins(request), "folders": self._folders}
         asked = Asked(args=args, code=_PROGRAM, environment={})
-        key = Key(call.execution_id, request.roots[0], memory)
+        key = Key(call.execution_id, request.folder, memory)
         try:
             # DuckDB prints nothing; what others print is not kept.
             reply = await self._pool.call(key, asked, None)

@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from noetl.adapters.tools.duck.roots import NO_NETWORK, OUTSIDE
+from noetl.adapters.files import OUTSIDE
+from noetl.adapters.tools.duck.roots import NO_NETWORK
 from noetl.errors import ToolError
 from noetl.types import JSON
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from noetl.adapters.files import Roots
 from noetl.adapters.processes.channel import LARGEST
 from noetl.adapters.processes.limits import read_memory, read_size
 from noetl.adapters.tools.duck.effects import is_read_only
-from noetl.adapters.tools.duck.roots import Roots
+from noetl.adapters.tools.duck.roots import resolve, resolve_database
 from noetl.errors import ToolError
 from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON
@@ -61,7 +62,11 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The other side takes it as plain JSON."""
+    """The other side takes it as plain JSON.
+
+    SQL may touch what is below ``roots``, and these ``files``; relative paths begin in
+    ``folder``.
+    """
 
     command: str
     params: JSON
@@ -70,7 +75,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     attach: dict[str, Attached]
     extensions: list[str]
     export: Export | None
+    folder: str | None
     roots: list[str]
+    files: list[str]
     memory: int
     threads: int
     max_rows: int | None
@@ -80,7 +87,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     scratch: str = ""
     tables: list[Table] = []
 
-    def files(self) -> dict[str, bool]:
+    def databases(self) -> dict[str, bool]:
         """The databases that it opens, and whether to write them."""
         found = {file.path: not file.read_only for file in self.attach.values()}
         if self.database is not None:
@@ -101,6 +108,7 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
     command = read_command(inputs)
     reads = is_read_only(command)
     database = read_database(inputs.get("database"), roots)
+    visible = roots.visible()
     # What is handed over goes through memory; what goes to the store does not.
     drafts, most = call.drafts, LARGEST if call.drafts is None else STORED
     params = inputs.get("params")
@@ -114,7 +122,9 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
         attach=dict(read_attached(inputs.get("attach"), roots, reads)),
         extensions=read_extensions(inputs.get("extensions")),
         export=read_export(inputs.get("export"), roots, drafts),
-        roots=roots.folders,
+        folder=roots.base,
+        roots=visible.folders,
+        files=visible.files,
         memory=read_memory(spec) or MEMORY,
         threads=read_number(spec, "threads") or min(os.cpu_count() or 1, THREADS),
         max_rows=read_number(spec, "max_rows"),
@@ -130,7 +140,7 @@ def read_database(given: JSON, roots: Roots) -> str | None:
         return None
     if not isinstance(given, str):
         raise ToolError("tool.contract", "database must be the path of a file")
-    return roots.resolve_database(given, "database")
+    return resolve_database(roots, given, "database")
 
 
 def read_attached(
@@ -150,10 +160,10 @@ def read_attached(
         if not isinstance(item, dict) or not isinstance(item.get("path"), str):
             message = f"{where} must be a path, or {{path, read_only, lake}}"
             raise ToolError("tool.contract", message)
-        path = roots.resolve_database(item["path"], where)
+        path = resolve_database(roots, item["path"], where)
         lake = item.get("lake")
         if lake is not None:
-            lake = roots.resolve(str(lake), f"{where}.lake")
+            lake = resolve(roots, str(lake), f"{where}.lake")
         yield alias, Attached(path, bool(item.get("read_only", reads)), lake)
 
 
@@ -188,7 +198,7 @@ def read_export(given: JSON, roots: Roots, drafts: Drafts | None) -> Export | No
     if not isinstance(given, dict) or not isinstance(given.get("path"), str):
         message = "export must be a path, {path, format} or {format}"
         raise ToolError("tool.contract", message)
-    path = roots.resolve(given["path"], "export")
+    path = resolve(roots, given["path"], "export")
     folder, name = os.path.split(path)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
     return Export(path, read_format(given, "export"), part)

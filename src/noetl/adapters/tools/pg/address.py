@@ -13,7 +13,9 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
+from noetl.adapters.files import Roots
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -28,6 +30,7 @@ _SETTINGS = frozenset(
         *("application_name", "connect_timeout", "options"),
     )
 )
+_CERTIFICATES = 1024 * 1024
 _OTHER_NAMES = {"dbname": "database", "username": "user"}
 
 
@@ -81,7 +84,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 def trust(context: ssl.SSLContext, certificate: str) -> None:
     try:
-        if "-----BEGIN" in certificate:
+        if is_certificate(certificate):
             context.load_verify_locations(cadata=certificate)
         else:
             context.load_verify_locations(cafile=os.path.expanduser(certificate))
@@ -91,8 +94,28 @@ def trust(context: ssl.SSLContext, certificate: str) -> None:
         raise ToolError("pg.tls", message) from None
 
 
-def read_address(inputs: Mapping[str, JSON]) -> Address:
-    """Where ``dsn`` or ``auth`` lead to. No message repeats a part of them."""
+def read_address(inputs: Mapping[str, JSON], roots: Roots | None = None) -> Address:
+    """Where ``dsn`` or ``auth`` lead to. No message repeats a part of them.
+
+    With ``roots`` a certificate is read from below them, unless the machine is the
+    user's own.
+    """
+    address = find_address(inputs)
+    file = address.sslrootcert
+    if roots is None or roots.own or file is None or is_certificate(file):
+        return address
+    with roots.open(file, "sslrootcert", "pg.tls") as opened:
+        text = opened.read(_CERTIFICATES).decode(errors="replace")
+    if not is_certificate(text):
+        raise ToolError("pg.tls", "sslrootcert: it holds no certificate")
+    return replace(address, sslrootcert=text)
+
+
+def is_certificate(text: str) -> bool:
+    return "-----BEGIN" in text
+
+
+def find_address(inputs: Mapping[str, JSON]) -> Address:
     dsn, auth = inputs.get("dsn"), inputs.get("auth")
     if dsn is not None and auth is not None:
         raise ToolError("tool.contract", "dsn and auth are two addresses: give one")

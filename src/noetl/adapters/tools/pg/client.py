@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
 
+from noetl.adapters.files import Files, Roots
+from noetl.adapters.network import Network
 from noetl.adapters.tools.pg.address import Address
 from noetl.adapters.tools.pg.copying import load, unload
 from noetl.adapters.tools.pg.faults import Place, explain
@@ -35,20 +35,19 @@ _SHOWN = 500
 
 
 class Client:
-    """``roots`` are folders whose files may be read, besides the playbook's own."""
-
-    def __init__(self, roots: Sequence[str] | None) -> None:
-        self._roots = roots
-        self._pools = Pools()
+    def __init__(self, network: Network, files: Files) -> None:
+        self._files = files
+        self._pools = Pools(network)
         self._seen: set[Address] = set()
 
     async def call(self, call: ToolCall) -> Outcome:
+        roots = self._files.roots(call.folder)
         texts = (len(each) for each in call.inputs.values() if isinstance(each, str))
         if max(texts, default=0) > _LARGE or "copy_to" in call.inputs:
-            request = await asyncio.to_thread(read_request, call)
+            request = await asyncio.to_thread(read_request, call, roots)
         else:
-            request = read_request(call)
-        run = Run(call, request, self._folders(call))
+            request = read_request(call, roots)
+        run = Run(call, request, roots)
         limit = asyncio.timeout(request.timeout)
         try:
             # The stack is outer: giving back is not a matter of the limit.
@@ -75,10 +74,6 @@ class Client:
             run.warn(f"'{address.user}' is a superuser: {_ADVICE}")
         self._seen.add(address)
 
-    def _folders(self, call: ToolCall) -> Sequence[str]:
-        roots = [os.getcwd()] if self._roots is None else self._roots
-        return [*([call.folder] if call.folder else []), *roots]
-
 
 def outcome_of(result: dict[str, JSON], helper: dict[str, JSON]) -> Outcome:
     """With what was stored by itself said apart from what was not."""
@@ -95,7 +90,7 @@ def outcome_of(result: dict[str, JSON], helper: dict[str, JSON]) -> Outcome:
 class Run:
     """A call under way: where it is, what the server said, what is in doubt."""
 
-    def __init__(self, call: ToolCall, request: Request, roots: Sequence[str]) -> None:
+    def __init__(self, call: ToolCall, request: Request, roots: Roots) -> None:
         self._call = call
         self._request = request
         self._roots = roots

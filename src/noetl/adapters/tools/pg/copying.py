@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, BinaryIO
 
+from noetl.adapters.files import Roots
 from noetl.adapters.tools.pg.bulk import (
     CHUNK,
     CopyIn,
@@ -14,7 +15,6 @@ from noetl.adapters.tools.pg.bulk import (
     encode_rows,
     select,
 )
-from noetl.adapters.tools.pg.files import open_below
 from noetl.adapters.tools.pg.rows import Budget, count_of, result
 from noetl.errors import ToolError
 from noetl.types import JSON
@@ -22,11 +22,11 @@ from noetl.types import JSON
 _BOM = b"\xef\xbb\xbf"
 
 
-async def load(connection: Any, copy: CopyIn, roots: Sequence[str]) -> dict[str, JSON]:
+async def load(connection: Any, copy: CopyIn, roots: Roots) -> dict[str, JSON]:
     """Fill the table; all rows or none."""
     if copy.path is None:
         return await load_from(connection, copy, None)
-    file = await asyncio.to_thread(open_below, roots, copy.path, "copy_from.path")
+    file = await asyncio.to_thread(roots.open, copy.path, "copy_from.path")
     with file:
         return await load_from(connection, copy, file)
 

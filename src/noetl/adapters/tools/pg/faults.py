@@ -12,6 +12,7 @@ from typing import NamedTuple
 import asyncpg
 import msgspec
 
+from noetl.adapters.network import BlockedAddress
 from noetl.adapters.tools.pg.address import Address
 from noetl.adapters.tools.pg.placeholders import Written, keys_of
 from noetl.adapters.tools.pg.script import Statement
@@ -148,6 +149,8 @@ def explain(error: Exception, address: Address, place: Place) -> ToolError:
             return ToolError("pg.data", f"a value of params cannot be sent: {why}")
         case asyncpg.PostgresError():
             return server_error(error, place)
+        case BlockedAddress():
+            return ToolError("pg.blocked_address", str(error))
         case OSError():
             return network_error(error, address)
         case UnicodeDecodeError():

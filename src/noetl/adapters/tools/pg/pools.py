@@ -9,6 +9,8 @@ from typing import Any
 
 import asyncpg
 
+from noetl.adapters.network import Network
+from noetl.adapters.network.loops import PinnedLoop
 from noetl.adapters.tools.pg.address import Address
 from noetl.adapters.tools.pg.values import CODECS
 from noetl.errors import ToolError
@@ -18,7 +20,8 @@ _PATIENCE = 5.0  # for the server to say that it has stopped
 
 
 class Pools:
-    def __init__(self) -> None:
+    def __init__(self, network: Network) -> None:
+        self._network = network
         self._pools: dict[tuple[Address, int], Any] = {}
         self._opening = asyncio.Lock()
 
@@ -56,6 +59,7 @@ class Pools:
                     init=set_up,
                     reset=forget,
                     statement_cache_size=0,  # poolers in between hand out others
+                    loop=PinnedLoop(self._network),
                     **address.arguments(),
                 )
                 self._pools[address, most] = pool

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from noetl.adapters.files import Roots
 from noetl.adapters.processes.limits import read_size, read_timeout
 from noetl.adapters.tools.pg.address import Address, read_address
 from noetl.adapters.tools.pg.bulk import CopyIn, CopyOut, read_copy_in, read_copy_out
@@ -52,7 +53,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 BEGIN = Statement(0, "BEGIN", 1, ("BEGIN",))
 
 
-def read_request(call: ToolCall) -> Request:
+def read_request(call: ToolCall, roots: Roots) -> Request:
     """Raises ``ToolError`` for inputs and knobs of no use."""
     inputs, spec = call.inputs, call.spec
     given = [name for name in _WORK if inputs.get(name) is not None]
@@ -90,7 +91,7 @@ def read_request(call: ToolCall) -> Request:
     # handed over.
     drafts = None if keyed or copy_out is not None else call.drafts
     return Request(
-        address=read_address(inputs),
+        address=read_address(inputs, roots),
         statements=statements,
         copy_in=copy_in,
         copy_out=copy_out,

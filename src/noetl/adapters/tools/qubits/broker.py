@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import get_args
 
+from noetl.adapters.files import Files
 from noetl.adapters.plugins.enabled import how_to_enable
 from noetl.adapters.processes.limits import read_timeout
 from noetl.adapters.tools.qubits.local import LocalProvider
@@ -26,9 +27,14 @@ class Broker:
     """Providers are made when they are first named."""
 
     def __init__(
-        self, slots: int, home: str | None, plugins: Mapping[str, QuantumPlugin]
+        self,
+        slots: int,
+        home: str | None,
+        files: Files,
+        plugins: Mapping[str, QuantumPlugin],
     ) -> None:
         self._slots = slots
+        self._files = files
         self._home = home
         self._plugins = plugins
         self._providers: dict[str, QuantumProvider] = {}
@@ -53,7 +59,7 @@ class Broker:
         name, auth = read_provider(call), call.inputs.get("auth")
         operation = call.inputs.get("operation")
         if operation in ("submit", "run"):
-            circuit = read_circuit(call)
+            circuit = read_circuit(call, self._files.roots(call.folder))
             provider = self._provider(name)
             if operation == "submit":
                 job = await provider.submit(circuit, auth, call.action_id)

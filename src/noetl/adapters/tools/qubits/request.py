@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
+from noetl.adapters.files import Roots
 from noetl.adapters.processes.limits import read_memory, read_timeout
 from noetl.errors import ToolError
 from noetl.plugins import Circuit
@@ -15,7 +15,7 @@ _SHOTS = 1024
 _LARGEST = 1024 * 1024
 
 
-def read_circuit(call: ToolCall) -> Circuit:
+def read_circuit(call: ToolCall, roots: Roots) -> Circuit:
     """What ``submit`` and ``run`` need. Raises ``ToolError``."""
     inputs = call.inputs
     text, file = inputs.get("circuit"), inputs.get("file")
@@ -24,7 +24,7 @@ def read_circuit(call: ToolCall) -> Circuit:
         message = f"operation {operation} needs 'circuit' or 'file', one of them"
         raise ToolError("tool.contract", message)
     if file is not None:
-        text = _read_file(call, file)
+        text = _read_file(roots, file)
     if not isinstance(text, str):
         raise ToolError("tool.contract", "'circuit' must be text: OpenQASM")
     params = inputs.get("params")
@@ -79,21 +79,16 @@ def _number(inputs: Mapping[str, JSON], name: str, low: int) -> int | None:
     return value
 
 
-def _read_file(call: ToolCall, name: JSON) -> str:
-    """A file below the playbook's folder, links resolved."""
-    if not isinstance(name, str) or not name or "\0" in name:
+def _read_file(roots: Roots, name: JSON) -> str:
+    """A file below the folders that tools may use."""
+    if not isinstance(name, str):
         raise ToolError("tool.contract", "'file' must be the path of a file")
-    root = os.path.realpath(call.folder or os.getcwd())
-    path = os.path.realpath(os.path.join(root, name))
-    if os.path.commonpath((root, path)) != root:
-        message = f"file: '{name}' is not below the playbook's folder"
-        raise ToolError("quantum.circuit", message)
-    try:
-        with open(path, "rb") as stream:
+    with roots.open(name, "file", "quantum.circuit") as stream:
+        try:
             return stream.read(_LARGEST + 1).decode()
-    except OSError as error:
-        message = f"file: '{name}' cannot be read: {error.strerror}"
-        raise ToolError("quantum.circuit", message) from None
-    except UnicodeDecodeError:
-        message = f"file: '{name}' is not UTF-8 text"
-        raise ToolError("quantum.circuit", message) from None
+        except OSError as error:
+            message = f"file: '{name}' cannot be read: {error.strerror}"
+            raise ToolError("quantum.circuit", message) from None
+        except UnicodeDecodeError:
+            message = f"file: '{name}' is not UTF-8 text"
+            raise ToolError("quantum.circuit", message) from None

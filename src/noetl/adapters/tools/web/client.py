@@ -11,13 +11,11 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from yarl import URL
 
-from noetl.adapters.tools.web.addresses import (
-    BlockedAddress,
-    Policy,
-    Private,
-    Resolver,
-)
+from noetl.adapters.files import Files
+from noetl.adapters.network import Network
+from noetl.adapters.network.web import check_literal, find_blocked, open_session
 from noetl.adapters.tools.web.redirects import MOST, next_request
 from noetl.adapters.tools.web.request import Request, parse_url, read_request
 from noetl.adapters.tools.web.response import (
@@ -63,17 +61,18 @@ class Seen(msgspec.Struct):
 class Client:
     """Keeps one session for each limit of connections, without cookies or proxies."""
 
-    def __init__(self, private: Private) -> None:
-        self._policy = Policy(private)
+    def __init__(self, network: Network, files: Files) -> None:
+        self._network = network
+        self._files = files
         self._sessions: dict[int, aiohttp.ClientSession] = {}
 
     async def call(self, call: ToolCall) -> Outcome:
         # Files are read from a disk, which may be slow.
         has_files = call.inputs.get("files") is not None
         request = (
-            read_request(call)
+            read_request(call, self._files)
             if not has_files
-            else await asyncio.to_thread(read_request, call)
+            else await asyncio.to_thread(read_request, call, self._files)
         )
         timeouts = read_timeouts(call.spec)
         accepted = read_statuses(call.spec)
@@ -104,8 +103,7 @@ class Client:
         session = self._session(call.spec)
         for _ in range(MOST + 1):
             seen.url = str(request.url)
-            # Names are checked when resolved; an address in the url never is.
-            self._policy.check_host(request.url.host or "")
+            await self._check(request.url, options["proxy"])
             async with session.request(
                 request.method,
                 request.url,
@@ -124,6 +122,13 @@ class Client:
                 request = following
         raise ToolError("http.redirects", f"more than {MOST} redirects")
 
+    async def _check(self, url: URL, proxy: URL | None) -> None:
+        """Names are checked when they are resolved, unless a proxy resolves them."""
+        if proxy is not None:
+            await self._network.check_remote(url.raw_host or "", url.port or 0)
+        first = proxy or url
+        await check_literal(self._network, first.raw_host or "", first.port or 0)
+
     def _options(self, spec: Mapping[str, JSON], timeouts: Timeouts) -> dict[str, Any]:
         proxy = spec.get("proxy")
         return {
@@ -141,17 +146,8 @@ class Client:
         connections = int(spec.get("connections") or 0)
         session = self._sessions.get(connections)
         if session is None:
-            connector = aiohttp.TCPConnector(
-                resolver=Resolver(self._policy),
-                use_dns_cache=False,  # an address is checked when it is used
-                limit=0,
-                limit_per_host=connections,
-            )
-            session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                trust_env=False,
+            session = open_session(
+                self._network, connections=connections, auto_decompress=False
             )
             self._sessions[connections] = session
         return session
@@ -243,10 +239,3 @@ def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError
         case _:
             message = f"{host}: {str(error)[:500] or type(error).__name__}"
             return ToolError("connection", message, retryable=True)
-
-
-def find_blocked(error: BaseException | None) -> BlockedAddress | None:
-    """aiohttp wraps what a resolver raises."""
-    while error is not None and not isinstance(error, BlockedAddress):
-        error = getattr(error, "os_error", None) or error.__cause__
-    return error

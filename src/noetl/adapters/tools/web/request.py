@@ -11,7 +11,8 @@ import msgspec
 from yarl import URL
 
 import noetl
-from noetl.adapters.tools.web.addresses import plain_host
+from noetl.adapters.files import Files
+from noetl.adapters.network.addresses import plain_host
 from noetl.adapters.tools.web.uploads import read_files
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
@@ -41,7 +42,7 @@ class Request(msgspec.Struct):
     secret: frozenset[str] = frozenset()  # headers that only the first host may see
 
 
-def read_request(call: ToolCall) -> Request:
+def read_request(call: ToolCall, host: Files) -> Request:
     """The request that the inputs describe. Raises ``ToolError`` for a wrong one."""
     inputs = call.inputs
     method = str(inputs.get("method") or "GET").upper()
@@ -59,7 +60,7 @@ def read_request(call: ToolCall) -> Request:
         name, value = credential
         secret.add(name.lower())
         put(headers, name, checked(name, value))
-    body, content_type = read_body(call)
+    body, content_type = read_body(call, host)
     if content_type is not None and "content-type" not in map(str.lower, headers):
         headers["Content-Type"] = content_type
     return Request(method, url.with_user(None), headers, body, frozenset(secret))
@@ -195,7 +196,7 @@ def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-def read_body(call: ToolCall) -> tuple[bytes | None, str | None]:
+def read_body(call: ToolCall, host: Files) -> tuple[bytes | None, str | None]:
     """The body and its content type."""
     given = [name for name in BODIES if call.inputs.get(name) is not None]
     if len(given) > 1:
@@ -205,7 +206,7 @@ def read_body(call: ToolCall) -> tuple[bytes | None, str | None]:
     value = call.inputs[given[0]]
     match given[0]:
         case "files":
-            return read_files(value, call.folder)
+            return read_files(value, host.roots(call.folder))
         case "data" if isinstance(value, Mapping):
             return urlencode(pairs(value)).encode(), _FORM
         case "data" if isinstance(value, str):

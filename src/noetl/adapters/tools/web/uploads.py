@@ -1,4 +1,4 @@
-"""Multipart bodies: texts, bytes and files of the playbook's folder."""
+"""Multipart bodies: texts, bytes and files of the host."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import secrets
 from collections.abc import Mapping
 
+from noetl.adapters.files import Roots
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -16,7 +17,7 @@ LARGEST = 64 * 1024 * 1024
 _OCTETS = "application/octet-stream"
 
 
-def read_files(files: JSON, folder: str | None) -> tuple[bytes, str]:
+def read_files(files: JSON, roots: Roots) -> tuple[bytes, str]:
     """The body and its content type.
 
     A part is its text, or ``{content | base64 | path, filename, content_type}``.
@@ -27,7 +28,7 @@ def read_files(files: JSON, folder: str | None) -> tuple[bytes, str]:
     lines: list[bytes] = []
     size = 0
     for name, part in files.items():
-        content, filename, kind = read_part(str(name), part, folder)
+        content, filename, kind = read_part(str(name), part, roots)
         size += len(content)
         if size > LARGEST:
             raise ToolError("http.too_large", f"files are larger than {LARGEST} bytes")
@@ -38,7 +39,7 @@ def read_files(files: JSON, folder: str | None) -> tuple[bytes, str]:
     return b"".join(lines), f"multipart/form-data; boundary={boundary}"
 
 
-def read_part(name: str, part: JSON, folder: str | None) -> tuple[bytes, str, str]:
+def read_part(name: str, part: JSON, roots: Roots) -> tuple[bytes, str, str]:
     if isinstance(part, str):
         return part.encode(), name, "text/plain; charset=utf-8"
     if not isinstance(part, Mapping):
@@ -49,7 +50,7 @@ def read_part(name: str, part: JSON, folder: str | None) -> tuple[bytes, str, st
         raise ToolError("tool.contract", message)
     text = part[given[0]]
     if given[0] == "path":
-        content, filename = read_file(name, text, folder), os.path.basename(text)
+        content, filename = read_file(name, text, roots), os.path.basename(text)
     else:
         content, filename = decode(name, text, given[0]), name
     filename = str(part.get("filename") or filename)
@@ -68,19 +69,14 @@ def decode(name: str, text: str, how: str) -> bytes:
         raise ToolError("tool.contract", f"files.{name}.base64: {error}") from None
 
 
-def read_file(name: str, path: str, folder: str | None) -> bytes:
-    """A file below the playbook's folder, and nowhere else."""
-    root = os.path.realpath(folder or os.getcwd())
-    file = os.path.realpath(os.path.join(root, path))
-    if os.path.commonpath((root, file)) != root:
-        message = f"files.{name}.path leaves the playbook's folder"
-        raise ToolError("tool.contract", message)
-    try:
-        with open(file, "rb") as opened:
+def read_file(name: str, path: str, roots: Roots) -> bytes:
+    """A file below the folders that tools may use."""
+    where = f"files.{name}.path"
+    with roots.open(path, where) as opened:
+        try:
             return opened.read(LARGEST + 1)
-    except OSError as error:
-        message = f"files.{name}.path: {error.strerror}"
-        raise ToolError("tool.contract", message) from None
+        except OSError as error:
+            raise ToolError("tool.contract", f"{where}: {error.strerror}") from None
 
 
 def quote(text: str) -> str:

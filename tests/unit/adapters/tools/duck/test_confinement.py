@@ -151,16 +151,23 @@ def test_files_inside_are_read_and_written(duck: Duck, sub: str) -> None:
 
 
 def test_the_current_folder_and_the_home_are_inside(
-    duck: Duck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     current = tmp_path / "current"
     current.mkdir()
     monkeypatch.chdir(current)
-    for folder in (current, duck.home):
-        (folder / "a.csv").write_text("a\n1\n")
-        assert duck.rows(f"FROM '{folder}/a.csv'") == [[1]]
-
-    beside = duck.run("FROM 'a.csv'")
+    home, own = tmp_path / "home", tmp_path / "playbook"
+    home.mkdir()
+    own.mkdir()
+    duck = Duck(home)
+    duck.folder = own
+    try:
+        for folder in (current, home):
+            (folder / "a.csv").write_text("a\n1\n")
+            assert duck.rows(f"FROM '{folder}/a.csv'") == [[1]]
+        beside = duck.run("FROM 'a.csv'")
+    finally:
+        duck.close()
 
     refused(beside, "duckdb.io")  # relative paths begin in the playbook's folder
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from noetl.adapters.tools.pg.bulk import (
     read_copy_out,
     read_table,
 )
-from noetl.adapters.tools.pg.files import open_below
 from noetl.errors import ToolError
 
 
@@ -122,27 +119,3 @@ def test_wrong_inputs_are_explained(read: Any, given: Any, message: str) -> None
 
     assert raised.value.kind == "tool.contract"
     assert message in raised.value.message
-
-
-def test_only_regular_files_below_the_roots_are_opened(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "a.csv").write_text("a")
-    (tmp_path / "secret").write_text("s")
-    (root / "link").symlink_to(tmp_path / "secret")
-    os.mkfifo(root / "pipe")
-
-    with open_below([str(root)], "a.csv", "path") as file:
-        assert file.read() == b"a"
-    for wrong, why in (
-        ("../secret", "below"),
-        ("/etc/passwd", "below"),
-        ("link", "below"),
-        ("pipe", "regular"),
-        (".", "regular"),
-        ("missing", "No such file"),
-        ("a\0b", "NUL"),
-    ):
-        with pytest.raises(ToolError, match=why) as raised:
-            open_below([str(root)], wrong, "path")
-        assert str(root) not in raised.value.message

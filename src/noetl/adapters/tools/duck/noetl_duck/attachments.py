@@ -27,7 +27,7 @@ def check_attachment(sql: str, roots: Sequence[str]) -> None:
     for file in (path, f"{path}.wal"):
         real = os.path.realpath(file)
         if not any(os.path.commonpath((root, real)) == root for root in roots):
-            message = f"'{path}' leads out of the allowed folders"
+            message = f"'{path}' leads out of the allowed folders (files.roots)"
             raise Refusal("duckdb.external_access", message)
 
 

@@ -38,8 +38,9 @@ def open_session(request: dict[str, Any], place: Place) -> Connection:
         folders = texts(f"{root.rstrip('/')}/" for root in request["roots"])
         connection.execute(f"SET allowed_directories = {folders}")
         given = [*request["tables"], *filter(None, [request["export"]])]
-        files = (each.get(at) for each in given for at in ("file", "copy", "part"))
-        connection.execute(f"SET allowed_paths = {texts(filter(None, files))}")
+        named = (each.get(at) for each in given for at in ("file", "copy", "part"))
+        files = [*request["files"], *filter(None, named)]
+        connection.execute(f"SET allowed_paths = {texts(files)}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except BaseException:

@@ -1,0 +1,5 @@
+"""One policy for every connection that a playbook can steer."""
+
+from noetl.adapters.network.network import BlockedAddress, Endpoint, Network
+
+__all__ = ["BlockedAddress", "Endpoint", "Network"]
