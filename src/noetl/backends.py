@@ -83,15 +83,20 @@ async def open_backend(
     plugins: Plugins,
     link: NatsLink | None = None,
     nats: str | None = None,
+    *,
+    owner: str | None = None,
 ) -> Backend:
     """Sessions are where ``link`` leads, or else in the home (SES-01); ``nats`` may
-    keep results. Raises ``StoreError`` or ``ConfigError``."""
+    keep results. ``owner`` is the database by the role that owns its tables. Raises
+    ``StoreError`` or ``ConfigError``."""
 
     async def attempt() -> Backend:
         async with AsyncExitStack() as undo:
             if database is None:
                 backend = _open_files(home, plugins, undo, link, nats)
             else:
+                if owner is not None:
+                    await _prepare(owner, database)
                 backend = await _open_database(
                     home, database, plugins, undo, link, nats
                 )
@@ -146,19 +151,20 @@ async def _open_database(
         from noetl.adapters.accounts.postgres import PostgresDatabase
         from noetl.adapters.blobs.rows import PostgresBlobs
         from noetl.adapters.catalogs.postgres import PostgresShelf
+        from noetl.adapters.database_roles import judge_role, look_at_role
         from noetl.adapters.postgres import Postgres
         from noetl.adapters.secrets.shared import SealedRows
         from noetl.adapters.stores.postgres import PostgresStore
     except ModuleNotFoundError:
-        message = (
-            "a database needs the package asyncpg; run: pip install '.[postgres]' "
-        )
-        raise ConfigError(f"{message}in a checkout of NoETL") from None
+        raise _no_driver() from None
     closing = AsyncExitStack()
     undo.push_async_callback(closing.aclose)
     postgres = Postgres(address)
     closing.push_async_callback(postgres.close)
     store = await PostgresStore.open(postgres)
+    warning = judge_role(await look_at_role(postgres))
+    if warning is not None:
+        log.warning("%s; see NOETL_DATABASE_OWNER in the guide to deploying", warning)
     shelf = await PostgresShelf.open(postgres)
     cipher = Cipher(home.key)
     sealed = SealedRows(postgres, cipher)
@@ -180,6 +186,19 @@ async def _open_database(
     known = (accounts, audit, roster, sessions, triggers)
     sealing = (cipher, _receipts(await rows.secret()))
     return Backend(store, shelf, results, keys, stored, *known, *sealing, closing)
+
+
+async def _prepare(owner: str, database: str) -> None:
+    try:
+        from noetl.adapters.database_roles import prepare_database
+    except ModuleNotFoundError:
+        raise _no_driver() from None
+    await prepare_database(owner, database)
+
+
+def _no_driver() -> ConfigError:
+    message = "a database needs the package asyncpg; run: pip install '.[postgres]'"
+    return ConfigError(f"{message} in a checkout of NoETL")
 
 
 def _receipts(secret: bytes) -> Receipts | None:

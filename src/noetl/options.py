@@ -18,6 +18,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ``claim_rate`` how often a second one worker may ask for work.
 
     ``database`` is the address of a PostgreSQL; without it everything is in the home.
+    ``database_owner`` is the same one by the role that owns its tables; a server uses
+    it when it starts, and then forgets it.
     ``nats`` is where sessions are, and by what servers on one database tell each other
     of new work.
     A server has ``slots`` for workers of its own; with none, others do the work.
@@ -32,6 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8082
     database: str | None = None
+    database_owner: str | None = None
     nats: str | None = None
     slots: int = 16
     lease_ttl: float = TTL

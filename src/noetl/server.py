@@ -14,6 +14,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from noetl import __version__
 from noetl.access.binding import check_binding
 from noetl.access.proxies import Proxies
@@ -100,8 +102,14 @@ class Server:
         plugins = plugins or Plugins()
         link = make_link(options.nats)
         backend = await open_backend(
-            home, options.database, plugins, link, options.nats
+            home,
+            options.database,
+            plugins,
+            link,
+            options.nats,
+            owner=options.database_owner,
         )
+        options = msgspec.structs.replace(options, database_owner=None)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(backend.closing.aclose)
             server = cls(home, options, backend, plugins, link, tls)

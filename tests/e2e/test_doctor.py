@@ -144,3 +144,24 @@ def test_people_see_a_line_per_check_and_what_to_do(home: Path) -> None:
     [index] = [n for n, line in enumerate(lines) if "0755" in line]
     assert lines[index].startswith("warning  access ")
     assert lines[index + 1].strip() == f"→ chmod 700 {home}"
+
+
+def test_a_database_role_that_may_do_too_much_is_a_warning(
+    home: Path, postgres: str
+) -> None:
+    """Row 84."""
+    code, found = examined(home, NOETL_DATABASE=postgres)
+
+    assert code == 0
+    assert found["database"]["status"] == "warning"
+    assert "'postgres' is a superuser" in found["database"]["message"]
+    assert "database_owner" in found["database"]["cure"]
+
+
+def test_a_database_that_does_not_answer_is_a_problem(home: Path) -> None:
+    address = "postgresql://noetl:hidden@127.0.0.1:1/noetl"
+    code, found = examined(home, NOETL_DATABASE=address)
+
+    assert code == 1
+    assert found["database"]["status"] == "problem"
+    assert "hidden" not in json.dumps(found)

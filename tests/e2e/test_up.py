@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pwd
@@ -16,8 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from nats_servers import NatsServer
+
+from noetl.cluster.postgres import Postgres, _find_programs, _reachable, whom_to_be
+from noetl.home import Home
 
 HELLO = "- {step: start, tool: {kind: python, code: 'def main(): return 42'}}"
 
@@ -110,7 +115,9 @@ def test_what_was_killed_is_started_and_what_runs_is_kept(
     assert execute(shell) == 42
 
 
-@pytest.mark.parametrize("name", ["postgres/password", "nats/token"])
+@pytest.mark.parametrize(
+    "name", ["postgres/password", "postgres/owner_password", "nats/token"]
+)
 def test_a_password_is_for_its_user_alone(
     shell: Any, cluster: dict[str, Any], name: str
 ) -> None:
@@ -127,6 +134,109 @@ def test_a_password_is_for_its_user_alone(
             assert password.encode() not in process.read_bytes()
         except OSError:
             continue  # it has ended
+
+
+def ask(address: str | None, query: str) -> list[Any]:
+    async def work() -> list[Any]:
+        connection = await asyncpg.connect(
+            address, server_settings={"search_path": "noetl"}
+        )
+        try:
+            return [tuple(row) for row in await connection.fetch(query)]
+        finally:
+            await connection.close()
+
+    return asyncio.run(work())
+
+
+ROLES = "SELECT rolname::text, rolsuper FROM pg_roles "
+ROLES += "WHERE starts_with(rolname, 'noetl') ORDER BY 1"
+DIVIDED = [("noetl", False), ("noetl_owner", True)]
+
+
+def test_servers_are_no_superusers_of_their_database(
+    shell: Any, cluster: dict[str, Any]
+) -> None:
+    """B9: what a server is, a playbook that read its password would be, too."""
+    shell.noetl("catalog", "register", shell.write("hello", HELLO))
+    assert execute(shell) == 42
+    database = Postgres(Home(shell.home))
+    server = database.address()
+
+    assert cluster["ready"]
+    assert ask(database.owner_address(), ROLES) == DIVIDED
+    users = "SELECT DISTINCT usename::text FROM pg_stat_activity "
+    users += "WHERE backend_type = 'client backend'"
+    assert ask(server, users) == [("noetl",)]
+    for statement in (
+        "COPY (SELECT 1) TO PROGRAM 'true'",
+        "SELECT pg_read_file('postgresql.conf')",
+        "UPDATE event SET body = ''",
+        "DELETE FROM event",
+        "TRUNCATE event_rest",
+        "ALTER ROLE noetl SUPERUSER",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            ask(server, statement)
+
+
+def make_old_cluster(home: Path) -> None:
+    """The data of a cluster as it was made when servers were superusers."""
+    user = whom_to_be()
+    programs = _reachable(_find_programs(), user)
+    folder = home / "postgres"
+    folder.mkdir(mode=0o700, parents=True)
+    data = folder / "data"
+    data.mkdir(mode=0o700)
+    if user:
+        os.chown(data, user["user"], user["group"])
+    password = "0123456789abcdef" * 3
+    (folder / "password").write_text(f"{password}\n")
+    (folder / "password").chmod(0o600)
+    command = [str(programs / "initdb"), "-D", "/proc/self/cwd", "-U", "noetl"]
+    command += ["-A", "scram-sha-256", "--pwfile=/dev/stdin", "-E", "UTF8"]
+    command += ["--locale=C", "--no-sync"]
+    reading, writing = os.pipe()
+    if user:
+        os.fchown(reading, user["user"], user["group"])
+    os.write(writing, password.encode())
+    os.close(writing)
+    subprocess.run(
+        command, stdin=reading, capture_output=True, check=True, cwd=data, **user
+    )
+    os.close(reading)
+
+
+def test_a_cluster_of_an_earlier_version_is_divided(shell: Any) -> None:
+    """Its one role was a superuser; what it holds goes on."""
+    shell._env.pop("NOETL_DATABASE", None)
+    make_old_cluster(shell.home)
+    database = Postgres(Home(shell.home))
+    program = "from noetl.cluster.postgres import Postgres; from noetl.home import Home"
+    program += "; Postgres(Home.of()).start()"
+    subprocess.run([sys.executable, "-c", program], env=shell._env, check=True)
+    before = database.address()
+    shell._env["NOETL_DATABASE"] = before
+    try:
+        up(shell)  # all by the one role
+        shell.noetl("catalog", "register", shell.write("hello", HELLO))
+        assert execute(shell) == 42
+        assert ask(before, ROLES) == [("noetl", True)]
+        del shell._env["NOETL_DATABASE"]
+        found = up(shell)
+        owner = database.owner_address()
+        result = execute(shell)
+        listed = json.loads(shell.noetl("list", "--json").stdout)["executions"]
+        again = up(shell)
+    finally:
+        roles = ask(database.owner_address(), ROLES)
+        shell.noetl("down")
+
+    assert found["ready"]
+    assert (result, len(listed)) == (42, 2)
+    assert again == found, "nothing is left to do"
+    assert roles == DIVIDED
+    assert owner is not None
 
 
 def test_so_many_workers_as_are_asked_for(shell: Any, cluster: dict[str, Any]) -> None:

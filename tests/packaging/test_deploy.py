@@ -21,6 +21,8 @@ DEPLOY = ROOT / "deploy"
 PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 GIVEN = {
     "POSTGRES_PASSWORD": "pg",
+    "OWNER_PASSWORD": "owner",
+    "SERVER_PASSWORD": "server",
     "NATS_TOKEN": "token",
     "NOETL_WORKER_TOKEN": "ntl_x",
 }

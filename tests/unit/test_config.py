@@ -255,6 +255,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_SERVER",
         "NOETL_TOKEN",
         "NOETL_DATABASE",
+        "NOETL_DATABASE_OWNER",
         "NOETL_NATS",
         "NOETL_LEASE_TTL",
         "NOETL_START_RATE",

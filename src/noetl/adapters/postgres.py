@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import asyncpg
@@ -74,31 +75,54 @@ class Postgres:
         """Bring the tables of a part to the version that this code needs.
 
         ``functions`` are made anew each time, also those that an earlier version
-        declared otherwise. Raises ``StoreError`` if the tables are
-        of a newer version.
+        declared otherwise. A role that may not make tables only looks whether those
+        that are there will do. Raises ``StoreError`` if the tables are of a newer
+        version, or of an older one and this role cannot change them.
         """
+        newest = steps[-1][0]
 
         async def work(connection: Any) -> None:
+            if not await connection.fetchval(_MAY_MAKE, self._schema):
+                version, made = await _read_version(connection, part)
+                self._check_version(part, version, newest)
+                if version < newest or made != (_digest(functions) or made):
+                    raise self._outdated(part)
+                return
             async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-                await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+                await self.begin_change(connection)
                 await connection.execute(_MIGRATIONS)
                 version = await connection.fetchval(_VERSION, part)
-                if version > steps[-1][0]:
-                    raise StoreError(
-                        f"the tables of the {part} in schema '{self._schema}' are of "
-                        f"version {version}, this NoETL knows {steps[-1][0]}: use a "
-                        "newer NoETL",
-                        "store.version",
-                    )
+                self._check_version(part, version, newest)
                 for number, script in steps:
                     if number > version:
                         await connection.execute(script)
                         await connection.execute(_MIGRATED, part, number)
                 if functions:
                     await _make_functions(connection, functions)
+                    await connection.execute(_MADE, part, _digest(functions))
 
         await self.run(work)
+
+    async def begin_change(self, connection: Any) -> None:
+        """In a transaction that changes tables or rights: one at a time, and what is
+        declared in it looks for tables in this schema alone."""
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+        await connection.execute(f"SET LOCAL search_path = {self._schema}, pg_temp")
+
+    def _check_version(self, part: str, version: int, newest: int) -> None:
+        if version > newest:
+            raise StoreError(
+                f"the tables of the {part} in schema '{self._schema}' are of version "
+                f"{version}, this NoETL knows {newest}: use a newer NoETL",
+                "store.version",
+            )
+
+    def _outdated(self, part: str) -> StoreError:
+        message = f"the tables of the {part} in schema '{self._schema}' are missing or "
+        message += "of an older NoETL, and this role has no right to change them"
+        hint = "start a server once with NOETL_DATABASE_OWNER, the address of their "
+        return StoreError(f"{message}: {hint}owner", "store.migration")
 
     async def close(self) -> None:
         self._closed = True
@@ -190,10 +214,34 @@ _MIGRATIONS = """
 CREATE TABLE IF NOT EXISTS migration (
   part text, version integer, done_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (part, version)
-)
+);
+CREATE TABLE IF NOT EXISTS made_functions (part text PRIMARY KEY, digest text NOT NULL)
 """
+_MAY_MAKE = """
+SELECT coalesce((
+  SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = $1
+), true)
+"""
+_MADE = """
+INSERT INTO made_functions VALUES ($1, $2)
+ON CONFLICT (part) DO UPDATE SET digest = excluded.digest
+"""
+_WHICH = "SELECT digest FROM made_functions WHERE part = $1"
 _VERSION = "SELECT coalesce(max(version), 0) FROM migration WHERE part = $1"
 _MIGRATED = "INSERT INTO migration (part, version) VALUES ($1, $2)"
+
+
+async def _read_version(connection: Any, part: str) -> tuple[int, str | None]:
+    """The version of the tables, and which functions they have."""
+    try:
+        version = await connection.fetchval(_VERSION, part)
+        return version, await connection.fetchval(_WHICH, part)
+    except (asyncpg.UndefinedTableError, asyncpg.InsufficientPrivilegeError):
+        return 0, None
+
+
+def _digest(functions: str) -> str | None:
+    return sha256(functions.encode()).hexdigest() if functions else None
 
 
 def _unreachable(error: BaseException) -> StoreError:

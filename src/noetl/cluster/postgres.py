@@ -23,11 +23,11 @@ from noetl.cluster.parts import (
     start_part,
     stop_part,
 )
+from noetl.cluster.roles import OWNER, ROLE, address_of, divide_roles
 from noetl.errors import ConfigError
 from noetl.home import Home
 
 NAME = "PostgreSQL"
-ROLE = "noetl"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -41,13 +41,18 @@ another user to it; the folder that a process was started in stays open to it.""
 
 
 class Postgres:
-    """Its folder holds the data, the password and the file that says that it lives."""
+    """Its folder holds the data, the passwords and the file that says that it lives.
+
+    Servers come with the role of ``address``. The role of ``owner_address`` may do
+    everything: whoever starts a server brings the tables up to date by it.
+    """
 
     def __init__(self, home: Home) -> None:
         self._folder = home.folder / "postgres"
         self._data = self._folder / "data"
         self._file = self._folder / "server.json"
         self._password = self._folder / "password"
+        self._owner_password = self._folder / "owner_password"
         self._log = home.journal / "postgres.log"
 
     def find(self) -> Part | None:
@@ -62,8 +67,27 @@ class Postgres:
         part = self.find()
         if part is None:
             return None
-        password = self._password.read_text().strip()
-        return f"postgresql://{ROLE}:{password}@127.0.0.1:{part.port}/postgres"
+        return address_of(ROLE, self._password.read_text().strip(), part.port)
+
+    def owner_address(self) -> str | None:
+        """None if it is stopped, or has one role for everything until ``divide``."""
+        part = self.find()
+        if part is None or not self._owner_password.is_file():
+            return None
+        return address_of(OWNER, self._owner_password.read_text().strip(), part.port)
+
+    def divide(self) -> bool:
+        """Take from servers what only the owner needs; whether they had it until now.
+
+        It must run. Raises ``ConfigError``.
+        """
+        part = self.find()
+        if part is None:
+            raise ConfigError(f"{NAME} does not run")
+        if not self._owner_password.is_file():
+            write_private(self._owner_password, f"{secrets.token_hex(24)}\n".encode())
+        files = (self._owner_password, self._password)
+        return divide_roles(part.port, *(each.read_text().strip() for each in files))
 
     def start(self) -> Part:
         """It is ready when this returns. Raises ``ConfigError``."""
@@ -106,7 +130,8 @@ class Postgres:
     def _make(self, programs: Path, user: User) -> None:
         """Beside its place, and moved there when it is whole."""
         password = secrets.token_hex(24)
-        write_private(self._password, f"{password}\n".encode())
+        write_private(self._owner_password, f"{password}\n".encode())
+        write_private(self._password, f"{secrets.token_hex(24)}\n".encode())
         draft = self._folder / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
@@ -116,7 +141,7 @@ class Postgres:
             os.fchown(reading, user["user"], user["group"])
         os.write(writing, password.encode())
         os.close(writing)
-        command = [str(programs / "initdb"), "-D", HERE, "-U", ROLE]
+        command = [str(programs / "initdb"), "-D", HERE, "-U", OWNER]
         command += ["-A", "scram-sha-256", "--pwfile=/dev/stdin"]
         command += ["-E", "UTF8", "--locale=C", "--no-instructions"]
         try:

@@ -14,7 +14,7 @@ from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.accounts.sqlite import SqliteFile
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.api.users import describe
-from noetl.config import DATABASE, read_settings
+from noetl.config import DATABASE, DATABASE_OWNER, read_settings
 from noetl.embedded import new_execution_id
 from noetl.errors import ConfigError
 from noetl.home import Home
@@ -38,7 +38,7 @@ def add_account(
         async with AsyncExitStack() as closing:
             file = SqliteFile.open(home.accounts)
             closing.push_async_callback(file.close)
-            tables = _tables(home, file, closing)
+            tables = await _tables(home, file, closing)
             people = People(
                 SqlAccounts(tables),
                 SqliteSessions(file),  # a new account has none to end
@@ -68,8 +68,9 @@ def add_account(
     return asyncio.run(add())
 
 
-def _tables(home: Home, file: SqliteFile, closing: AsyncExitStack) -> Database:
-    address = read_settings()[DATABASE]
+async def _tables(home: Home, file: SqliteFile, closing: AsyncExitStack) -> Database:
+    settings = read_settings()
+    address = settings[DATABASE]
     if address is None:
         if (home.folder / "postgres").is_dir():
             message = (
@@ -79,10 +80,14 @@ def _tables(home: Home, file: SqliteFile, closing: AsyncExitStack) -> Database:
         return file
     try:
         from noetl.adapters.accounts.postgres import PostgresDatabase
+        from noetl.adapters.database_roles import prepare_database
         from noetl.adapters.postgres import Postgres
     except ModuleNotFoundError:
         message = "a database needs the package asyncpg; run: pip install '.[postgres]'"
         raise ConfigError(f"{message} in a checkout of NoETL") from None
+    owner = settings[DATABASE_OWNER]
+    if owner is not None:
+        await prepare_database(owner, address)
     database = PostgresDatabase(Postgres(address))
     closing.push_async_callback(database.close)
     return database

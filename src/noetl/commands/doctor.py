@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import click
 import msgspec
 
+from noetl.commands.checkup.database import check_database
 from noetl.commands.checkup.extras import check_extras
 from noetl.commands.checkup.finding import Finding, worst
 from noetl.commands.checkup.logs import check_logs
@@ -18,7 +19,7 @@ from noetl.commands.checkup.machine import check_machine
 from noetl.commands.checkup.plugins import check_plugins
 from noetl.commands.checkup.processes import check_processes
 from noetl.commands.checkup.storage import check_home
-from noetl.config import HOME, PLUGINS, read_settings, strays
+from noetl.config import DATABASE, HOME, PLUGINS, read_settings, strays
 from noetl.dsl.node import printable
 from noetl.errors import ConfigError
 from noetl.home import Home
@@ -53,9 +54,11 @@ def examine() -> Iterator[Finding]:
     """Everything there is to check; no part can stop the others."""
     home: Home | None = None
     enabled: frozenset[str] = frozenset()
+    database: str | None = None
     try:
         settings = read_settings()
         home, enabled = Home(settings[HOME]), settings[PLUGINS]
+        database = settings[DATABASE]
         yield Finding("settings", "ok", str(settings.file or "no configuration file"))
     except ConfigError as error:
         cure = "mend it, then run noetl doctor again: the home was not checked"
@@ -67,6 +70,7 @@ def examine() -> Iterator[Finding]:
         mine, now = home, time.time()
         yield from _guarded("home", lambda: check_home(mine))
         yield from _guarded("logs", lambda: check_logs(mine, now))
+    yield from _guarded("database", lambda: check_database(database))
     yield from _guarded("python child", lambda: asyncio.run(check_processes()))
     yield from _guarded("extras", check_extras)
     yield from _guarded("plug-ins", lambda: check_plugins(enabled))

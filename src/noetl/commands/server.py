@@ -22,6 +22,7 @@ from noetl.commands.targets import own_server
 from noetl.config import (
     BEHIND_PROXY,
     DATABASE,
+    DATABASE_OWNER,
     HOST,
     HOSTS,
     LEASE_TTL,
@@ -203,11 +204,15 @@ def _run(door: Door) -> None:
     from noetl.runtime.looping import run_long
 
     settings, home = read_settings(), Home.of()
-    database = settings[DATABASE] or Postgres(home).address()
+    own = Postgres(home)
+    database, owner = settings[DATABASE], settings[DATABASE_OWNER]
+    if database is None:
+        database, owner = own.address(), own.owner_address()
     options = Options(
         host=door.host or settings[HOST],
         port=settings[PORT] if door.port is None else door.port,
         database=database,
+        database_owner=owner,
         nats=settings[NATS] or Nats(home).address(),
         lease_ttl=settings[LEASE_TTL],
         start_rate=settings[START_RATE],

@@ -65,7 +65,10 @@ def command(workers: int | None, port: int | None, as_json: bool) -> None:
             message = f"a server without a database runs under {home.folder}"
             raise ConfigError(f"{message}; stop it first: noetl server stop")
         given = given_place(DATABASE)
-        moved = _raise_part(POSTGRES, given, Postgres(home), say)
+        database = Postgres(home)
+        moved = _raise_part(POSTGRES, given, database, say)
+        if given is None:
+            moved |= database.divide()
         moved |= _raise_part(NATS_NAME, given_place(NATS), Nats(home), say)
         server = _raise_server(home, port, say, moved=moved)
         _raise_workers(home, str(server.url), workers, say)

@@ -27,6 +27,7 @@ from noetl.config.setting import FILE, MASK, PREFIX, VARIABLE, Setting, Value
 from noetl.config.table import (
     BEHIND_PROXY,
     DATABASE,
+    DATABASE_OWNER,
     EXTENSIONS,
     HOME,
     HOST,
@@ -47,6 +48,7 @@ __all__ = [
     "BEHIND_PROXY",
     "CA",
     "DATABASE",
+    "DATABASE_OWNER",
     "EXTENSIONS",
     "FILE",
     "FILES_ROOTS",

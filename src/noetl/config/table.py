@@ -130,6 +130,18 @@ DATABASE = Setting(
     default_words="none",
     secret=True,
 )
+DATABASE_OWNER = Setting(
+    name="database_owner",
+    words="the address of a PostgreSQL: postgresql://owner@host/name",
+    doc="The same PostgreSQL as `database`, by the role that owns the tables. A server "
+    "that starts brings the tables up to date by it, and grants the role of `database` "
+    "what servers need: they may add to the log, and not change it. Without it the "
+    "role of `database` owns the tables.",
+    parse=parse_database,
+    default=lambda: None,
+    default_words="none",
+    secret=True,
+)
 NATS = Setting(
     name="nats",
     words="the address of a NATS: nats://token@host:4222",
@@ -181,6 +193,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     SERVER,
     TOKEN,
     DATABASE,
+    DATABASE_OWNER,
     NATS,
     LEASE_TTL,
     START_RATE,

@@ -72,8 +72,7 @@ class PostgresStore:
 
         Whoever made the connections closes them.
         """
-        functions = (_SQL / "functions.sql").read_text(encoding="utf-8")
-        await postgres.migrate("log", read_migrations(__package__), functions)
+        await postgres.migrate("log", read_migrations(__package__), read_functions())
         return cls(postgres)
 
     async def commit(self, transitions: Sequence[Transition]) -> None:
@@ -245,6 +244,10 @@ class PostgresStore:
 
     async def _run(self, work: Callable[[Any], Awaitable[T]]) -> T:
         return await self._postgres.run(work)
+
+
+def read_functions() -> str:
+    return (_SQL / "functions.sql").read_text(encoding="utf-8")
 
 
 def _missing(execution_id: str, seq: int) -> StoreError:

@@ -207,3 +207,36 @@ BEGIN
   WHERE c.execution = marked AND CASE WHEN is_open THEN c.state = 'held'
     ELSE c.state IN ('ready', 'leased') END;
 END $$;
+
+-- Remove executions that are over, each as a whole; all of them or none. Servers may not
+-- delete events: this has the rights of the owner of the tables.
+CREATE OR REPLACE FUNCTION remove_executions(names text[])
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+  numbers bigint[];
+  wrong text;
+BEGIN
+  PERFORM 1 FROM execution WHERE execution_id = ANY (names)
+  ORDER BY execution_id FOR UPDATE;
+  SELECT array_agg(x.number), min(x.execution_id)
+    FILTER (WHERE x.status NOT IN ('completed', 'failed', 'cancelled'))
+  INTO numbers, wrong FROM execution AS x WHERE x.execution_id = ANY (names);
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION 'execution % is not over: it is not removed', wrong;
+  END IF;
+  SELECT min(n.name) INTO wrong FROM unnest(names) AS n(name)
+  WHERE NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.execution_id = n.name);
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION 'there is no execution %', wrong;
+  END IF;
+  PERFORM set_config('noetl.removing', 'on', true);
+  DELETE FROM event WHERE execution = ANY (numbers);
+  PERFORM set_config('noetl.removing', 'off', true);
+  DELETE FROM command AS c USING unnest(names) AS n(name)
+  WHERE c.command_id >= n.name || '-' AND c.command_id < n.name || '.';
+  DELETE FROM timer WHERE execution = ANY (numbers);
+  DELETE FROM place WHERE execution = ANY (numbers);
+  DELETE FROM snapshot WHERE execution = ANY (numbers);
+  DELETE FROM execution WHERE number = ANY (numbers);
+END $$;
+REVOKE ALL ON FUNCTION remove_executions(text[]) FROM PUBLIC;

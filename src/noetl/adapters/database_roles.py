@@ -1,0 +1,122 @@
+"""Roles of a PostgreSQL: an owner makes the tables, servers have the rights they need.
+
+The log is append-only for servers: they may insert and read events, and no more
+(RELIABILITY B9). What removes executions is a function of the owner's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import asyncpg
+import msgspec
+
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.scripts import read_migrations
+from noetl.adapters.stores.postgres.store import read_functions
+from noetl.errors import ConfigError, StoreError
+
+PARTS = {
+    "log": "noetl.adapters.stores.postgres",
+    "catalog": "noetl.adapters.catalogs",
+    "secrets": "noetl.adapters.secrets",
+    "blobs": "noetl.adapters.blobs",
+    "accounts": "noetl.adapters.accounts",
+    "triggers": "noetl.adapters.triggers",
+}
+_ORDINARY = "SELECT, INSERT, UPDATE, DELETE"
+_RIGHTS = {
+    "event": "SELECT, INSERT",
+    "execution": "SELECT, INSERT, UPDATE",
+    "audit": "SELECT, INSERT, UPDATE (target, status, problem)",
+    "migration": "SELECT",
+    "made_functions": "SELECT",
+}
+"""Those of servers, where they are fewer than the ordinary ones."""
+_TABLES = """
+SELECT quote_ident(relname) AS name, relispartition AS is_part FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+ORDER BY relname
+"""
+_LOOK = """
+SELECT current_user::text AS name,
+  (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
+  EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('event')
+    AND pg_has_role(current_user, relowner, 'MEMBER')) AS owns_log
+"""
+
+
+class Role(msgspec.Struct, frozen=True):
+    """The role that a server uses."""
+
+    name: str
+    is_superuser: bool
+    owns_log: bool
+
+
+async def prepare_database(owner: str, address: str) -> None:
+    """Bring all tables up to date as their owner, and grant the role of ``address``
+    what a server needs. Raises ``StoreError`` or ``ConfigError``."""
+    role = role_of(address)
+    postgres = Postgres(owner, size=1)
+    try:
+        for part, package in PARTS.items():
+            functions = read_functions() if part == "log" else ""
+            await postgres.migrate(part, read_migrations(package), functions)
+        if role != (await look_at_role(postgres)).name:
+            await _grant(postgres, role)
+    finally:
+        await postgres.close()
+
+
+def role_of(address: str) -> str:
+    """The role that an address names. Raises ``ConfigError``."""
+    parts = urlsplit(address)
+    named = parse_qs(parts.query).get("user", [None])[0]
+    role = unquote(parts.username) if parts.username else named
+    if not role:
+        message = "NOETL_DATABASE names no role, and NOETL_DATABASE_OWNER needs one to"
+        hint = "write postgresql://role@host/name"
+        raise ConfigError(f"{message} grant rights to; {hint}")
+    return role
+
+
+async def look_at_role(postgres: Postgres) -> Role:
+    row: Any = await postgres.run(lambda connection: connection.fetchrow(_LOOK))
+    return Role(*row)
+
+
+def judge_role(role: Role) -> str | None:
+    """What is wrong with a role that a server uses, if anything is."""
+    if role.is_superuser:
+        return f"the database role '{role.name}' is a superuser: give servers another"
+    if role.owns_log:
+        return (
+            f"the database role '{role.name}' owns the log, and could remove its guard"
+        )
+    return None
+
+
+async def _grant(postgres: Postgres, role: str) -> None:
+    async def work(connection: Any) -> None:
+        async with connection.transaction():
+            await postgres.begin_change(connection)
+            name = await connection.fetchval("SELECT quote_ident($1)", role)
+            schema = await connection.fetchval("SELECT current_schema()")
+            await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
+            for table, is_part in await connection.fetch(_TABLES):
+                await connection.execute(f"REVOKE ALL ON {table} FROM {name}")
+                if not is_part:  # its rights are those of the whole
+                    rights = _RIGHTS.get(table, _ORDINARY)
+                    await connection.execute(f"GRANT {rights} ON {table} TO {name}")
+            removal = "remove_executions(text[])"
+            await connection.execute(f"GRANT EXECUTE ON FUNCTION {removal} TO {name}")
+
+    try:
+        await postgres.run(work)
+    except StoreError as error:
+        if isinstance(error.__cause__, asyncpg.UndefinedObjectError):
+            message = f"the role '{role}' of NOETL_DATABASE does not exist: create it"
+            raise ConfigError(message) from None
+        raise
