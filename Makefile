@@ -8,7 +8,7 @@ MATRIX := docs/reference/conformance-matrix.md
 COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,EVT,REP,RES,WKR,SES,VAL,WARN,LEG-CASE,LEG-STEP,LEG-NEXT,LEG-RETRY,LEG-POLL,LEG-EVT,QNT,DOC,ACC
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check fmt bench docs conformance golden fuzz faults lock
+.PHONY: help setup demo test quick check fmt bench docs conformance golden fuzz faults nightly lock
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,10 @@ fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
 
 faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS.md
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
+
+nightly: setup ## the campaigns of `make test` in full: every playbook, every kill point
+	@CAMPAIGN=full $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/e2e/test_kill.py \
+	  tests/e2e/test_kill_points.py tests/e2e/test_canary.py
 
 lock: setup ## refresh requirements.lock (UPGRADE=1 takes newer versions)
 	@scripts/lock $(if $(UPGRADE),--upgrade)

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaign import FULL
 
-ITERATIONS = 1_000
-KILLS = 60
+ITERATIONS = 1_000 if FULL else 300
+KILLS = 60 if FULL else 15
 PLAYBOOK = f"""
 apiVersion: noetl.io/v2
 kind: Playbook
