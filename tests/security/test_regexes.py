@@ -2,8 +2,67 @@
 
 from __future__ import annotations
 
+import pytest
 from latency import Latency
+from regexes import DYNAMIC, Found, attacks, find, measure
 from servers import Api, Running, playbook
+
+from noetl.dsl.schemas import find_flaws
+from noetl.errors import TemplateError
+from noetl.templates import compile_template
+
+EXPLODING = [
+    r"^/([A-Za-z0-9_.-]+/?)*$",
+    r"(?s)(?:\s|\(|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*([A-Za-z_]+|\Z)",
+    r"(a|a)*b",
+    r"(a*)*b",
+    r"\s*a?\s*\Z",
+    r"x(.*)y",
+]
+LIMIT = 0.15
+"""Seconds of the processor for a text of 50,000 characters."""
+MADE_AT_RUN_TIME = {
+    "commands/reading.py": "a name of the grammar after blanks, escaped",
+    "engine/redaction.py": "a choice of secrets, escaped, none the start of another",
+    "testing/matchers.py": "an author's expression, in `noetl test` on their machine",
+    "testing/matching.py": "the same",
+}
+
+
+@pytest.mark.parametrize("pattern", EXPLODING)
+def test_the_attacks_find_expressions_that_explode(pattern: str) -> None:
+    found = Found("here", pattern, 0, frozenset({"search"}))
+    texts = list(attacks(pattern, 0))
+    assert any(measure(found, text, LIMIT) >= LIMIT for text in texts)
+
+
+def test_all_expressions_take_linear_time_on_hostile_texts() -> None:
+    slow: list[str] = []
+    expressions = [each for each in find() if each.pattern != DYNAMIC]
+    assert len(expressions) > 120
+    for each in expressions:
+        for text in attacks(each.pattern, each.flags):
+            if measure(each, text, LIMIT) >= LIMIT:
+                slow.append(f"{each.place}: {each.pattern} on {text[:40]!r}…")
+                break
+    assert slow == []
+
+
+def test_no_expression_is_made_of_what_others_write() -> None:
+    """Of those that are made at run time, each is known and has a reason."""
+    made = {each.place.rpartition(":")[0] for each in find() if each.pattern == DYNAMIC}
+    assert made == MADE_AT_RUN_TIME.keys()
+
+
+@pytest.mark.parametrize("name", ["matches", "regex", "regex_replace", "search"])
+def test_templates_have_no_expressions_of_their_authors(name: str) -> None:
+    for source in (f"{{{{ 'a' | {name}('a') }}}}", f"{{{{ 'a' is {name}('a') }}}}"):
+        with pytest.raises(TemplateError):
+            compile_template(source)
+
+
+def test_schemas_of_signals_have_no_expressions_of_their_authors() -> None:
+    assert find_flaws({"type": "string", "pattern": "(a+)+$"})
 
 
 def test_a_hostile_place_to_go_after_signing_in_delays_no_other_request(

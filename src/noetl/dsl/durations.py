@@ -6,7 +6,7 @@ import math
 import re
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
-_TEXT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d|)\s*\Z")
+_TEXT = re.compile(r"\s*+([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*+(ms|s|m|h|d|)\s*+\Z")
 
 
 def parse_duration(value: object) -> float:

@@ -28,7 +28,7 @@ _READING = frozenset({*_QUERIES, StatementType.EXPLAIN})
 _RESULTS = re.compile(r"\b(results|query|query_table)\b", re.IGNORECASE)
 _EVENTS = re.compile(r"\bevents\b", re.IGNORECASE)
 _TABLE = re.compile(r"Table with name (\S+) does not exist")
-_COLUMN = re.compile(r'Referenced column "(.+?)" not found')
+_COLUMN = re.compile(r'Referenced column "([^"]+)" not found')
 _NEAREST = re.compile(r'Candidate bindings: ("[^"]+")')
 
 

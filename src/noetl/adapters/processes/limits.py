@@ -9,7 +9,7 @@ from noetl.dsl.durations import parse_duration
 from noetl.errors import ToolError
 from noetl.types import JSON
 
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?)B?\s*\Z", re.IGNORECASE)
+_SIZE = re.compile(r"\s*+([0-9]+(?:\.[0-9]+)?)\s*+([KMGT]?)(i?)B?\s*+\Z", re.IGNORECASE)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _LARGEST = 2**50
 

@@ -33,8 +33,8 @@ KINDS = {
 _UNDEFINED = frozenset({"MISSING_ENTRY", "COLUMN_NOT_FOUND"})
 _PLACE = ("statement", "line", "position")
 _LONGEST = 1000
-_PATH = re.compile(r'Cannot access (?:file|directory) "(.*)" - ', re.DOTALL)
-_OPTION = re.compile(r'configuration option "*([^"]+)"')
+_PATH = re.compile(r'\A.{0,200}?Cannot access (?:file|directory) "(.*)" - ', re.DOTALL)
+_OPTION = re.compile(r'configuration option "{0,2}([^"]{1,200})"')
 # To the last quote: a text may have quotes in it.
 _TEXTS = re.compile(r"""['"](?:.*['"]|.*)""")
 _KEY = re.compile(r'\bkey "([^":]+: )?.*"', re.DOTALL)
