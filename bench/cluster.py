@@ -226,7 +226,11 @@ def one_node(folder: Path) -> Iterator[Api]:
             "--port",
             str(port),
         ],
-        env={**os.environ, "NOETL_HOME": str(folder)},
+        env={
+            **os.environ,
+            "NOETL_HOME": str(folder),
+            "NOETL_NETWORK_PRIVATE": "allow",  # the peer is on loopback
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -419,3 +419,87 @@ def test_commands_find_executions_of_the_cluster_and_of_runs(
         assert shell.events(execution)[-1]["name"] == "playbook.processed"
     assert "nowhere" in shell.noetl("show", "nowhere").stderr
     assert cluster["ready"]
+
+
+REACH = """
+- step: start
+  tool:
+    - read: {kind: duckdb, command: "FROM 'data.csv'"}
+    - steal:
+        kind: duckdb
+        command: "FROM read_text('{{ workload.home }}/postgres/password')"
+        spec: {policy: {rules: [{else: {then: {do: continue}}}]}}
+    - connect:
+        kind: http
+        url: "http://127.0.0.1:{{ workload.port }}/"
+        spec: {policy: {rules: [{else: {then: {do: continue}}}]}}
+    - end: {kind: noop}
+"""
+
+
+def test_a_cluster_is_its_users_own_and_hides_the_home(
+    shell: Any, cluster: dict[str, Any]
+) -> None:
+    (shell.folder / "data.csv").write_text("a\n7\n")
+    file = shell.write("reach", REACH, root="workload: {home: '', port: 0}\n")
+    assert shell.noetl("catalog", "register", file).returncode == 0
+    port = next(p["place"] for p in cluster["parts"] if p["name"] == "PostgreSQL")
+    given = ["--set", f"home={shell.home}", "--set", f"port={port.rpartition(':')[2]}"]
+
+    def reach() -> list[tuple[str, str | None]]:
+        done = shell.noetl("exec", "tests/reach", "--wait", "--json", *given)
+        assert json.loads(done.stdout)["status"] == "completed", done.stdout
+        events = shell.events("last")
+        ends = [each for each in events if each["name"] == "task.done"]
+        outcomes = [each["payload"]["outcome"] for each in ends]
+        kinds = [(each.get("error") or {}).get("kind") for each in outcomes]
+        return list(zip([each["task_label"] for each in ends], kinds, strict=True))
+
+    expected = [
+        ("read", None),
+        ("steal", "duckdb.external_access"),
+        ("connect", "http.blocked_address"),
+        ("end", None),
+    ]
+    assert reach() == expected
+    again = shell.noetl("server", "restart")
+    assert again.returncode == 0, again.stderr
+    shell.noetl("worker", "scale", "0")
+    assert shell.noetl("worker", "scale", "1").returncode == 0
+    assert reach() == expected, "also after a restart"
+    assert reached_by(shell) == {
+        "files_roots": ([str(shell.folder)], "noetl up"),
+        "network_private": ("allow", "noetl up"),
+    }
+
+
+def reached_by(shell: Any) -> dict[str, tuple[Any, str]]:
+    """What tools may reach, as ``noetl config`` shows it."""
+    found = json.loads(shell.noetl("config", "--json").stdout)["settings"]
+    names = ("files_roots", "network_private")
+    return {name: (found[name]["value"], found[name]["origin"]) for name in names}
+
+
+def test_a_server_reaches_nothing_by_default_and_config_says_so(shell: Any) -> None:
+    shell._env.pop("NOETL_DATABASE", None)
+    at_home = reached_by(shell)
+    assert shell.noetl("server", "start", "--port", "0").returncode == 0
+    try:
+        served = reached_by(shell)
+        shell.set(NOETL_NETWORK_PRIVATE="10.0.0.0/8", NOETL_FILES_ROOTS="/data")
+        stated = reached_by(shell)
+    finally:
+        shell.noetl("server", "stop")
+
+    assert at_home == {
+        "files_roots": (sorted([str(shell.folder), str(shell.home)]), "default"),
+        "network_private": ("allow", "default"),
+    }
+    assert served == {
+        "files_roots": ([], "server"),
+        "network_private": ("deny", "server"),
+    }
+    assert stated == {
+        "files_roots": (["/data"], "environment"),
+        "network_private": (["10.0.0.0/8"], "environment"),
+    }

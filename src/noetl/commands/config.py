@@ -6,8 +6,21 @@ import json
 
 import click
 
-from noetl.config import Settings, Value, read_settings, strays
+from noetl.config import (
+    FILES_ROOTS,
+    HOME,
+    NETWORK_PRIVATE,
+    Settings,
+    Value,
+    host_policy,
+    read_settings,
+    strays,
+)
+from noetl.config.host import Role
+from noetl.config.setting import Origin
 from noetl.dsl.node import printable
+from noetl.home import Home
+from noetl.presence import find_server
 from noetl.types import JSON
 
 
@@ -18,14 +31,15 @@ def command(as_json: bool) -> None:
 
     The environment (NOETL_SLOTS) wins over the configuration file (slots), and the
     file over the default. The file is --config FILE, $NOETL_CONFIG, or config.toml in
-    the home. Secrets are masked.
+    the home. Secrets are masked. Defaults of what tools may reach are those of the
+    server that runs under this home; without one, of `noetl run`.
 
     \b
     Examples:
       noetl config
       noetl --config staging.toml config --json
     """
-    settings, ignored = read_settings(), strays()
+    settings, ignored = _effective(read_settings()), strays()
     if as_json:
         click.echo(json.dumps(_document(settings, ignored), ensure_ascii=False))
         return
@@ -36,6 +50,26 @@ def command(as_json: bool) -> None:
         click.echo(f"{name:<{widths[0]}}  {text:<{widths[1]}}  {shown}")
     for line in ignored:
         click.echo(click.style(f"warning: {line}", fg="yellow"), err=True)
+
+
+def _effective(settings: Settings) -> Settings:
+    """The settings with the defaults of the role that works under this home."""
+    server = find_server(Home.of().server)
+    role: Role = "embedded"
+    origin: Origin = "default"
+    if server is not None:
+        role, origin = "server", "server"
+        if server.personal is not None:
+            role, origin = "personal", "noetl up"
+    folder = None if server is None else server.personal
+    policy = host_policy(settings, settings[HOME], role, folder)
+    home = () if policy.home is None else (policy.home,)
+    return settings.filled(
+        {
+            FILES_ROOTS.name: Value(FILES_ROOTS, (*policy.roots, *home), origin),
+            NETWORK_PRIVATE.name: Value(NETWORK_PRIVATE, policy.private, origin),
+        }
+    )
 
 
 def _document(settings: Settings, ignored: list[str]) -> dict[str, JSON]:
@@ -58,7 +92,7 @@ def _text(value: Value) -> str:
     shown = value.shown()
     if isinstance(shown, list):
         shown = ",".join(shown)
-    return "-" if shown in (None, "", {}) else printable(str(shown))
+    return "-" if shown in (None, "", {}, []) else printable(str(shown))
 
 
 def _origin(value: Value) -> str:

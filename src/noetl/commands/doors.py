@@ -19,13 +19,17 @@ from noetl.presence import Server
 
 
 class Door(msgspec.Struct, frozen=True):
-    """Where a server shall listen, and how; what is not said here, settings say."""
+    """Where a server shall listen, and how; what is not said here, settings say.
+
+    ``personal`` is the folder of a ``noetl up``, whose files its tools may use.
+    """
 
     host: str | None = None
     port: int | None = None
     behind_proxy: bool = False
     tls_cert: str | None = None
     tls_key: str | None = None
+    personal: str | None = None
 
     @classmethod
     def of(cls, server: Server) -> Door:
@@ -36,6 +40,7 @@ class Door(msgspec.Struct, frozen=True):
             server.behind_proxy,
             server.tls_cert,
             server.tls_key,
+            server.personal,
         )
 
     def options(self) -> list[str]:
@@ -45,6 +50,7 @@ class Door(msgspec.Struct, frozen=True):
             "--port": None if self.port is None else str(self.port),
             "--tls-cert": self.tls_cert,
             "--tls-key": self.tls_key,
+            "--personal": self.personal,
         }
         found = [word for each in given.items() if each[1] for word in each]
         return [str(word) for word in found] + ["--behind-proxy"] * self.behind_proxy

@@ -86,6 +86,7 @@ def command() -> None:
     help="Speak TLS with this certificate (NOETL_TLS_CERT).",
 )
 @click.option("--tls-key", metavar="FILE", help="Its private key (NOETL_TLS_KEY).")
+@click.option("--personal", hidden=True, help="The folder of a noetl up.")
 @_json
 def start(
     host: str | None,
@@ -94,6 +95,7 @@ def start(
     behind_proxy: bool,
     tls_cert: str | None,
     tls_key: str | None,
+    personal: str | None,
     as_json: bool,
 ) -> None:
     """Start the server; it is ready when this returns.
@@ -109,7 +111,7 @@ def start(
       noetl server start --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
     """
     files = [os.path.abspath(each) if each else None for each in (tls_cert, tls_key)]
-    door = Door(host, port, behind_proxy, *files)
+    door = Door(host, port, behind_proxy, files[0], files[1], personal)
     if foreground:
         _run(door)
         return
@@ -224,6 +226,7 @@ def _run(door: Door) -> None:
         tls_cert=Path(door.tls_cert) if door.tls_cert else settings[TLS_CERT],
         tls_key=Path(door.tls_key) if door.tls_key else settings[TLS_KEY],
         oidc=read_oidc(settings),
+        personal=door.personal,
     )
     home.make()
     open_journal(home.journal, foreground=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 
@@ -45,8 +46,9 @@ def command(workers: int | None, port: int | None, as_json: bool) -> None:
 
     PostgreSQL, NATS, a server and workers. All is ready when this returns, and goes on
     in the background until `noetl down`. The data is kept under the home. A PostgreSQL
-    or NATS that the settings name is used instead of an own one. Exit code: 0, or 2 if
-    a part cannot start.
+    or NATS that the settings name is used instead of an own one. It is a cluster for
+    one user: tools see the current folder and the local network, as `noetl config`
+    shows. Exit code: 0, or 2 if a part cannot start.
 
     \b
     Example:
@@ -71,7 +73,7 @@ def command(workers: int | None, port: int | None, as_json: bool) -> None:
             moved |= database.divide()
         moved |= _raise_part(NATS_NAME, given_place(NATS), Nats(home), say)
         server = _raise_server(home, port, say, moved=moved)
-        _raise_workers(home, str(server.url), workers, say)
+        _raise_workers(home, server, workers, say)
     if as_json:
         click.echo(json.dumps(parts_of(home)))
         return
@@ -100,7 +102,7 @@ def _raise_server(home: Home, port: int | None, say: Say, *, moved: bool) -> Ser
         stop_server()
         server = None
     if server is None or server.url is None:
-        server, word = start_server(Door(port=port)), "started"
+        server, word = start_server(Door(port=port, personal=os.getcwd())), "started"
     elif port not in (None, 0, int(str(server.url).rpartition(":")[2])):
         message = f"the server runs at {server.url} already; to move it: noetl down"
         raise ConfigError(f"{message}, then noetl up --port {port}")
@@ -124,7 +126,8 @@ def _await_readiness() -> None:
         time.sleep(LOOK)
 
 
-def _raise_workers(home: Home, url: str, wanted: int | None, say: Say) -> None:
+def _raise_workers(home: Home, server: Server, wanted: int | None, say: Say) -> None:
+    url = str(server.url)
     found = [each for each in members(home.workers) if each.pool == POOL]
     lost = [each for each in found if url not in each.servers]
     found = [each for each in found if url in each.servers]
@@ -132,7 +135,7 @@ def _raise_workers(home: Home, url: str, wanted: int | None, say: Say) -> None:
     stop_workers([*lost, *found[count:]])
     kept = found[:count]
     started = [
-        start_worker(POOL, read_settings()[SLOTS], [url])
+        start_worker(POOL, read_settings()[SLOTS], [url], server.personal)
         for _ in range(count - len(kept))
     ]
     for word, group in (("runs", kept), ("started", started)):

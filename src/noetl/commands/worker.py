@@ -20,6 +20,7 @@ from noetl.crew import Attendance, Member, members
 from noetl.engine.times import rfc3339
 from noetl.errors import ConfigError
 from noetl.home import Home
+from noetl.presence import find_server
 from noetl.types import JSON
 
 PATIENCE = 40.0
@@ -65,12 +66,14 @@ def command() -> None:
 @click.option(
     "--foreground/--background", default=False, help="Stay here and do the work."
 )
+@click.option("--personal", hidden=True, help="The folder of a noetl up.")
 @_json
 def start(
     pool: str,
     slots: int | None,
     servers: tuple[str, ...],
     foreground: bool,
+    personal: str | None,
     as_json: bool,
 ) -> None:
     """Start one worker process.
@@ -82,9 +85,9 @@ def start(
     urls = _servers(servers)
     slots = slots or read_settings()[SLOTS]
     if foreground:
-        _run(pool, slots, urls)
+        _run(pool, slots, urls, personal)
         return
-    member = start_worker(pool, slots, urls)
+    member = start_worker(pool, slots, urls, personal)
     _print([member], as_json=as_json, word="started")
 
 
@@ -150,7 +153,7 @@ def scale(
     found = _found(pool)
     stop_workers(found[count:])
     for _ in range(count - len(found)):
-        start_worker(pool, slots or read_settings()[SLOTS], urls)
+        start_worker(pool, slots or read_settings()[SLOTS], urls, _personal(urls))
     _print(_found(pool), as_json=as_json, word="working")
 
 
@@ -177,6 +180,12 @@ def _servers(given: tuple[str, ...]) -> list[str]:
     return list(given) or [need_server(None).url]
 
 
+def _personal(urls: list[str]) -> str | None:
+    """The folder of the ``noetl up`` that started the server of this home."""
+    server = find_server(Home.of().server)
+    return server.personal if server is not None and server.url in urls else None
+
+
 def _found(pool: str | None) -> list[Member]:
     found = members(Home.of().workers)
     return [each for each in found if pool is None or each.pool == pool]
@@ -194,7 +203,7 @@ def _print(found: list[Member], *, as_json: bool, word: str) -> None:
         click.echo(f"no worker runs under {Home.of().folder}")
 
 
-def _run(pool: str, slots: int, servers: list[str]) -> None:
+def _run(pool: str, slots: int, servers: list[str], personal: str | None) -> None:
     """Be the worker."""
     from noetl import worker as role
     from noetl.journal import open_journal
@@ -207,7 +216,9 @@ def _run(pool: str, slots: int, servers: list[str]) -> None:
     if token is None:
         message = "a worker needs a token: set NOETL_TOKEN, or start it under the home "
         raise ConfigError(f"{message}of its server")
-    options = role.Options(servers=servers, token=token, pool=pool, slots=slots)
+    options = role.Options(
+        servers=servers, token=token, pool=pool, slots=slots, personal=personal
+    )
 
     async def serve() -> None:
         worker = role.Worker(home, options, read_plugins(), trust_of)
@@ -233,13 +244,17 @@ def _run(pool: str, slots: int, servers: list[str]) -> None:
     run_long(serve())
 
 
-def start_worker(pool: str, slots: int, servers: list[str]) -> Member:
+def start_worker(
+    pool: str, slots: int, servers: list[str], personal: str | None = None
+) -> Member:
     home = Home.of()
     home.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
     command = [sys.executable, "-m", "noetl", "worker", "start", "--foreground"]
     command += ["--pool", pool, "--slots", str(slots)]
     for url in servers:
         command += ["--server", url]
+    if personal is not None:
+        command += ["--personal", personal]
     output = home.journal / "worker.out"
     with output.open("ab") as stream:
         process = subprocess.Popen(

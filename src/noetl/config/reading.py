@@ -40,6 +40,14 @@ class Settings:
     def __iter__(self) -> Iterator[Value]:
         return iter(self._values.values())
 
+    def filled(self, defaults: Mapping[str, Value]) -> Settings:
+        """The same with these values where there is none."""
+        values = {
+            name: defaults.get(name, each) if each.value is None else each
+            for name, each in self._values.items()
+        }
+        return Settings(values, self.file)
+
 
 def read_settings(
     environ: Mapping[str, str] = os.environ,

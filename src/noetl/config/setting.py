@@ -11,7 +11,7 @@ import msgspec
 from noetl.types import JSON
 
 T = TypeVar("T")
-Origin = Literal["default", "file", "environment"]
+Origin = Literal["default", "file", "environment", "noetl up", "server"]
 
 
 PREFIX = "NOETL_"
@@ -42,7 +42,11 @@ class Setting(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """The effective value; ``place`` is the variable, or file and line."""
+    """The effective value; ``place`` is the variable, or file and line.
+
+    The origin is also what started the server of this home, where the default of a
+    setting depends on that.
+    """
 
     setting: Setting[Any]
     value: Any

@@ -50,6 +50,7 @@ class Cluster:
     ) -> None:
         self.home = Home(folder)
         self.home.make()
+        self.elsewhere = folder / "elsewhere"  # the workers' home
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.exits: list[str] = []
         self.has_nats = nats
@@ -73,6 +74,7 @@ class Cluster:
             "NOETL_LEASE_TTL": f"{ttl:g}",
             "NOETL_RESULTS_URL": f"file://{folder}/results",
             "NOETL_TOKEN": self.token,
+            "NOETL_NETWORK_PRIVATE": "allow",  # peers of tests are on loopback
         }
         for _ in range(servers):
             self.add_server()
@@ -105,13 +107,15 @@ class Cluster:
             self._nats.start()
             return
         command = [sys.executable, "-m", "noetl"]
-        home = self.home.folder
+        home, environ = self.elsewhere, dict(self._environ)
         if name.startswith("server"):
             number = int(name.removeprefix("server"))
             home = self._home_of(number)
             port = str(self._ports[number])
             command += ["server", "start", "--foreground", "--port", port]
         else:
+            # As on another machine: it knows its servers, and nothing behind them.
+            del environ["NOETL_DATABASE"], environ["NOETL_NATS"]
             command += ["worker", "start", "--foreground", "--slots", str(self._slots)]
             first = int(name.removeprefix("worker")) % len(self.urls)
             for url in [*self.urls[first:], *self.urls[:first]]:
@@ -119,7 +123,7 @@ class Cluster:
         with self._output_of(name).open("ab") as output:
             self.processes[name] = subprocess.Popen(
                 command,
-                env={**self._environ, "NOETL_HOME": str(home)},
+                env={**environ, "NOETL_HOME": str(home)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
