@@ -53,8 +53,9 @@ EVENTS: Mapping[str, Page] = {
             "playbook": PLAYBOOK,
             "trace_id": "W3C trace id: its own, or that of whoever called it.",
             "parent?": "`{execution_id, command_id, depth, iter}` of who called it.",
-            "fork?": "`{execution_id, seq, started_at, depth, iter}`: whose events the "
-            "log goes on with, up to which one, and when that work began.",
+            "fork?": "`{execution_id, seq, started_at, depth, iter, inherited}`: whose "
+            "events the log goes on with, up to which one, and when that work began; "
+            "`inherited` are the keys of `iter` that the origin could read.",
             "caller?": "`{principal, address, idempotency_key, sha256, trigger}`: who "
             "asked a server, from where, by which key, and the digest of what they "
             "asked for; `trigger`, if it was one: `{name, slot, chain}`.",
@@ -272,7 +273,8 @@ def events() -> str:
         table("| name | entity | source | status | when |", rows),
         "A payload is at most 64 KiB. Values that would make it larger are stored "
         "elsewhere and replaced by references, the largest first; which ones is said "
-        "in the member `spilled`, that any payload may have.",
+        "in the member `spilled`, that any payload may have. Where a fork keeps a "
+        "`task.resumed`, `inherited` names the keys in it that the origin could read.",
     ]
     for name, kind in NAMES.items():
         parts += [f"### {name}", f"{kind.doc} {members_of(about[name])}"]

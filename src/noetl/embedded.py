@@ -26,7 +26,7 @@ from noetl.control import ControlServer
 from noetl.dsl.load import Loaded
 from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
-from noetl.engine.decide import Request, objection, pause
+from noetl.engine.decide import Request, pause
 from noetl.engine.decide import resume as go_on
 from noetl.engine.document import Document
 from noetl.engine.events import Event
@@ -141,11 +141,7 @@ class Embedded:
         about = await pin(loaded, source, self._folder, self._blobs)
         merged = deep_merge(loaded.playbook.workload, workload)
         request = Request(self.execution_id, about, merged, timeout=limit)
-        refusal = objection(request)
-        if refusal is not None:
-            await self.orchestrator.reject(request, refusal)
-        else:
-            refusal = await self.orchestrator.start(loaded.playbook, request)
+        refusal = await self.orchestrator.start(loaded.playbook, request)
         if refusal is not None:
             self._document.take(await self._store.read(self.execution_id))
         return refusal is None

@@ -16,6 +16,7 @@ NoetlError
 │   └── SecretError       a secret cannot be had, by a task or for the keychain
 ├── Refused               a server's answer is no; has a stable kind
 ├── SignalRefused         nobody waits for the signal, or not for this one
+├── ForgedReference       a value from outside claims to be a stored one
 ├── Unreachable           a server does not answer: nobody knows what became of it
 │   └── Defective         it answered with status 500
 ├── AccessError           somebody is not known, or may not do what they ask for
@@ -136,6 +137,21 @@ class Refused(NoetlError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class ForgedReference(NoetlError):
+    """A value from outside that claims to be a stored one; ``path`` says where."""
+
+    kind = "ref.not_owner"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.message = (
+            f"{path} claims to be a reference to a stored value (store: noetl), and "
+            "only NoETL makes those; send the value itself, or give the member 'store' "
+            "another name or value"
+        )
+        super().__init__(f"{self.kind}: {self.message}")
 
 
 class SignalRefused(NoetlError):

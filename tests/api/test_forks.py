@@ -148,7 +148,7 @@ def test_it_can_be_looked_at_before(api: Api, failed: str) -> None:
         (
             "retry",
             {"workload": {"by": {"store": "noetl", "key": "0" * 64}}},
-            *("ref.not_owner", "reference of NoETL's own store"),
+            *("ref.not_owner", "$.workload.by claims to be a reference"),
         ),
     ],
 )

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from noetl.api.problems import Problem
 from noetl.api.protocol import is_whole
+from noetl.engine.references import admit
 from noetl.runtime import wire
 from noetl.types import JSON
 
@@ -213,7 +214,8 @@ def _check_type(request: Request) -> None:
 
 
 def decode(body: bytes) -> JSON:
-    """Strict JSON: no NaN, no duplicate keys, no half surrogates, nothing too deep.
+    """Strict JSON: no NaN, no duplicate keys, no half surrogates, nothing too deep, and
+    nothing that claims to be a stored value (S-82).
 
     The decoder keeps the last of two keys that are the same, and rounds long numbers.
     Where the text has as many colons as the value has keys, and no long row of digits,
@@ -234,6 +236,7 @@ def decode(body: bytes) -> JSON:
         raise _not_json(f"nested deeper than {DEEPEST} levels") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise _not_json(str(error)) from None
+    admit(value)
     return value
 
 

@@ -23,7 +23,7 @@ routes = Routes()
 
 PROBLEMS = (
     *("execution.unknown", "fork.impossible", "keychain.unresolved"),
-    *("playbook.invalid", "ref.not_owner"),
+    "playbook.invalid",
 )
 
 

@@ -15,6 +15,7 @@ from noetl.access.permissions import PERMISSIONS
 from noetl.api.bodies import required_fields
 from noetl.api.problems import MEDIA_TYPE, STATUSES, ProblemDocument
 from noetl.api.routing import PUBLIC, WEBHOOK, Endpoint, Nothing
+from noetl.runtime import wire
 from noetl.types import JSON
 
 ALWAYS = ("host.not_allowed", "query.invalid", "store.unavailable", "internal")
@@ -68,6 +69,8 @@ def problems_of(endpoint: Endpoint) -> list[str]:
         kinds += GUARDED
     if endpoint.method == "POST":
         kinds += WITH_BODY
+        if not issubclass(endpoint.body, wire.Message):
+            kinds.append("ref.not_owner")
     return list(dict.fromkeys(kinds))
 
 
@@ -154,7 +157,7 @@ def _responses(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
         responses[str(status)] = answer
     kinds: defaultdict[int, list[str]] = defaultdict(list)
     for kind in problems_of(endpoint):
-        kinds[STATUSES[kind]].append(f"`{kind}`")
+        kinds[_status_of(endpoint, kind)].append(f"`{kind}`")
     for status, names in sorted(kinds.items()):
         if str(status) not in responses:
             responses[str(status)] = {
@@ -162,3 +165,10 @@ def _responses(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
                 "content": {MEDIA_TYPE: {"schema": schemas[ProblemDocument]}},
             }
     return responses
+
+
+def _status_of(endpoint: Endpoint, kind: str) -> int:
+    """A worker names what it has not stored; others send what only the server makes."""
+    if kind == "ref.not_owner" and issubclass(endpoint.body, wire.Message):
+        return HTTPStatus.FORBIDDEN
+    return STATUSES[kind]

@@ -13,6 +13,7 @@ from noetl.errors import (
     BlobFormat,
     BlobGone,
     BlobNotOwned,
+    ForgedReference,
     NoetlError,
     PayloadTooLarge,
     SecretError,
@@ -115,7 +116,7 @@ STATUSES: Mapping[str, int] = {
     "ref.format": 422,
     "ref.gone": 503,
     "ref.not_found": 404,
-    "ref.not_owner": 403,
+    "ref.not_owner": 422,
     "ref.range": 422,
     "request.aborted": 400,
     "request.content_type": 415,
@@ -157,7 +158,11 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem(error.kind, error.message, hint=error.hint, more=error.more)
         case AccessError():
             return _access(error)
-        case BlobGone() | BlobCorrupt() | BlobNotOwned() | BlobFormat():
+        case ForgedReference():
+            return Problem(error.kind, error.message, more={"path": error.path})
+        case BlobNotOwned():
+            return Problem(error.kind, str(error), status=HTTPStatus.FORBIDDEN)
+        case BlobGone() | BlobCorrupt() | BlobFormat():
             return Problem(error.kind, str(error))
         case PayloadTooLarge():
             return Problem(error.kind, str(error))

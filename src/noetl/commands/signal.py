@@ -12,7 +12,7 @@ from noetl.commands.run import read_inputs
 from noetl.commands.steering import steer
 from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
-from noetl.engine.references import claims_reference
+from noetl.engine.references import admit
 from noetl.engine.signals import receive
 from noetl.types import JSON
 
@@ -46,9 +46,7 @@ def command(
     if settings and data is not None:
         raise click.UsageError("--set contradicts --data: use one of them")
     value = read_inputs(None, settings) if settings else _parse(data)
-    if claims_reference(value):
-        message = "ref.not_owner: only NoETL itself may write 'store: noetl'"
-        raise click.BadParameter(message, param_hint="--set" if settings else "--data")
+    admit(value, "data")
     order: dict[str, JSON] = {"do": "signal", "name": name, "data": value}
 
     async def record(runtime: Embedded) -> None:

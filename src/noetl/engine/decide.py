@@ -19,13 +19,14 @@ from noetl.engine.limits import deadline_of, limits_of
 from noetl.engine.loops import begin_loop, end_iteration, turn
 from noetl.engine.outcome import Failure
 from noetl.engine.progress import Progress
-from noetl.engine.references import claims_reference
+from noetl.engine.references import admit
 from noetl.engine.reports import Fact, OutOfOrder, check_facts, record
 from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
 from noetl.engine.signals import deliver
 from noetl.engine.state import Run
 from noetl.engine.times import rfc3339, seconds_of
 from noetl.engine.tracing import trace_id_of
+from noetl.errors import ForgedReference
 from noetl.types import JSON
 
 SETTLE = "settle"
@@ -111,11 +112,16 @@ def _deadline(batch: Batch, limit: float | None) -> str | None:
 
 
 def objection(request: Request) -> dict[str, JSON] | None:
-    """Why a request from outside cannot be granted, by what it says itself (S-48)."""
-    if not claims_reference(request.workload):
-        return None
-    message = "the workload claims to hold a reference of NoETL's own store"
-    return {"kind": "ref.not_owner", "message": f"{message} (store: noetl)"}
+    """Why a request cannot be granted, by what it says itself (S-82).
+
+    Also of a trigger or a parent: their templates may have written it.
+    """
+    try:
+        for name in ("workload", "ctx", "args"):
+            admit(getattr(request, name), name)
+    except ForgedReference as error:
+        return {"kind": error.kind, "message": error.message, "path": error.path}
+    return None
 
 
 def reject(recorder: Recorder, request: Request, error: dict[str, JSON]) -> None:

@@ -224,8 +224,10 @@ class Pipeline:
         assert label is not None
         task = self._tasks[label]
         outcome = self._secrets.redact_outcome(outcome)
-        # What was waited for is the server's own word, and may be a reference.
-        given = outcome if self.progress.waiting is not None else _checked(outcome)
+        # What was waited for is the server's own word, and may be a reference; the
+        # result of a choice is a template's.
+        is_answer = self.progress.waiting is not None and task.kind != "choose"
+        given = outcome if is_answer else _checked(outcome)
         body = envelope(given, task.kind, meta)
         if given.stored:
             self._spilled = True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
 
-from noetl.errors import BlobFormat, TemplateError, Unloaded
+from noetl.errors import BlobFormat, ForgedReference, TemplateError, Unloaded
 from noetl.types import JSON
 
 STORE = "noetl"
@@ -96,12 +96,16 @@ def _member(path: str, name: str) -> str:
     return f"{path}[{msgspec.json.encode(name[:80]).decode()}]"
 
 
-def forged(path: str) -> str:
-    """What is said about a value from outside that claims to be a reference."""
-    return (
-        f"{path} claims to be a reference to a stored value (store: noetl); only NoETL "
-        "makes those: send the value itself, or rename the member 'store'"
-    )
+def admit(value: JSON, name: str = "$") -> None:
+    """The door for values from outside: what claims to be a reference stays out (S-82).
+
+    Requests, signals, deliveries, edits of forks and inputs of the command line come
+    through here before anything is recorded. ``name`` is what the value is called in
+    the message. Raises ``ForgedReference``.
+    """
+    if claims_reference(value):
+        path = find_claim(value) or "$"
+        raise ForgedReference(name + path.removeprefix("$"))
 
 
 def _parts(value: JSON) -> Iterator[JSON]:
@@ -159,6 +163,23 @@ def places_in(value: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JSON
         members = value.items() if isinstance(value, dict) else enumerate(value)
         for key, member in members:
             yield from places_in(member, f"{path}.{key}" if path else str(key))
+
+
+def made_by(payload: Mapping[str, JSON]) -> Iterator[str]:
+    """Keys of the values that were stored for an event, as its payload says.
+
+    Some may be inside of others by now. Earlier versions named all keys inside of a
+    value, and by their paths those that had been stored.
+    """
+    made = set(payload.get("spilled") or ())
+    for path, reference in places_in(payload) if made else ():
+        if path not in made:
+            continue
+        yield reference["key"]
+        if "made" in reference:
+            yield from reference["made"]
+        elif any(each.startswith(f"{path}.") for each in made):
+            yield from reference.get("refs", ())
 
 
 def holds_reference(value: JSON) -> bool:

@@ -173,9 +173,7 @@ class Families:
         refusal = await self._parents.start(found.playbook, request)
         if refusal is not None:
             message = f"playbook '{path}' was not started: {refusal['message']}"
-            await self._fail(
-                parent_id, command_id, child_id, "keychain.unresolved", message
-            )
+            await self._fail(parent_id, command_id, child_id, refusal["kind"], message)
             return
         await self._recheck(live, child_id)
 

@@ -10,7 +10,14 @@ from functools import partial
 from noetl.dsl.model import Playbook
 from noetl.engine.batch import Recorder
 from noetl.engine.cancellation import cancel
-from noetl.engine.decide import Request, expire, nothing, reject, report
+from noetl.engine.decide import (
+    Request,
+    expire,
+    nothing,
+    objection,
+    reject,
+    report,
+)
 from noetl.engine.effects import Effects
 from noetl.engine.events import Event
 from noetl.engine.reports import Fact, OutOfOrder
@@ -135,8 +142,13 @@ class Orchestrator(Residents):
     async def start(
         self, playbook: Playbook, request: Request
     ) -> dict[str, JSON] | None:
-        """Accept the request; or why it was refused: no secret (KEY-03), no place."""
+        """Accept the request; or why it was refused: a forged reference (S-82), no
+        secret (KEY-03), no place."""
         execution_id, about = request.execution_id, request.playbook
+        forged = objection(request)
+        if forged is not None:
+            await self.reject(request, forged)
+            return forged
         try:
             secrets = await self.keys.resolve(execution_id, playbook.keychain, about)
         except KeychainError as error:

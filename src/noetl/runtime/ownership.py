@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 
 from noetl.engine.events import Event
-from noetl.engine.references import Values, places_in, references_in
+from noetl.engine.references import Values, made_by, references_in
 from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Blobs
 from noetl.runtime.live import PAGE
@@ -40,11 +40,7 @@ class Ledger(msgspec.Struct):
     def note(self, event: Event) -> None:
         payload = event.payload
         self.seq = event.seq
-        made = set(payload.get("spilled", ()))
-        for path, reference in places_in(payload) if made else ():
-            if path in made:
-                self.made.add(reference["key"])
-                self.made.update(_made_with(reference, path, made))
+        self.made.update(made_by(payload))
         if event.name == "playbook.execution.requested":
             if "fork" in payload:
                 self.kept = payload["fork"]["seq"]
@@ -73,19 +69,6 @@ class Ledger(msgspec.Struct):
             self.given[reference["key"]] = giver
             if reference.get("refs"):
                 self.deep.add(giver)
-
-
-def _made_with(
-    reference: dict[str, JSON], path: str, made: Collection[str]
-) -> Collection[str]:
-    """Keys that were stored for the same event, and are inside of the value now.
-
-    Earlier versions named all keys inside, and those that were stored by their paths.
-    """
-    if "made" in reference:
-        return [str(key) for key in reference["made"]]
-    hidden = any(each.startswith(f"{path}.") for each in made)
-    return [str(key) for key in reference.get("refs", ())] if hidden else ()
 
 
 class Owners:

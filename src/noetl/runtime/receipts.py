@@ -6,7 +6,7 @@ import hmac
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
-from noetl.engine.references import places_in
+from noetl.engine.references import made_by, references_in
 from noetl.engine.reports import Fact
 from noetl.types import JSON
 
@@ -37,10 +37,10 @@ class Receipts:
 
 
 def claimed_by(facts: Sequence[Fact]) -> Iterator[JSON]:
-    """Keys of what was stored for these facts, as they say; with what is inside."""
+    """Keys of what was stored for these facts, as they say. What an outcome names must
+    be proven in any case: no tool makes references (row 93)."""
     for fact in facts:
-        made = set(fact.payload.get("spilled") or ())
-        for path, reference in places_in(fact.payload) if made else ():
-            if path in made:
-                yield reference.get("key")
-                yield from reference.get("refs") or ()
+        yield from made_by(fact.payload)
+        for reference in references_in(fact.payload.get("outcome")):
+            yield reference["key"]
+            yield from reference.get("refs", ())

@@ -10,7 +10,6 @@ import msgspec
 from noetl.access.initiators import Initiator
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.engine.callers import Caller
-from noetl.engine.references import claims_reference
 from noetl.errors import BlobGone, ConfigError
 from noetl.ports import Summary
 from noetl.runtime.fork_plans import (
@@ -64,9 +63,6 @@ class Forking:
     ) -> Plan:
         """With ``at``, up to this event; without it a retry of what failed, or of a
         step."""
-        if claims_reference([edits.workload, edits.set_ctx]):
-            message = "the changes claim to hold a reference of NoETL's own store"
-            raise Refusal("ref.not_owner", f"{message} (store: noetl)")
         origin = await self._origin(summary)
         try:
             start = Start(at) if at is not None else None

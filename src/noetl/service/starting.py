@@ -27,7 +27,7 @@ from noetl.service.refusal import Refusal, no_playbook
 from noetl.triggers.inputs import TriggerError
 from noetl.types import JSON
 
-_MORE = ("diagnostics", "entries", "holders")
+_MORE = ("diagnostics", "entries", "holders", "path")
 """Members of an error that its problem document has, too."""
 
 
