@@ -60,6 +60,11 @@ def disguises(text: str) -> set[str]:
     return forms
 
 
+def written(text: str) -> set[str]:
+    """The text itself, and without escapes: for parts of a secret that are many."""
+    return {text, undo(text)}
+
+
 def _written(text: str) -> set[str]:
     """As the common encoders write it, one by one."""
     once = [msgspec.json.encode(text).decode()[1:-1], json.dumps(text)[1:-1]]

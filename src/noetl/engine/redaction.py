@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 
-from noetl.engine.disguises import Undone, disguises, plain_forms, undo
+from noetl.engine.disguises import disguises, plain_forms, written
+from noetl.engine.matching import LONG, MASK, Matcher, add_matcher, pattern_of
 from noetl.types import JSON
 
-MASK = "***"
-LONG = 8
-"""Characters from which a secret is looked for inside longer text."""
+LINE = 16
+"""Characters from which a line of a secret is a secret by itself."""
 
+_TAKEN_APART = 32 * 1024  # characters of the longest secret whose lines are learned
 _TORN = 4  # of a secret's end, where a text was cut: fewer tell nothing
 _CUT_FROM = 200  # characters: who cuts a text leaves so many of it, or says so
 _SHOWN = 12  # of a secret's beginning, quoted in a message and cut
 _CUT = re.compile(r"\[?…(?: \d+ bytes cut …\])?|\ufffd+")
 _NOTE = "bytes cut …]"
-_BEGINNING = 64
 _END = "\0"
 _BITS = 4096
 
@@ -31,7 +32,11 @@ class Redactor:
         self._forms: list[str] = []
         self._joined = ""
         self._beginnings: re.Pattern[str] | None = None
+        self._ordered: list[str] = []
+        self._longest = 0
         self._matchers: list[Matcher] = []
+        self._lines: set[str] = set()
+        self._line_matchers: list[Matcher] = []
         if secrets:
             self.learn(secrets)
 
@@ -44,16 +49,23 @@ class Redactor:
         found = [text for text in sorted(new) if len(text) >= LONG]
         if not found:
             return
-        forms = [form for text in found for form in plain_forms(text)]
-        forms = [form for form in forms if _END not in form]
+        self._note_forms(form for text in found for form in plain_forms(text))
+        add_matcher(self._matchers, found, disguises)
+        self._learn_lines(found)
+
+    def _learn_lines(self, texts: Iterable[str]) -> None:
+        """A key of several lines is often read, and shown, line by line."""
+        lines = {line for text in texts for line in _lines(text)} - self._lines
+        self._lines |= lines
+        if lines:
+            self._note_forms(sorted(lines))
+            add_matcher(self._line_matchers, sorted(lines), written)
+
+    def _note_forms(self, texts: Iterable[str]) -> None:
+        forms = [form for form in texts if _END not in form]
         self._forms += forms
         self._joined += _END.join([*forms, ""])
         self._beginnings = None
-        # Patterns of the same size become one of twice the size, so that learning a
-        # thousand secrets one by one compiles each of them ten times, not a thousand.
-        while self._matchers and len(self._matchers[-1].secrets) <= len(found):
-            found += self._matchers.pop().secrets
-        self._matchers.append(Matcher(found))
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -111,7 +123,7 @@ class Redactor:
     def _long(self, text: str) -> str:
         if len(text) < LONG:
             return text
-        for matcher in self._matchers:
+        for matcher in (*self._matchers, *self._line_matchers):
             text = matcher.mask(text)
         return text
 
@@ -120,16 +132,18 @@ class Redactor:
     def _quoted(self, text: str) -> str:
         """Beginnings of secrets, anywhere: a message quotes a value and cuts it."""
         if self._beginnings is None:
-            long = (form for form in self._forms if len(form) > _SHOWN)
-            self._beginnings = _pattern({form[:_SHOWN] for form in long})
+            self._ordered = sorted(form for form in self._forms if len(form) > _SHOWN)
+            self._longest = max(map(len, self._ordered), default=0)
+            self._beginnings = pattern_of({form[:_SHOWN] for form in self._ordered})
         found = self._beginnings.search(text)
         while found is not None:
-            start, begin = found.start(), found[0]
-            alike = [
-                _common(text[start:], self._joined[at : self._joined.find(_END, at)])
-                for at in _places(self._joined, begin)
-            ]
-            text = text[:start] + MASK + text[start + max(alike) :]
+            start = found.start()
+            rest = text[start : start + self._longest]
+            # What begins most alike is a neighbour in the order of the alphabet.
+            at = bisect_left(self._ordered, rest)
+            near = self._ordered[max(0, at - 1) : at + 1]
+            alike = max(_common(rest, form) for form in near)
+            text = text[:start] + MASK + text[start + alike :]
             found = self._beginnings.search(text, start + len(MASK))
         return text
 
@@ -165,80 +179,10 @@ class Redactor:
         return piece[:-best] + MASK if best else piece
 
 
-class Matcher:
-    """One pattern for many secrets: how each begins, for a secret may be a megabyte."""
-
-    def __init__(self, secrets: list[str]) -> None:
-        self.secrets = secrets
-        self._forms: dict[str, list[str]] = {}
-        forms = {form for secret in secrets for form in disguises(secret)}
-        for form in sorted(forms, key=lambda each: (-len(each), each)):
-            if len(form) >= LONG:
-                self._forms.setdefault(form[:2], []).append(form)
-        known = [form for forms in self._forms.values() for form in forms]
-        self._pattern = _pattern({form[:_BEGINNING] for form in known})
-
-    def mask(self, text: str) -> str:
-        """Without any of them; each pass makes the text shorter, so this ends."""
-        while (places := self._places(text)) is not None:
-            parts: list[str] = []
-            end = 0
-            for start, stop in places:
-                parts += (text[end:start], MASK)
-                end = stop
-            text = "".join(parts) + text[end:]
-        return text
-
-    def _places(self, text: str) -> list[tuple[int, int]] | None:
-        """Where secrets are, as they are or escaped; those that touch are one."""
-        found = list(self._spans(text))
-        plain = undo(text)
-        if plain != text and next(self._spans(plain), None) is not None:
-            undone = Undone(text)
-            found += [undone.place(*span) for span in self._spans(undone.text)]
-        if not found:
-            return None
-        found.sort()
-        merged = [found[0]]
-        for start, stop in found[1:]:
-            begin, end = merged[-1]
-            if start <= end:
-                merged[-1] = (begin, max(end, stop))
-            else:
-                merged.append((start, stop))
-        return merged
-
-    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Also those that overlap."""
-        found = self._pattern.search(text)
-        while found is not None:
-            start = found.start()
-            for form in self._forms[text[start : start + 2]]:
-                if text.startswith(form, start):
-                    yield start, start + len(form)
-                    break
-            found = self._pattern.search(text, start + 1)
-
-
-def _pattern(texts: Iterable[str]) -> re.Pattern[str]:
-    """One for all of them, branching by their first two characters."""
-    tree: dict[str, dict[str, list[str]]] = {}
-    for text in sorted(texts, key=lambda each: (-len(each), each)):
-        tree.setdefault(text[0], {}).setdefault(text[1], []).append(text[2:])
-    return re.compile(
-        _choice(
-            re.escape(first)
-            + _choice(
-                re.escape(second) + _choice(map(re.escape, rests))
-                for second, rests in seconds.items()
-            )
-            for first, seconds in tree.items()
-        )
-    )
-
-
-def _choice(options: Iterable[str]) -> str:
-    return f"(?:{'|'.join(options)})"
+def _lines(text: str) -> Iterator[str]:
+    """The long lines of a text that has several, without the space around them."""
+    if len(text) <= _TAKEN_APART and len(parts := text.splitlines()) > 1:
+        yield from (line for line in map(str.strip, parts) if len(line) >= LINE)
 
 
 def _places(text: str, part: str) -> Iterator[int]:

@@ -7,6 +7,7 @@ import html
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -16,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.engine.redaction import LONG, MASK, Redactor
+from noetl.engine.redaction import LINE, LONG, MASK, Redactor
+from noetl.engine.secrets import Secrets
 
 pytestmark = pytest.mark.spec("S-41")
 
@@ -261,3 +263,87 @@ def test_a_secret_of_a_megabyte_is_masked() -> None:
     secret = "0123456789abcdef" * 65_536
 
     assert Redactor([secret]).data(f"<{secret}>") == f"<{MASK}>"
+
+
+PEM = "\n".join(
+    [
+        "-----BEGIN PRIVATE KEY-----",
+        *(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwgg{n:04d}Xk/Z+8a" for n in range(20)),
+        "TXQ==",
+        "-----END PRIVATE KEY-----",
+    ]
+)
+LINES = [line for line in PEM.splitlines() if len(line) >= LINE]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        list,
+        "\n".join,
+        lambda lines: [f"  {line}\r" for line in lines],
+        lambda lines: "|".join(reversed(lines)),
+        lambda lines: {line: f"key={line};" for line in lines},
+        lambda lines: json.dumps(lines),
+        lambda lines: [quote(line, safe="") for line in lines],
+        lambda lines: f"KEY = {lines[3]!r} # from the file",
+    ],
+)
+@pytest.mark.parametrize("secret", [PEM, f"\n {PEM} \n", PEM.replace("\n", "\r\n")])
+def test_the_lines_of_a_secret_are_masked_one_by_one(
+    secret: str, form: Callable[[list[str]], Any]
+) -> None:
+    masked = str(Redactor([secret]).data(form(LINES)))
+
+    assert MASK in masked
+    for line in LINES:
+        assert line not in masked
+        assert quote(line, safe="") not in masked
+
+
+def test_a_secret_inside_a_json_text_is_masked_line_by_line() -> None:
+    account = json.dumps({"type": "service_account", "private_key": PEM}, indent=2)
+    secrets = Secrets({"account": account})
+
+    masked = secrets.redact(LINES)
+
+    assert masked == [MASK] * len(LINES)
+
+
+@pytest.mark.parametrize("cut", range(4, len(LINES[5]) - 3, 3))
+def test_a_line_that_was_cut_is_masked_at_the_cut(cut: int) -> None:
+    line = LINES[5]
+    text = f"{LINES[4]}\n{line[:cut]}\n[… 99 bytes cut …]\n{line[cut:]}\n{LINES[7]}"
+
+    masked = Redactor([PEM]).data({"stdout": text})["stdout"]
+
+    assert masked == f"{MASK}\n{MASK}\n[… 99 bytes cut …]\n{MASK}\n{MASK}"
+
+
+def test_short_lines_and_lines_of_documents_are_left() -> None:
+    """A text of more than 32 KiB is a document rather than a credential."""
+    document = "\n".join(
+        f"line number {number} of a document" for number in range(2000)
+    )
+
+    assert Redactor([PEM]).data("TXQ==") == "TXQ=="
+    assert Redactor([document]).data("line number 7 of a document").startswith("line")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the-same-beginning-" * 50_000,
+        "the-same-beginning-00000-aaa" * 30_000,
+        "-" * 500_000,
+    ],
+)
+def test_many_lines_that_begin_alike_are_masked_in_time(text: str) -> None:
+    lines = [f"the-same-beginning-{number:05d}-aaaa" for number in range(1000)]
+    redactor = Redactor(["\n".join(lines)])
+
+    began = time.process_time()
+    redactor.data(text)
+    redactor.report(text[:100_000])
+    assert time.process_time() - began < 5.0
+    assert redactor.data(lines[777]) == MASK
