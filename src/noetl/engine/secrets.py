@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from noetl.engine.matching import LONG
 from noetl.engine.outcome import Failure, Outcome
-from noetl.engine.redaction import LONG, Redactor
+from noetl.engine.redaction import Redactor
 from noetl.engine.secret_parts import as_data, parts
 from noetl.templates.evaluation import Stored
 from noetl.templates.values import Sealed

@@ -83,6 +83,61 @@ def test_listing_shows_names_and_no_values(keychain: Run) -> None:
     assert len(keychain("list").stdout.splitlines()) == 2
 
 
+@pytest.mark.spec("S-81")
+def test_a_secret_is_bound_to_paths_until_it_is_bound_anew(keychain: Run) -> None:
+    bound = keychain("set", "api", "--for", "finance/*", "--for", "hr/x", stdin=SECRET)
+    again = keychain("set", "api", "--json", stdin=SECRET)
+    free = keychain("set", "api", "--for", "*", stdin=SECRET)
+    wrong = keychain("set", "api", "--for", "fin*", stdin=SECRET)
+
+    assert bound.stdout == "stored: api: secret_manager, for finance/*, hr/x\n"
+    assert json.loads(again.stdout)["for"] == ["finance/*", "hr/x"]
+    assert free.stdout == "replaced: api: secret_manager\n"
+    assert (wrong.returncode, "found 'fin*'" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.spec("S-81")
+def test_a_declaration_says_where_a_secret_is(keychain: Run) -> None:
+    fields = ["--field", "path=secret/data/x", "--field", "address=https://v.invalid"]
+
+    done = keychain("declare", "db", "--kind", "vault", *fields, "--for", "finance/*")
+
+    words = "db: vault, declared (path=secret/data/x, address=https://v.invalid), "
+    assert done.stdout == f"declared: {words}for finance/*\n"
+    [line] = json.loads(keychain("list", "--json").stdout)["keychain"]
+    assert line["declared"] == {
+        "path": "secret/data/x",
+        "address": "https://v.invalid",
+    }
+    assert line["for"] == ["finance/*"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["db", "--kind", "vualt"], "did you mean 'vault'"),
+        (["db", "--kind", "oauth2"], "noetl keychain set"),
+        (["db", "--kind", "vault", "--field", "path"], "name=value"),
+        (["db", "--kind", "vault", "--field", "adress=x"], "did you mean 'address'"),
+        (
+            ["db", "--kind", "env", "--field", "variable=A", "--field", "variable=B"],
+            "stands twice",
+        ),
+        (["db", "--kind", "file", "--field", "path=x"], "must be absolute"),
+        (["db"], "Missing option '--kind'"),
+    ],
+)
+def test_a_wrong_declaration_is_explained_and_not_stored(
+    keychain: Run, tmp_path: Path, args: list[str], words: str
+) -> None:
+    done = keychain("declare", *args)
+
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "keychain.json").exists()
+
+
 def test_deleting_forgets_one(keychain: Run) -> None:
     keychain("set", "api", stdin=SECRET)
 

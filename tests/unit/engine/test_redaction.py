@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.engine.redaction import LINE, LONG, MASK, Redactor
+from noetl.engine.matching import LONG, MASK
+from noetl.engine.redaction import LINE, Redactor
 from noetl.engine.secrets import Secrets
 
 pytestmark = pytest.mark.spec("S-41")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
@@ -47,6 +48,46 @@ def test_one_that_is_deleted_is_gone(stored: StoredKeychain) -> None:
     assert stored.delete("api") is False
     with pytest.raises(SecretError, match="has no 'api'; store it with: noetl"):
         stored.read("api")
+
+
+@pytest.mark.spec("S-81")
+def test_a_file_of_before_bindings_opens_and_is_for_all_playbooks(
+    stored: StoredKeychain, tmp_path: Path
+) -> None:
+    stored.set("api", SECRET, "secret_manager", "T1")
+    path = tmp_path / "keychain.json"
+    records = json.loads(path.read_text())
+    for name in ("for", "declared"):
+        del records["api"][name]
+    path.write_text(json.dumps(records))
+
+    assert stored.read("api") == stored.read("api", "any/path") == SECRET
+    assert stored.list()["api"].bound == ("*",)
+
+
+@pytest.mark.spec("S-81")
+def test_a_new_value_keeps_its_bindings(stored: StoredKeychain) -> None:
+    stored.set("api", SECRET, "secret_manager", "T1", lambda _: ("finance/*",))
+    change = stored.set("api", SECRET + "2", "secret_manager", "T2")
+
+    assert change.record.bound == ("finance/*",)
+    assert stored.read("api", "finance/x") == SECRET + "2"
+    for path in ("hr/x", None):
+        with pytest.raises(SecretError, match="has no 'api'"):
+            stored.read("api", path)
+
+
+@pytest.mark.spec("S-81")
+def test_what_is_refused_changes_nothing(stored: StoredKeychain) -> None:
+    stored.set("api", SECRET, "secret_manager", "T1")
+
+    def refuse(_: object) -> tuple[str, ...]:
+        raise SecretError("secret.denied", "no")
+
+    with pytest.raises(SecretError, match="no"):
+        stored.set("api", "other", "secret_manager", "T2", refuse)
+    assert not stored.delete("api", lambda _: False)
+    assert stored.read("api") == SECRET
 
 
 def test_a_name_that_is_nearly_there_is_offered(stored: StoredKeychain) -> None:
