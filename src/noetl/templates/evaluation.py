@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from noetl.errors import TemplateError
@@ -62,6 +62,7 @@ class Evaluation:
     """What the closures of a template share while they run."""
 
     __slots__ = (
+        "formats",
         "locals",
         "output",
         "parts",
@@ -83,6 +84,7 @@ class Evaluation:
         self.strict = strict
         self.undefined = StrictUndefined if strict else Undefined
         self.parts: list[str] = []
+        self.formats: Sequence[str] = ()  # of dates, the last ones
 
     def charge(self, steps: int) -> None:
         self.steps -= steps

@@ -27,11 +27,11 @@ def attribute_getter(run: Evaluation, attribute: JSON, default: JSON = None) -> 
     path = f"item.{attribute}"
 
     def get(item: JSON) -> JSON:
-        run.charge(len(parts))
+        run.charge(2 * len(parts))
         for part in parts:
             item = look_up(run, item, part, path, "an item")
             if isinstance(item, Undefined):
-                run.charge(4)  # remembering what is missing takes longer
+                run.charge(8)  # remembering what is missing takes longer
                 item = item if default is None else default
         return item
 
@@ -53,7 +53,7 @@ def sort_key(
     def fold(item: JSON) -> JSON:
         value = get(item)
         if isinstance(value, str):
-            run.charge(len(value) // 64)
+            run.charge(1 + len(value) // 64)
             return value.lower()
         return value
 

@@ -18,6 +18,8 @@ from noetl.types import JSON
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST = 128
 _COST = 25  # steps; calendars are slow
+_NEW_FORMAT = 60  # steps for each character: Python compiles an expression of it
+_KEPT_FORMATS = 4  # fewer than Python remembers
 _DIRECTIVE = re.compile(r"%(.?)", re.S)
 _DIRECTIVES = frozenset("YmdHIMSfpzjyGVuaAbB%")
 
@@ -44,13 +46,12 @@ def to_datetime(run: Evaluation, value: JSON, format: str | None = None) -> str:
 )
 def parse_datetime(run: Evaluation, value: JSON, format: str) -> str:
     """Text in a strptime format as RFC 3339 text."""
-    text = _expect_text(value)
+    text, format = _expect_text(value), _check_format("parse_datetime", format)
     run.charge(4 * _COST)
+    _charge_format(run, format)
     try:
         # Naive only until the last line.
-        moment = datetime.strptime(  # noqa: DTZ007
-            text, _check_format("parse_datetime", format)
-        )
+        moment = datetime.strptime(text, format)  # noqa: DTZ007
     except (ValueError, re.error):
         raise faults.wrong(
             "parse_datetime: the text does not have that format"
@@ -102,6 +103,14 @@ def _expect_text(value: JSON) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST:
         raise faults.wrong(f"expected text of at most {_LONGEST} characters")
     return value
+
+
+def _charge_format(run: Evaluation, format: str) -> None:
+    """What a format costs that is not one of the last of this evaluation. What Python
+    remembers of others does not count: the same template costs the same (I-09)."""
+    if format not in run.formats:
+        run.charge(4 * _NEW_FORMAT + _NEW_FORMAT * len(format))
+        run.formats = [*run.formats[1 - _KEPT_FORMATS :], format]
 
 
 def _check_format(name: str, format: str) -> str:

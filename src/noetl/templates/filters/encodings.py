@@ -117,7 +117,7 @@ def _quoted(run: Evaluation, value: JSON, safe: str) -> str:
 
     text = text_of(run, value)
     run.size(len(text) * 3)
-    run.charge(len(text) // 2)  # quoted byte by byte
+    run.charge(4 + len(text) // 2)  # quoted byte by byte
     return run.made(quote(text.encode(), safe))
 
 
