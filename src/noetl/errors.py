@@ -57,6 +57,18 @@ class LeaseLost(StoreError):
     kind = "lease.lost"
 
 
+class LeaseNotOwned(StoreError):
+    """The lease was never given to the worker that names it."""
+
+    kind = "lease.not_owner"
+
+
+class ProtocolError(NoetlError):
+    """A worker of another version asks."""
+
+    kind = "worker.version"
+
+
 class RequestKnown(StoreError):
     kind = "request.known"
 

@@ -166,7 +166,7 @@ class Server:
         self._network = Network(policy.private, own_endpoints(options))
         self._tools = make_tools(
             max(options.slots, 1),
-            keys,
+            self.orchestrator.task_secrets,
             host=policy,
             network=self._network,
             home=str(home.folder),

@@ -95,7 +95,7 @@ class Worker:
         )
         self._tools = make_tools(
             options.slots,
-            dispatcher.keys,
+            dispatcher.tokens,
             host=policy,
             network=Network(policy.private, own_endpoints(home, options, settings)),
             home=str(home.folder),

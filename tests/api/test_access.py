@@ -10,6 +10,7 @@ import pytest
 from servers import ASKS, HELLO, Answer, Api, Running
 
 from noetl.errors import ConfigError
+from noetl.runtime.wire import PROTOCOL
 
 PASSWORD = "correct horse battery"
 BAD = "wrong horse battery"
@@ -311,7 +312,7 @@ def test_guessing_is_slow_and_says_nothing(server: Running, admin: Api) -> None:
 
 
 def claim(api: Api, pool: str = "default", worker: str = "w-1") -> Answer:
-    body = {"worker": worker, "pool": pool, "slots": 1, "wait": 0}
+    body = {"worker": worker, "pool": pool, "slots": 1, "protocol": PROTOCOL}
     return api.post("/api/worker/claim", body)
 
 
@@ -320,6 +321,11 @@ def report(api: Api, lease: dict[str, Any], name: str, worker: str = "w-1") -> A
     reports = [{"lease": lease, "number": 1, "facts": facts}]
     body = {"worker": worker, "pool": "default", "reports": reports}
     return api.post("/api/events", body)
+
+
+def refusal(answer: Answer) -> str:
+    assert answer.status == 200, answer.body
+    return str(answer.body["replies"][0]["error"][0])
 
 
 def test_a_worker_has_its_own_pool_and_leases_alone(
@@ -335,25 +341,27 @@ def test_a_worker_has_its_own_pool_and_leases_alone(
     assert claim(admin, "gpu").status == 200, "the home's token is for all pools"
     beat = {"worker": "w-1", "pool": "default", "slots": 1, "leases": [lease]}
 
-    for thief in (same, admin):
+    said = {"worker": "w-1", "lease": lease}
+    for thief in (same, gpu, admin):
         for path, body in (
-            ("/api/worker/source", {"lease": lease}),
-            ("/api/worker/value", {"lease": lease, "reference": {}}),
-            ("/api/worker/secret", {"lease": lease, "name": "x"}),
-            ("/api/worker/token", {"lease": lease, "auth": ""}),
-            ("/api/worker/heartbeat", beat),
+            ("/api/worker/source", said),
+            ("/api/worker/value", {**said, "reference": {}}),
+            ("/api/worker/secret", {**said, "task": "x"}),
+            ("/api/worker/token", {**said, "task": "x", "auth": ""}),
         ):
             answer = thief.post(path, body)
             assert (answer.status, answer.body["kind"]) == (403, "lease.not_owner")
-        answer = report(thief, lease, "step.started")
-        assert (answer.status, answer.body["kind"]) == (403, "lease.not_owner")
+    for thief in (same, admin):
+        assert thief.post("/api/worker/heartbeat", beat).body["lost"] == [
+            lease["command_id"]
+        ]
+        assert refusal(report(thief, lease, "step.started")) == "lease.not_owner"
     assert report(gpu, lease, "step.started").body["kind"] == "auth.role"
-    answer = report(mine, lease, "step.started", "w-2")
-    assert (answer.status, answer.body["kind"]) == (403, "lease.not_owner")
+    assert refusal(report(mine, lease, "step.started", "w-2")) == "lease.not_owner"
     for name in ("workflow.finished", "token.enqueued", "next.evaluated"):
         answer = report(mine, lease, name)
         assert (answer.status, answer.body["kind"]) == (403, "event.not_allowed")
-    assert mine.post("/api/worker/source", {"lease": lease}).status == 200
+    assert mine.post("/api/worker/source", said).status == 200
     assert report(mine, lease, "step.started").body["replies"][0]["error"] is None
     assert mine.get(f"/api/executions/{execution_id}").status == 403
 

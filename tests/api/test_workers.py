@@ -9,10 +9,11 @@ import pytest
 from servers import HELLO, Api, Running
 
 from noetl.engine.ids import mark_of
+from noetl.runtime.wire import PROTOCOL
 
 
 def claim(api: Api, name: str, pool: str, slots: int) -> list[dict[str, Any]]:
-    body = {"worker": name, "pool": pool, "slots": slots}
+    body = {"worker": name, "pool": pool, "slots": slots, "protocol": PROTOCOL}
     answer = api.post("/api/worker/claim", body)
     assert answer.status == 200, answer.body
     return [order["lease"] for order in answer.body["orders"]]
@@ -58,7 +59,7 @@ def test_names_of_executions_say_who_accepted_them(
         marks = []
         for server in (one, two):
             api = Api(server.url, server.token)
-            asked = {"worker": "w", "pool": "p", "slots": 1}
+            asked = {"worker": "w", "pool": "p", "slots": 1, "protocol": PROTOCOL}
             marks.append(api.post("/api/worker/claim", asked).headers["noetl-server"])
             assert mark_of(api.start(HELLO)) == marks[-1]
     finally:

@@ -34,6 +34,7 @@ from noetl.errors import (
     BlobGone,
     BlobNotOwned,
     LeaseLost,
+    LeaseNotOwned,
     Refused,
     SecretError,
     StoreError,
@@ -49,8 +50,19 @@ from noetl.runtime.line import Line
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.remote import RemoteDispatcher
 from noetl.runtime.results import Results
+from noetl.runtime.worker_leases import Caller
 
 TTL = 1.0
+CALLS: dict[str, tuple[type[Any], str]] = {
+    "claim": (wire.Claim, "claim"),
+    "events": (wire.Reports, "report"),
+    "heartbeat": (wire.Beat, "beat"),
+    "source": (wire.Source, "source"),
+    "result": (wire.Result, "look"),
+    "value": (wire.Value, "value"),
+    "secret": (wire.Fetch, "fetch"),
+    "token": (wire.Authorize, "authorize"),
+}
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: t, path: {path}}}\n"
 
 
@@ -192,33 +204,19 @@ class Server:
             await asyncio.sleep(0.2)
 
     async def handle(self, path: str, body: bytes) -> bytes:
-        desk, seal = self.desk, Plain()
-        decode = msgspec.json.decode
+        shape, method = CALLS[path]
+        asked = msgspec.json.decode(body, type=shape)
+        caller = Caller(asked.worker, lambda pool: True, Plain())
         try:
-            match path:
-                case "claim":
-                    answer: Any = await desk.claim(decode(body, type=wire.Claim), seal)
-                case "events":
-                    answer = await desk.report(decode(body, type=wire.Reports), seal)
-                case "heartbeat":
-                    answer = await desk.beat(decode(body, type=wire.Beat))
-                case "source":
-                    return await desk.source(decode(body, type=wire.Source))
-                case "result":
-                    await desk.look(decode(body, type=wire.Result))
-                    return b""
-                case "value":
-                    return await desk.value(decode(body, type=wire.Value))
-                case "secret":
-                    answer = await desk.fetch(decode(body, type=wire.Fetch), seal)
-                case "token":
-                    found = decode(body, type=wire.Authorize)
-                    answer = await desk.authorize(found, seal)
-                case other:
-                    raise AssertionError(other)
-        except (BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, SecretError) as error:
+            answer = await getattr(self.desk, method)(caller, asked)
+        except (
+            *(BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, LeaseNotOwned),
+            SecretError,
+        ) as error:
             raise Refused(error.kind, str(error)) from None
-        return msgspec.json.encode(answer)
+        if path == "result":
+            return b""
+        return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
 
     async def close(self) -> None:
         self.sweeping.cancel()
@@ -268,7 +266,7 @@ class Cluster:
             pool=pool,
             slots=slots,
         )
-        tools = make_tools(slots, dispatcher.keys)
+        tools = make_tools(slots, dispatcher.tokens)
         self.tools.append(tools)
         executor = Executor(dispatcher, tools, SystemClock(), owner=name, slots=slots)
         self.executors.append(executor)

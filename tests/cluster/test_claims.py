@@ -11,6 +11,7 @@ import pytest
 
 from noetl.errors import StoreError
 from noetl.runtime import wire
+from noetl.runtime.worker_leases import Caller
 
 HELLO = "workflow: [{step: start, tool: {kind: noop, result: 1}}]"
 ELSEWHERE = "workflow: [{step: start, tool: {kind: noop, spec: {pool: gpu}}}]"
@@ -33,6 +34,11 @@ class NoSeal:
         raise AssertionError(purpose)
 
 
+def _claim(worker: str, slots: int, wait: float) -> tuple[Caller, wire.Claim]:
+    asked = wire.Claim(worker, "default", slots, wait, protocol=wire.PROTOCOL)
+    return Caller(worker, lambda pool: True, NoSeal()), asked
+
+
 class Asking:
     """A server whose claims are watched: ``looks`` counts those that ask the store."""
 
@@ -50,12 +56,10 @@ class Asking:
 
     async def wait(self, worker: str = "w", slots: int = 4) -> asyncio.Task[Any]:
         """A claim of this worker, once it waits."""
-        asked = wire.Claim(worker, "default", slots, 20.0)
+        asked = _claim(worker, slots, 20.0)
         waiting = self.server.orchestrator.staff.waiting
         before = len(waiting)
-        task = asyncio.create_task(
-            self.server.desk.claim(asked, NoSeal(), lambda: self.gone)
-        )
+        task = asyncio.create_task(self.server.desk.claim(*asked, lambda: self.gone))
         await turns(lambda: len(waiting) > before)
         return task
 
@@ -81,10 +85,11 @@ async def test_whoever_waits_is_given_what_begins(cluster_of: Any) -> None:
         execution_id = await our.cluster.start("tests/hello")
         [order] = (await waiting).orders
 
-        assert order.lease.execution_id == execution_id
-        assert (order.lease.owner, order.begun) == ("w", True)
+        assert order.frame.execution_id == execution_id
+        assert (order.lease.epoch, order.begun) == (1, True)
         assert "task.started" in await our.names(execution_id)
-        assert await our.server.store.held("w") == [order.lease]
+        [held] = await our.server.store.held("w")
+        assert (held.command_id, held.epoch) == (order.lease.command_id, 1)
         assert our.looks == 1
 
 
@@ -92,9 +97,9 @@ async def test_of_two_who_wait_the_first_is_given_the_first(cluster_of: Any) -> 
     async with asking(cluster_of) as our:
         first, second = await our.wait("a", 1), await our.wait("b", 1)
         await our.cluster.start("tests/hello")
-        assert [each.lease.owner for each in (await first).orders] == ["a"]
+        assert len((await first).orders) == len(await our.server.store.held("a")) == 1
         await our.cluster.start("tests/hello")
-        assert [each.lease.owner for each in (await second).orders] == ["b"]
+        assert len((await second).orders) == len(await our.server.store.held("b")) == 1
 
 
 async def test_what_is_known_to_be_quiet_is_not_asked_again(cluster_of: Any) -> None:
@@ -114,8 +119,7 @@ async def test_what_is_known_to_be_quiet_is_not_asked_again(cluster_of: Any) -> 
 async def test_without_patience_the_store_is_always_asked(cluster_of: Any) -> None:
     async with asking(cluster_of) as our:
         for looks in (1, 2):
-            asked = wire.Claim("w", "default", 1, 0.0)
-            assert not (await our.server.desk.claim(asked, NoSeal())).orders
+            assert not (await our.server.desk.claim(*_claim("w", 1, 0.0))).orders
             assert our.looks == looks
 
 
@@ -140,10 +144,8 @@ async def test_whoever_has_hung_up_is_given_nothing(cluster_of: Any) -> None:
         assert not (await waiting).orders
         assert "task.started" not in await our.names(execution_id)
         our.gone = False
-        [order] = (
-            await our.server.desk.claim(wire.Claim("v", "default", 1, 20.0), NoSeal())
-        ).orders
-        assert order.lease.execution_id == execution_id
+        [order] = (await our.server.desk.claim(*_claim("v", 1, 20.0))).orders
+        assert order.frame.execution_id == execution_id
 
 
 async def test_what_could_not_begin_leaves_them_waiting(

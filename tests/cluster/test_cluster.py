@@ -7,11 +7,13 @@ from functools import partial
 
 import pytest
 
+from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.engine.decide import pause, resume
 from noetl.engine.signals import receive
 from noetl.runtime import wire
 from noetl.runtime.clock import SystemClock
 from noetl.runtime.idleness import IDLE
+from noetl.runtime.worker_leases import Caller
 
 CHAIN = """
 workflow:
@@ -264,13 +266,16 @@ async def test_a_server_with_old_facts_stops_no_tool_and_hears_of_a_cancel(
         async with asyncio.timeout(30):
             while not file.exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        beat = wire.Beat("w0", "default", 1, cluster.executors[0].leases)
+        leases = cluster.executors[0].leases
+        keys = [wire.LeaseKey(each.command_id, each.epoch) for each in leases]
+        beat = wire.Beat("w0", "default", 1, keys)
+        caller = Caller("w0", lambda pool: True, WorkerSeal(""))
 
-        pulse = await cluster.servers[1].desk.beat(beat)
+        pulse = await cluster.servers[1].desk.beat(caller, beat)
         assert (pulse.lost, pulse.cancelled) == ([], [])
 
         await cluster.servers[0].orchestrator.cancel(execution_id)
-        pulse = await cluster.servers[1].desk.beat(beat)
+        pulse = await cluster.servers[1].desk.beat(caller, beat)
         state = await cluster.end(execution_id)
 
         assert [*pulse.lost, *pulse.cancelled] == [beat.leases[0].command_id]

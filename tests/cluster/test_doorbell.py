@@ -93,7 +93,9 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
 
         monkeypatch.setattr(second.orchestrator, "claim", counted)
         cluster.register("tests/hello", HELLO)
-        question = msgspec.json.encode(wire.Claim("w", "default", 1, 20.0))
+        question = msgspec.json.encode(
+            wire.Claim("w", "default", 1, 20.0, protocol=wire.PROTOCOL)
+        )
         waiting = asyncio.create_task(second.handle("claim", question))
         await asked.wait()
         await cluster.start("tests/hello")

@@ -48,7 +48,7 @@ async def test_its_leases_end(store, facts, aside):
     await store.mark(aside)
 
     assert list(await store.renew(leases, now=101.0, ttl=30.0)) == list(leases)
-    assert await store.reported(leases[0]) is None
+    assert not (await store.commands(["x-1"]))["x-1"].held
 
 
 async def test_nothing_is_recorded_of_it(store, facts, aside):

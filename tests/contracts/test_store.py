@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from noetl.errors import LeaseLost, LogConflict, RequestKnown, StoreError
-from noetl.ports import Command, Grant, Lease, Snapshot, Store, Timer
+from noetl.ports import (
+    Command,
+    CommandRow,
+    Grant,
+    Lease,
+    Snapshot,
+    Store,
+    Timer,
+)
 
 pytestmark = pytest.mark.spec("S-62")
 
@@ -530,15 +538,15 @@ async def test_what_is_done_cannot_be_released(store, facts):
 async def test_a_report_that_comes_again_is_known_by_its_number(store, facts):
     await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
     [lease] = await claim(store)
-    assert await store.reported(lease) == 0
+    held = CommandRow("x", "default", 1, "w1", held=True, reported=0)
+    assert await store.commands(["x-1"]) == {"x-1": held}
 
     report = facts.transition("x", 1, leases=[lease], reported={"x-1": 3})
     await store.commit([report])
 
-    assert await store.reported(lease) == 3
-    assert await store.reported(Lease("x-1", "x", "w2", 1)) is None
-    assert await store.reported(Lease("x-2", "x", "w1", 1)) is None
-    assert (await store.epoch("x-1"), await store.epoch("x-9")) == (1, 0)
+    found = await store.commands(["x-1", "x-2", "x-9"])
+    ready = CommandRow("x", "default", 0, None, held=False, reported=0)
+    assert found == {"x-1": msgspec.structs.replace(held, reported=3), "x-2": ready}
 
 
 @pytest.mark.spec("S-46")
@@ -548,9 +556,43 @@ async def test_reports_are_counted_under_each_lease(store, facts):
     last = {"leases": [lease], "reported": {"x-1": 3}, "release": ["x-1"]}
     await store.commit([facts.transition("x", 1, **last)])
 
-    assert await store.reported(lease) is None
-    [again] = await claim(store)
-    assert await store.reported(again) == 0
+    released = (await store.commands(["x-1"]))["x-1"]
+    assert (released.epoch, released.owner, released.held) == (1, None, False)
+    await claim(store)
+    assert (await store.commands(["x-1"]))["x-1"].reported == 0
+
+
+async def test_a_command_that_has_ended_keeps_the_name_of_its_last_owner(store, facts):
+    """So that a report of it that comes again is compared for its owner alone."""
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    await store.commit([facts.transition("x", 1, leases=[lease], done=["x-1"])])
+
+    ended = (await store.commands(["x-1"]))["x-1"]
+
+    assert (ended.epoch, ended.owner, ended.held) == (1, "w1", False)
+    assert list(await store.held("w1")) == []
+
+
+async def test_a_lease_that_names_another_execution_is_not_held(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    await store.commit([facts.transition("y", commands=["y-1"])])
+    [mine, _] = sorted(await claim(store, slots=2), key=lambda each: each.command_id)
+    forged = msgspec.structs.replace(mine, execution_id="y")
+    unknown = msgspec.structs.replace(mine, execution_id="z")
+
+    lost = await store.renew([forged, unknown], now=120.0, ttl=TTL)
+    assert list(lost) == [forged, unknown]
+    for execution_id, lease in (("y", forged), ("y", mine), ("x", forged)):
+        with pytest.raises(LeaseLost):
+            await store.commit([facts.transition(execution_id, 1, leases=[lease])])
+    group = [facts.transition("x", 1), facts.transition("y", 1, leases=[mine])]
+    with pytest.raises(LeaseLost):  # also within one group
+        await store.commit(group)
+
+    assert (await length(store, "x"), await length(store, "y")) == (1, 1)
+    await store.sweep(now=132.1)
+    assert await claimed(store, now=132.1, slots=2) == ["x-1", "y-1"], "not extended"
 
 
 # Timers

@@ -186,7 +186,7 @@ def test_workers_elsewhere_are_seen(shell: Any) -> None:
     url = json.loads(shell.noetl(*start).stdout)["url"]
     try:
         token = (Path(shell._env["NOETL_HOME"]) / "token").read_text().strip()
-        body = {"worker": "rack-7", "pool": "gpu", "slots": 4}
+        body = {"worker": "rack-7", "pool": "gpu", "slots": 4, "protocol": 2}
         said = {"X_Forwarded_For": "192.0.2.7"}
         assert Api(url, token).post("/api/worker/claim", body, **said).status == 200
 

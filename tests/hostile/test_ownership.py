@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from servers import Api, Running, playbook
 
+from noetl.runtime.wire import PROTOCOL
+
 pytestmark = pytest.mark.spec("S-48", "S-65")
 
 SECRET = "the salaries of all "
@@ -147,12 +149,17 @@ def test_what_a_child_stored_is_its_parents(api: Api) -> None:
     assert api.run(uses)["result"] == 3 * 90_000
 
 
+CLAIM = {
+    **{"worker": "w", "pool": "far", "slots": 1, "wait": 10},
+    "protocol": PROTOCOL,
+}
+
+
 @pytest.fixture
 def lease(api: Api) -> dict[str, Any]:
     """Of a pipeline that waits for a worker of the pool ``far``."""
     api.start(WAITS)
-    asked = {"worker": "w", "pool": "far", "slots": 1, "wait": 10}
-    [order] = api.post("/api/worker/claim", asked).body["orders"]
+    [order] = api.post("/api/worker/claim", CLAIM).body["orders"]
     found: dict[str, Any] = order["lease"]
     return found
 
@@ -161,10 +168,11 @@ def test_a_worker_reads_only_for_the_execution_that_it_works_for(
     api: Api, key: str, lease: dict[str, Any]
 ) -> None:
     forged = {"store": "noetl", "key": key, "size": 9}
+    said = {"worker": "w", "lease": lease}
     refused = [
-        api.post("/api/worker/value", {"lease": lease, "reference": forged}),
-        api.post("/api/worker/result", {"lease": lease, "key": key}),
-        api.post("/api/worker/result", {"lease": lease, "key": key, "only_look": True}),
+        api.post("/api/worker/value", {**said, "reference": forged}),
+        api.post("/api/worker/result", {"worker": "w", "lease": lease, "key": key}),
+        api.post("/api/worker/result", {**said, "key": key, "only_look": True}),
     ]
 
     for answer in refused:
@@ -175,7 +183,7 @@ def test_what_a_worker_sends_must_be_what_it_announced(
     api: Api, lease: dict[str, Any]
 ) -> None:
     def send(data: bytes, size: int, key: str = "0" * 64, **more: str) -> Any:
-        query = {**lease, "key": key, "size": size}
+        query = {**lease, "worker": "w", "key": key, "size": size}
         text = "&".join(f"{name}={value}" for name, value in query.items())
         return api.call("PUT", f"/api/worker/results?{text}", data, **more)
 
@@ -218,7 +226,7 @@ def report(api: Api, lease: dict[str, Any], result: Any, **more: Any) -> dict[st
 
 
 def upload(api: Api, lease: dict[str, Any], data: bytes) -> dict[str, Any]:
-    query = {**lease, "key": sha256(data).hexdigest(), "size": len(data)}
+    query = {**lease, "worker": "w", "key": sha256(data).hexdigest(), "size": len(data)}
     text = "&".join(f"{name}={value}" for name, value in query.items())
     answer = api.call("PUT", f"/api/worker/results?{text}", data)
     assert answer.status == 200, answer.body
@@ -243,10 +251,10 @@ def test_a_worker_cannot_name_what_it_never_had(
     reply = report(api, lease, forged, **more)
 
     assert reply["error"][0] == "ref.not_owner"
-    path = f"/api/executions/{lease['execution_id']}"
+    path = f"/api/executions/{lease['command_id'].rpartition('-')[0]}"
     names = [e["name"] for e in api.get(f"{path}/events").body["events"]]
     assert "task.done" not in names
-    answer = api.post("/api/worker/result", {"lease": lease, "key": key})
+    answer = api.post("/api/worker/result", {"worker": "w", "lease": lease, "key": key})
     assert (answer.status, answer.body["kind"]) == (403, "ref.not_owner")
 
 
@@ -262,7 +270,8 @@ def test_a_worker_names_what_it_sent_with_the_receipt_for_it(
     )
 
     assert reply["error"] is None
-    document = api.get(f"/api/executions/{lease['execution_id']}").body
+    execution_id = lease["command_id"].rpartition("-")[0]
+    document = api.get(f"/api/executions/{execution_id}").body
     assert document["status"] == "completed"
 
 
@@ -270,8 +279,7 @@ def test_a_receipt_is_for_one_execution(api: Api, lease: dict[str, Any]) -> None
     """Row 93: it is worth nothing to another one."""
     kept = upload(api, lease, b'"of the first"')
     api.start(WAITS)
-    asked = {"worker": "w", "pool": "far", "slots": 1, "wait": 10}
-    [order] = api.post("/api/worker/claim", asked).body["orders"]
+    [order] = api.post("/api/worker/claim", CLAIM).body["orders"]
     receipts = {kept["key"]: kept["receipt"]}
 
     reply = report(api, order["lease"], named(kept["key"]), receipts=receipts)
@@ -288,8 +296,7 @@ def test_a_receipt_is_good_at_every_server_of_a_database(
     try:
         here, there = Api(one.url, one.token), Api(two.url, two.token)
         here.start(WAITS)
-        asked = {"worker": "w", "pool": "far", "slots": 1, "wait": 10}
-        [order] = here.post("/api/worker/claim", asked).body["orders"]
+        [order] = here.post("/api/worker/claim", CLAIM).body["orders"]
         kept = upload(here, order["lease"], b'"large"')
         receipts = {kept["key"]: kept["receipt"]}
 

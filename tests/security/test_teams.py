@@ -29,6 +29,7 @@ from teams import (
 
 from noetl.access.permissions import ROLES
 from noetl.api.app import endpoints
+from noetl.runtime.wire import PROTOCOL
 
 ENDPOINTS = {each.name: each for each in endpoints()}
 CALLERS = {
@@ -168,7 +169,7 @@ def test_a_role_for_a_path_opens_nothing_of_the_server(
 
 
 def test_workers_are_shown_without_their_accounts(world: World) -> None:
-    claim = {"worker": "w1", "pool": "default", "slots": 1, "wait": 0.0}
+    claim = {"worker": "w1", "pool": "default", "slots": 1, "protocol": PROTOCOL}
     claimed = world.callers["a worker"].post("/api/worker/claim", claim)
     assert claimed.status == 200, claimed.body
 

@@ -145,6 +145,7 @@ STATUSES: Mapping[str, int] = {
     "trigger.loop": 409,
     "trigger.paused": 409,
     "trigger.unknown": 404,
+    "worker.version": 409,
 }
 """What HTTP has for each kind that the API makes by itself."""
 

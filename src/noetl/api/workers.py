@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Awaitable
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -18,11 +19,14 @@ from noetl.api.quotas import keep
 from noetl.api.routing import CLAIM, Call, Nothing, Reply, Routes
 from noetl.engine.report_shapes import Malformed, check_shape
 from noetl.engine.reports import FACTS, Fact, check_facts
-from noetl.errors import LeaseLost, SecretError
-from noetl.ports import Lease
+from noetl.errors import LeaseLost, LeaseNotOwned, ProtocolError, SecretError
+from noetl.ports import Name
 from noetl.runtime import wire
+from noetl.runtime.worker_leases import Caller
 
 routes = Routes()
+
+T = TypeVar("T")
 
 _NOT_THEIRS = ("lease.not_owner",)
 _LOST = ("lease.lost", *_NOT_THEIRS)
@@ -31,9 +35,10 @@ _REFS = ("ref.not_owner", "ref.gone", "ref.corrupt")
 _REFUSED = 422
 
 
-class UploadQuery(Lease, frozen=True, kw_only=True):
-    """The lease, and what is announced."""
+class UploadQuery(wire.LeaseKey, frozen=True, kw_only=True):
+    """The lease, the worker that it was claimed by, and what is announced."""
 
+    worker: Name
     key: wire.Key
     size: Annotated[int, msgspec.Meta(ge=0, le=wire.LARGEST)]
 
@@ -44,23 +49,25 @@ class UploadQuery(Lease, frozen=True, kw_only=True):
     permission=CLAIM,
     body=wire.Claim,
     answers={200: wire.Orders},
-    problems=("request.rate",),
+    problems=("request.rate", "worker.version"),
     recorded="never",
 )
 async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     """Lease up to `slots` pipelines of a pool; if there are none, wait for some."""
-    call.require(CLAIM, call.body.pool)
-    owner = _owner(call, call.body.worker)
-    wait = call.site.claims.take(owner, time.monotonic())
+    caller, asked = _caller(call, call.body.worker), call.body
+    caller.require(asked.pool)
+    wait = call.site.claims.take(caller.owner, time.monotonic())
     if wait is not None:
         headers = {"Retry-After": str(max(1, round(wait)))}
         message = "this worker asks for work too often: it may wait for an answer"
         raise Problem("request.rate", message, headers=headers)
     keep(call.request.scope, call.site.quotas.claims.take(call.principal.user_id))
-    asked = msgspec.structs.replace(call.body, worker=owner)
-    await call.site.roll.claims(owner, asked.pool, asked.slots, call.address)
+    await call.site.roll.claims(caller.owner, asked.pool, asked.slots, call.address)
     is_gone = gone_check(call.request.scope)
-    return Reply(200, await call.site.desk.claim(asked, _seal(call), is_gone))
+    try:
+        return Reply(200, await call.site.desk.claim(caller, asked, is_gone))
+    except ProtocolError as error:
+        raise Problem(error.kind, str(error)) from None
 
 
 @routes.route(
@@ -69,18 +76,15 @@ async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     permission=CLAIM,
     body=wire.Beat,
     answers={200: wire.Pulse},
-    problems=_NOT_THEIRS,
     recorded="never",
 )
 async def beat(call: Call[wire.Beat, Nothing]) -> Reply:
     """Keep leases; the answer says which are lost, and which must be stopped."""
-    call.require(CLAIM, call.body.pool)
-    body = call.body
-    _check_owner(call, body.leases, body.worker)
-    owner = _owner(call, body.worker)
-    running = len(body.leases)
-    await call.site.roll.beats(owner, body.pool, body.slots, running, call.address)
-    return Reply(200, await call.site.desk.beat(call.body))
+    body, caller = call.body, _caller(call, call.body.worker)
+    caller.require(body.pool)
+    running, roll = len(body.leases), call.site.roll
+    await roll.beats(caller.owner, body.pool, body.slots, running, call.address)
+    return Reply(200, await call.site.desk.beat(caller, body))
 
 
 @routes.route(
@@ -89,26 +93,21 @@ async def beat(call: Call[wire.Beat, Nothing]) -> Reply:
     permission=CLAIM,
     body=wire.Reports,
     answers={200: wire.Replies},
-    problems=(
-        *("event.too_large", "event.not_allowed", "outcome.shape"),
-        *_NOT_THEIRS,
-    ),
+    problems=("event.too_large", "event.not_allowed", "outcome.shape"),
     recorded="never",
 )
 async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
     """Report what tasks have done, in order for each lease; each is answered."""
-    body = call.body
-    call.require(CLAIM, body.pool)
+    body, caller = call.body, _caller(call, call.body.worker)
+    caller.require(body.pool)
     if len(body.reports) > wire.MOST_REPORTS:
         message = f"at most {wire.MOST_REPORTS} reports in one call"
         raise Problem("event.too_large", message)
-    _check_owner(call, [each.lease for each in body.reports], body.worker)
     for each in body.reports:
         check_facts(each.facts)
         for fact in each.facts:
             _check_fact(fact)
-    asked = msgspec.structs.replace(body, worker=_owner(call, body.worker))
-    return Reply(200, await call.site.desk.report(asked, _seal(call)))
+    return Reply(200, await call.site.desk.report(caller, body))
 
 
 @routes.route(
@@ -123,8 +122,8 @@ async def report_events(call: Call[wire.Reports, Nothing]) -> Reply:
 )
 async def show_source(call: Call[wire.Source, Nothing]) -> Response:
     """The text of the playbook that a leased pipeline belongs to."""
-    _check_owner(call, [call.body.lease])
-    return await _bytes(call.site.desk.source(call.body), "application/yaml")
+    text = await _held(call.site.desk.source(*_asked(call)))
+    return Response(text, media_type="application/yaml")
 
 
 @routes.route(
@@ -138,8 +137,8 @@ async def show_source(call: Call[wire.Source, Nothing]) -> Response:
 )
 async def show_value(call: Call[wire.Value, Nothing]) -> Response:
     """What a reference of a leased pipeline stands for."""
-    _check_owner(call, [call.body.lease])
-    return await _bytes(call.site.desk.value(call.body), "application/json")
+    value = await _held(call.site.desk.value(*_asked(call)))
+    return Response(value, media_type="application/json")
 
 
 @routes.route(
@@ -156,11 +155,7 @@ async def fetch_result(call: Call[wire.Result, Nothing]) -> Response:
 
     With `only_look` none of them: whether the worker may read it by itself.
     """
-    _check_owner(call, [call.body.lease])
-    try:
-        blobs = await call.site.desk.look(call.body)
-    except LeaseLost as error:
-        raise Problem("lease.lost", str(error)) from None
+    blobs = await _held(call.site.desk.look(*_asked(call)))
     if call.body.only_look:
         return Response(media_type=BYTES)
     return await send_file(blobs.file(call.body.key), BYTES)
@@ -181,15 +176,11 @@ async def keep_result(call: Call[Nothing, UploadQuery]) -> Reply:
     The store is the one that the playbook chooses, or the server's own.
     """
     query = call.query
-    names = [field.name for field in msgspec.structs.fields(Lease)]
-    lease = Lease(**{name: getattr(query, name) for name in names})
-    _check_owner(call, [lease])
+    lease = wire.LeaseKey(query.command_id, query.epoch)
+    asked = wire.Upload(query.worker, lease, query.key, query.size)
     parts = read_parts(call.request, query.size)
-    try:
-        asked = wire.Upload(lease, query.key, query.size)
-        return Reply(200, await call.site.desk.keep(asked, parts))
-    except LeaseLost as error:
-        raise Problem("lease.lost", str(error)) from None
+    caller = _caller(call, query.worker)
+    return Reply(200, await _held(call.site.desk.keep(caller, asked, parts)))
 
 
 @routes.route(
@@ -202,9 +193,9 @@ async def keep_result(call: Call[Nothing, UploadQuery]) -> Reply:
     recorded="never",
 )
 async def fetch_secret(call: Call[wire.Fetch, Nothing]) -> Reply:
-    """Look a secret up for a task; its handle, and itself, sealed for this worker."""
-    _check_owner(call, [call.body.lease])
-    return await _secret(call.site.desk.fetch(call.body, _seal(call)))
+    """Look up what a `secrets` task of the leased step names: its handle, and the
+    secret, sealed for this worker."""
+    return Reply(200, await _held(call.site.desk.fetch(*_asked(call))))
 
 
 @routes.route(
@@ -217,9 +208,9 @@ async def fetch_secret(call: Call[wire.Fetch, Nothing]) -> Reply:
     recorded="never",
 )
 async def fetch_token(call: Call[wire.Authorize, Nothing]) -> Reply:
-    """A token for a task that asks for OAuth2, sealed for this worker."""
-    _check_owner(call, [call.body.lease])
-    return await _secret(call.site.desk.authorize(call.body, _seal(call)))
+    """A token for a task of the leased step that has `auth` of the type `oauth2`,
+    sealed for this worker."""
+    return Reply(200, await _held(call.site.desk.authorize(*_asked(call))))
 
 
 def _check_fact(fact: Fact) -> None:
@@ -235,37 +226,23 @@ def _check_fact(fact: Fact) -> None:
         raise Problem("outcome.shape", message) from None
 
 
-def _owner(call: Call[Any, Any], worker: str) -> str:
-    """A lease belongs to a worker of an account: no other one can use it."""
-    return f"{call.principal.name}/{worker}"
+def _caller(call: Call[Any, Any], worker: str) -> Caller:
+    """The owner of leases: a worker of this account. Names of accounts have no ``/`` in
+    them, so those of two workers never come out the same."""
+    token = call.request.headers.get("authorization", "").partition(" ")[2].strip()
+    allows = cache(lambda pool: call.allows(CLAIM, pool))
+    return Caller(f"{call.principal.name}/{worker}", allows, WorkerSeal(token))
 
 
-def _check_owner(
-    call: Call[Any, Any], leases: Sequence[Lease], worker: str | None = None
-) -> None:
-    """Without a ``worker``, one of this account must hold them (row 70)."""
-    for lease in leases:
-        start, _, name = lease.owner.partition("/")
-        if start != call.principal.name or worker not in (None, name):
-            message = f"{lease.command_id} is not leased to this worker"
-            raise Problem("lease.not_owner", message)
+def _asked(call: Call[Any, Any]) -> tuple[Caller, Any]:
+    return _caller(call, call.body.worker), call.body
 
 
-def _seal(call: Call[Any, Any]) -> WorkerSeal:
-    return WorkerSeal(call.request.headers["authorization"].partition(" ")[2].strip())
-
-
-async def _bytes(asked: Any, media: str) -> Response:
+async def _held(asked: Awaitable[T]) -> T:
+    """What the desk answers under a lease; what it refuses, as a problem."""
     try:
-        return Response(await asked, media_type=media)
-    except LeaseLost as error:
-        raise Problem("lease.lost", str(error)) from None
-
-
-async def _secret(asked: Any) -> Reply:
-    try:
-        return Reply(200, await asked)
-    except LeaseLost as error:
-        raise Problem("lease.lost", str(error)) from None
+        return await asked
+    except (LeaseLost, LeaseNotOwned) as error:
+        raise Problem(error.kind, str(error)) from None
     except SecretError as error:
         raise Problem(error.kind, error.message, status=_REFUSED) from None

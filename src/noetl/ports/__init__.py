@@ -5,10 +5,11 @@ from __future__ import annotations
 from noetl.ports.blobs import Blob, Blobs, tool_error
 from noetl.ports.catalogs import Catalog, CatalogEntry, Registered, Shelf
 from noetl.ports.clock import Clock
-from noetl.ports.secrets import Keys, SealedStore, SecretProvider, Wanted
+from noetl.ports.secrets import Keys, SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.ports.store import (
     Claimed,
     Command,
+    CommandRow,
     Grant,
     Lease,
     Name,
@@ -33,6 +34,7 @@ __all__ = [
     "Claimed",
     "Clock",
     "Command",
+    "CommandRow",
     "Draft",
     "Drafts",
     "Grant",
@@ -48,6 +50,7 @@ __all__ = [
     "Standing",
     "Store",
     "Summary",
+    "TaskPlace",
     "Timer",
     "Tool",
     "ToolCall",

@@ -56,12 +56,20 @@ class SealedStore(Protocol):
         ...
 
 
+class TaskPlace(msgspec.Struct, frozen=True):
+    """The task of a playbook for which something is asked, by its label."""
+
+    execution_id: str
+    step: str
+    task: str
+
+
 class Keys(Protocol):
     """What a tool may ask about secrets."""
 
     async def fetch(
         self,
-        execution_id: str,
+        at: TaskPlace,
         name: str | None,
         provider: str | None,
         path: str | None,

@@ -41,6 +41,22 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epoch: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
+class CommandRow(msgspec.Struct, frozen=True):
+    """What a store knows of a command: its execution, its pool, and its lease.
+
+    ``owner`` has the lease while it is ``held``. Of a command that has ended it is the
+    last owner; one that is offered again has none. ``reported`` is the number of the
+    last report under this epoch.
+    """
+
+    execution_id: str
+    pool: str
+    epoch: int
+    owner: str | None
+    held: bool
+    reported: int
+
+
 class Timer(msgspec.Struct, frozen=True):
     """One of the kind ``finished`` is armed by an execution's end, and outlives it.
 
@@ -167,7 +183,8 @@ class Store(Protocol):
         """Fence, events, commands and timers of all of them: durable when it returns.
 
         Raises ``LogConflict`` if a stream has moved past ``after``, ``LeaseLost`` if
-        a reporting lease is not the current one, ``RequestKnown`` if a request key has
+        a reporting lease is not the current one of a command of this execution, or
+        names another execution, ``RequestKnown`` if a request key has
         an execution already, ``NoPlace`` if the places of a key are taken or others
         wait for them; then nothing of the group is stored.
         """
@@ -205,15 +222,14 @@ class Store(Protocol):
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float
     ) -> Sequence[Lease]:
-        """Extend leases; those that are lost are returned."""
+        """Extend leases; those that are lost are returned.
+
+        A lease that names another execution than its command's counts as lost.
+        """
         ...
 
-    async def reported(self, lease: Lease) -> int | None:
-        """The number of the last report under this lease; None if it is not held."""
-        ...
-
-    async def epoch(self, command_id: str) -> int:
-        """The epoch of its last lease; 0 if there was none, or no such command."""
+    async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
+        """What is known of these commands; those that do not exist are left out."""
         ...
 
     async def held(self, owner: str) -> Sequence[Lease]:

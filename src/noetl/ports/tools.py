@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from noetl.engine.outcome import Outcome, Stored
+from noetl.ports.secrets import TaskPlace
 from noetl.types import JSON
 
 
@@ -68,6 +69,11 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     folder: str | None = None  # the playbook's own folder, for modules and files
     drafts: Drafts | None = None
+
+    @property
+    def at(self) -> TaskPlace:
+        """Where the call stands in its playbook."""
+        return TaskPlace(self.execution_id, self.step, self.task)
 
 
 class Tool(Protocol):

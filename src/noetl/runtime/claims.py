@@ -97,5 +97,13 @@ class Claims:
         if not asked.again:
             return []
         leases = await self._orchestrator.store.held(asked.worker)
-        unheard = [each for each in leases if each.command_id not in asked.holds]
+        names = [each.command_id for each in leases]
+        rows = await self._orchestrator.store.commands(names)
+        unheard = [
+            each
+            for each in leases
+            if each.command_id not in asked.holds
+            and each.command_id in rows
+            and rows[each.command_id].pool == asked.pool
+        ]
         return await self._orchestrator.works_of(unheard[: asked.slots], {})

@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from hashlib import sha256
 
 import msgspec
 
 from noetl.engine.references import is_reference
-from noetl.engine.reports import OutOfOrder
 from noetl.errors import (
     BlobCorrupt,
     BlobNotOwned,
     LeaseLost,
+    ProtocolError,
     SecretError,
     SetAside,
     StoreError,
 )
-from noetl.ports import Blobs, Lease
+from noetl.ports import Blobs, Lease, TaskPlace
 from noetl.runtime import wire
 from noetl.runtime.claims import Claims, IsGone, stays
 from noetl.runtime.drafts import new_draft
-from noetl.runtime.live import Answer, Live, Wanting, Work
+from noetl.runtime.live import Answer, Live, Work
 from noetl.runtime.orchestrator import Orchestrator
-from noetl.runtime.recall import recall
 from noetl.runtime.receipts import Receipts
 from noetl.runtime.seals import Seal, seal_secrets, seal_value, unseal_value
-from noetl.types import JSON
-
-_OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
-"""Why nobody wants to hear of a lease any more."""
+from noetl.runtime.worker_leases import Caller, WorkerLeases
+from noetl.runtime.worker_reports import WorkerReports
 
 
 class Desk:
-    """Knows no HTTP. What a worker may say was checked before it came here.
+    """Knows no HTTP. A request says which lease it is about; the execution, step, task
+    and pool of that lease come from the store, and its owner from the ``Caller``.
 
     ``on_fenced`` is called for each report or beat of a worker that lost its lease.
     Without ``receipts`` workers are believed what they have stored: they can read
@@ -53,20 +51,27 @@ class Desk:
         self._receipts = receipts
         self._on_fenced = on_fenced
         self._claims = Claims(orchestrator)
+        self._leases = WorkerLeases(orchestrator.store, orchestrator.known)
+        self._reports = WorkerReports(orchestrator, self._leases, receipts, on_fenced)
 
     def close(self) -> None:
-        """Whoever waits for work is told that there is none, and asks elsewhere."""
+        """Workers that wait for work are told that there is none, and ask elsewhere."""
         self._claims.close()
 
     async def claim(
-        self, asked: wire.Claim, seal: Seal, is_gone: IsGone = stays
+        self, caller: Caller, asked: wire.Claim, is_gone: IsGone = stays
     ) -> wire.Orders:
         """Pipelines for a worker; if there are none, some as soon as there are.
 
-        What a worker gets that ``is_gone`` meanwhile is given back.
+        What a worker gets that ``is_gone`` meanwhile is given back. Raises
+        ``AccessError`` for another pool, ``ProtocolError`` for another version.
         """
-        works = await self._claims.answer(asked, is_gone)
-        orders = [await self._order(work, seal) for work in works]
+        caller.require(asked.pool)
+        if asked.protocol != wire.PROTOCOL:
+            raise ProtocolError(_other_version(asked.protocol))
+        mine = msgspec.structs.replace(asked, worker=caller.owner)
+        works = await self._claims.answer(mine, is_gone)
+        orders = [await self._order(work, caller.seal) for work in works]
         found = [order for order in orders if order is not None]
         return wire.Orders(found, self._orchestrator.ttl)
 
@@ -76,35 +81,41 @@ class Desk:
             return _order(work, seal)
         return None
 
-    async def report(self, asked: wire.Reports, seal: Seal) -> wire.Replies:
+    async def report(self, caller: Caller, asked: wire.Reports) -> wire.Replies:
         """Each is answered on its own; those of one execution are decided together."""
-        answers = await asyncio.gather(
-            *(self._put(asked, each) for each in asked.reports), return_exceptions=True
-        )
-        return wire.Replies(
-            [
-                await self._reply(each, answer, seal)
-                for each, answer in zip(asked.reports, answers, strict=True)
-            ]
-        )
+        caller.require(asked.pool)
+        answers = await self._reports.take(caller, asked)
+        return wire.Replies([await self._reply(each, caller.seal) for each in answers])
 
-    async def beat(self, asked: wire.Beat) -> wire.Pulse:
+    async def _reply(self, answer: Answer | wire.Reply, seal: Seal) -> wire.Reply:
+        if isinstance(answer, wire.Reply):
+            return answer
+        order = None
+        if answer.work is not None:
+            order = await self._order(answer.work, seal)
+        return wire.Reply(answer.stop, answer.ctx, order, answer.spilled)
+
+    async def beat(self, caller: Caller, asked: wire.Beat) -> wire.Pulse:
+        caller.require(asked.pool)
+        found = await self._leases.find(caller, asked.leases)
+        held = [each.lease for each in found if each.lease and each.refusal is None]
         if asked.leaving:
-            await self._orchestrator.release(asked.leases)
+            await self._orchestrator.release(held)
             await self._orchestrator.sweep()
             return wire.Pulse()
-        lost = await self._orchestrator.renew(asked.leases)
+        gone = set(await self._orchestrator.renew(held)) if held else set()
+        held = [lease for lease in held if lease not in gone]
+        kept = {lease.command_id for lease in held}
+        lost = {key.command_id for key in asked.leases} - kept
         for _ in lost:
             self._on_fenced()
-        gone = {lease.command_id for lease in lost}
-        held = [each for each in asked.leases if each.command_id not in gone]
         ended = {
             execution_id
             for execution_id in {lease.execution_id for lease in held}
             if await self._is_cancelled(execution_id)
         }
         cancelled = [each.command_id for each in held if each.execution_id in ended]
-        return wire.Pulse(sorted(gone), cancelled)
+        return wire.Pulse(sorted(lost), cancelled)
 
     async def _is_cancelled(self, execution_id: str) -> bool:
         """What is known here may be old. It says nothing about single commands, whose
@@ -116,35 +127,37 @@ class Desk:
         live = self._orchestrator.live(execution_id)
         return live is not None and live.state.cancelling is not None
 
-    async def source(self, asked: wire.Source) -> bytes:
-        """The playbook's text. Raises ``LeaseLost``."""
-        live = await self._held(asked.lease)
+    async def source(self, caller: Caller, asked: wire.Source) -> bytes:
+        """The playbook's text. Raises ``LeaseLost`` or ``LeaseNotOwned``."""
+        _, live = await self._held(caller, asked)
         return await self._orchestrator.blobs.get(live.about["source"])
 
-    async def value(self, asked: wire.Value) -> bytes:
-        """Raises ``LeaseLost``, ``BlobNotOwned``, ``BlobGone``, ``BlobCorrupt`` or
-        ``BlobFormat``."""
-        live = await self._held(asked.lease)
+    async def value(self, caller: Caller, asked: wire.Value) -> bytes:
+        """Raises ``LeaseLost``, ``LeaseNotOwned``, ``BlobNotOwned``, ``BlobGone``,
+        ``BlobCorrupt`` or ``BlobFormat``."""
+        lease, _ = await self._held(caller, asked)
         reference = asked.reference
         if not is_reference(reference):
             raise BlobNotOwned("that is not a reference that a server has made")
-        owners, name = self._orchestrator.owners, live.state.execution_id
-        await owners.check(name, reference["key"])
+        owners = self._orchestrator.owners
+        await owners.check(lease.execution_id, reference["key"])
         return msgspec.json.encode(await owners.loader.get(reference))
 
-    async def look(self, asked: wire.Result) -> Blobs:
+    async def look(self, caller: Caller, asked: wire.Result) -> Blobs:
         """Where a stored value is, for a worker that may read it.
 
-        Raises ``LeaseLost`` or ``BlobNotOwned``.
+        Raises ``LeaseLost``, ``LeaseNotOwned`` or ``BlobNotOwned``.
         """
-        live = await self._held(asked.lease)
-        await self._orchestrator.owners.check(live.state.execution_id, asked.key)
+        lease, _ = await self._held(caller, asked)
+        await self._orchestrator.owners.check(lease.execution_id, asked.key)
         return self._orchestrator.blobs
 
-    async def keep(self, asked: wire.Upload, parts: AsyncIterator[bytes]) -> wire.Kept:
-        """Store what a worker sends. Raises ``LeaseLost``, or ``BlobCorrupt`` if it
-        is not what was announced."""
-        live = await self._held(asked.lease)
+    async def keep(
+        self, caller: Caller, asked: wire.Upload, parts: AsyncIterator[bytes]
+    ) -> wire.Kept:
+        """Store what a worker sends. Raises ``LeaseLost``, ``LeaseNotOwned``, or
+        ``BlobCorrupt`` if it is not what was announced."""
+        lease, live = await self._held(caller, asked)
         blobs = await self._orchestrator.results.of(live.playbook)
         draft = await asyncio.to_thread(new_draft, blobs.drafts)
         try:
@@ -161,39 +174,38 @@ class Desk:
             kept = await blobs.adopt(draft)
             receipt = None
             if self._receipts is not None:
-                receipt = self._receipts.give(asked.lease.execution_id, kept.key)
+                receipt = self._receipts.give(lease.execution_id, kept.key)
             return wire.Kept(kept.key, kept.size, kept.at, receipt)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
 
-    async def fetch(self, asked: wire.Fetch, seal: Seal) -> wire.Fetched:
-        """Raises ``LeaseLost`` or ``SecretError``."""
-        lease = asked.lease
-        await self._held(lease)
-        handle = await self._orchestrator.keys.fetch(
-            lease.execution_id, asked.name, asked.provider, asked.path
-        )
+    async def fetch(self, caller: Caller, asked: wire.Fetch) -> wire.Fetched:
+        """Raises ``LeaseLost``, ``LeaseNotOwned`` or ``SecretError``."""
+        lease, _ = await self._held(caller, asked)
+        at = await self._place(lease, asked.task)
+        handle = await self._orchestrator.task_secrets.fetch(at, asked.name)
         live = self._orchestrator.live(lease.execution_id)
         if live is None:
             raise SecretError("secret.sealed", f"{lease.execution_id} has ended")
         value = live.secrets.open(handle)
-        return wire.Fetched(handle, seal_value(seal, value, lease))
+        sealed = seal_value(caller.seal, value, lease.command_id)
+        return wire.Fetched(handle, sealed)
 
-    async def authorize(self, asked: wire.Authorize, seal: Seal) -> wire.Authorized:
-        """Raises ``LeaseLost`` or ``SecretError``."""
-        lease = asked.lease
-        await self._held(lease)
-        auth = unseal_value(seal, asked.auth, lease)
-        token = await self._orchestrator.keys.authorize(
-            lease.execution_id, auth, fresh=asked.fresh
-        )
-        return wire.Authorized(seal_value(seal, token, lease))
+    async def authorize(self, caller: Caller, asked: wire.Authorize) -> wire.Authorized:
+        """Raises ``LeaseLost``, ``LeaseNotOwned`` or ``SecretError``."""
+        lease, _ = await self._held(caller, asked)
+        at = await self._place(lease, asked.task)
+        auth = unseal_value(caller.seal, asked.auth, lease.command_id)
+        if not isinstance(auth, dict):
+            raise SecretError("secret.wrong", "what was sealed is not a credential")
+        secrets = self._orchestrator.task_secrets
+        token = await secrets.authorize(at, auth, fresh=asked.fresh)
+        return wire.Authorized(seal_value(caller.seal, token, lease.command_id))
 
-    async def _held(self, lease: Lease) -> Live:
-        """The execution of a lease. Raises ``LeaseLost`` if it is not held."""
-        if await self._orchestrator.store.reported(lease) is None:
-            raise LeaseLost(f"{lease.owner} does not hold {lease.command_id}")
+    async def _held(self, caller: Caller, asked: wire.Asked) -> tuple[Lease, Live]:
+        """The lease, and its execution. Raises ``LeaseLost`` or ``LeaseNotOwned``."""
+        lease = await self._leases.hold(caller, asked.lease)
         try:
             await self._orchestrator.load(lease.execution_id)
         except SetAside as error:
@@ -201,128 +213,38 @@ class Desk:
         live = self._orchestrator.live(lease.execution_id)
         if live is None:
             raise LeaseLost(f"{lease.execution_id} has ended")
-        return live
+        return lease, live
 
-    def _put(
-        self, asked: wire.Reports, each: wire.Report
-    ) -> Awaitable[Answer | wire.Reply]:
-        """What is loaded is put in line at once: a task for each report would cost as
-        much as to decide on it."""
-        lease = each.lease
-        loaded = self._orchestrator.is_loaded(lease.execution_id)
-        if each.again or not loaded or self._unproven(each):
-            return self._report(asked, each)
-        wants = Wanting(asked.worker, asked.pool) if each.wants else None
-        return self._orchestrator.submit(lease, each.facts, wants, each.number)
-
-    async def _report(
-        self, asked: wire.Reports, each: wire.Report
-    ) -> Answer | wire.Reply:
-        name = each.lease.execution_id
-        for key in self._unproven(each):
-            await self._orchestrator.owners.check(name, key)
-        if each.again and (known := await self._known(each)) is not None:
-            return known
-        return await self._orchestrator.report(
-            each.lease,
-            each.facts,
-            wants=asked.worker if each.wants else None,
-            pool=asked.pool,
-            number=each.number,
-        )
-
-    async def _reply(
-        self,
-        each: wire.Report,
-        answer: Answer | wire.Reply | BaseException,
-        seal: Seal,
-    ) -> wire.Reply:
-        if isinstance(answer, Answer):
-            order = None
-            if answer.work is not None:
-                order = await self._order(answer.work, seal)
-            return wire.Reply(answer.stop, answer.ctx, order, answer.spilled)
-        if isinstance(answer, wire.Reply):
-            return answer
-        lease = each.lease
-        if isinstance(answer, BlobNotOwned):
-            return await self._not_held(lease, _refused_reply(answer.kind, str(answer)))
-        try:
-            if isinstance(answer, Exception):
-                await self._orchestrator.quarantine.judge(lease.execution_id, answer)
-            raise answer
-        except StoreError as error:
-            if error.kind not in _OVER:
-                raise
-            self._on_fenced()
-            return await self._not_held(
-                lease, _refused_reply(LeaseLost.kind, str(error))
-            )
-        except OutOfOrder as error:
-            last = await self._orchestrator.store.reported(lease)
-            if last is not None and each.number <= last:
-                return await self._repeated(each, is_held=True)
-            return await self._not_held(
-                lease, _refused_reply("event.order", str(error))
-            )
-
-    def _unproven(self, each: wire.Report) -> Sequence[JSON]:
-        """What a report says it has stored must have come from there, or have been its
-        execution's before."""
-        if self._receipts is None:
-            return ()
-        name = each.lease.execution_id
-        return self._receipts.unproven(name, each.facts, each.receipts)
-
-    async def _not_held(self, lease: Lease, refused: wire.Reply) -> wire.Reply:
-        """Lost, or made up: of what was never leased nobody can be the owner. If it is
-        held all the same, it was ``refused`` for another reason."""
-        if (
-            not 0
-            < lease.epoch
-            <= await self._orchestrator.store.epoch(lease.command_id)
-        ):
-            message = f"{lease.command_id} was never leased at epoch {lease.epoch}"
-            return _refused_reply("lease.not_owner", message)
-        if await self._orchestrator.store.reported(lease) is None:
-            message = f"{lease.owner} does not hold {lease.command_id} any more"
-            return _refused_reply(LeaseLost.kind, message)
-        return refused
-
-    async def _known(self, each: wire.Report) -> wire.Reply | None:
-        """The answer to a report that is recorded, though its answer was lost."""
-        store, lease = self._orchestrator.store, each.lease
-        last = await store.reported(lease)
-        if last is not None and last < each.number:
-            return None
-        if last is None and await store.epoch(lease.command_id) != lease.epoch:
-            return wire.Reply(stop=True, duplicate=True)  # it is somebody else's
-        return await self._repeated(each, is_held=last is not None)
-
-    async def _repeated(self, each: wire.Report, *, is_held: bool) -> wire.Reply:
-        """Its number was used before: the log says whether for the same report. What
-        is not held has ended with it, or nobody knows of it: it is over."""
-        lease = each.lease
-        verdict = await recall(self._orchestrator.store, lease, each.facts)
-        if verdict == "other" or (verdict == "unknown" and is_held):
-            message = (
-                f"report {each.number} of {lease.command_id} is recorded, and says "
-                "something else"
-            )
-            return _refused_reply("event.id_reused", message)
-        if not is_held:
-            return wire.Reply(stop=True, duplicate=True)
-        state = await self._orchestrator.load(lease.execution_id)
-        return wire.Reply(ctx=state.ctx, spilled=state.spilled, duplicate=True)
+    async def _place(self, lease: Lease, label: str) -> TaskPlace:
+        """A task of the step that the lease is for. Raises ``LeaseLost``."""
+        run_id, execution_id = lease.command_id.split("/")[0], lease.execution_id
+        live = self._orchestrator.live(execution_id)
+        if live is None or run_id not in live.state.runs:
+            # Another server has scheduled it since this one read the log.
+            await self._orchestrator.refresh(execution_id)
+            live = self._orchestrator.live(execution_id)
+        if live is None or run_id not in live.state.runs:
+            raise LeaseLost(f"the command {lease.command_id} has ended")
+        return TaskPlace(execution_id, live.state.runs[run_id].step, label)
 
 
-def _refused_reply(kind: str, message: str) -> wire.Reply:
-    return wire.Reply(stop=True, error=(kind, message))
+def _other_version(version: int) -> str:
+    return (
+        f"this worker speaks version {version} of the workers' protocol, this server "
+        f"version {wire.PROTOCOL}: install the same version of noetl on both"
+    )
+
+
+def _reply(answer: Answer | wire.Reply, seal: Seal) -> wire.Reply:
+    if isinstance(answer, wire.Reply):
+        return answer
+    order = _order(answer.work, seal) if answer.work is not None else None
+    return wire.Reply(answer.stop, answer.ctx, order, answer.spilled)
 
 
 def _order(work: Work, seal: Seal) -> wire.Order:
     return wire.Order(
-        work.lease,
+        wire.LeaseKey(work.lease.command_id, work.lease.epoch),
         work.source,
         sorted(work.playbook.extensions),
         work.frame,

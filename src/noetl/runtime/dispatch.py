@@ -8,7 +8,7 @@ from typing import Protocol
 
 from noetl.engine.references import Values
 from noetl.engine.reports import Fact
-from noetl.ports import Blob, Lease
+from noetl.ports import Blob, Lease, TaskPlace
 from noetl.runtime.bell import Bell
 from noetl.runtime.live import Answer, Work
 from noetl.runtime.turns import Turns
@@ -37,7 +37,7 @@ class Worker(Protocol):
 
 class TokenGiver(Protocol):
     async def authorize(
-        self, execution_id: str, auth: Mapping[str, JSON], *, fresh: bool
+        self, at: TaskPlace, auth: Mapping[str, JSON], *, fresh: bool
     ) -> dict[str, JSON]:
         """A token for ``auth: {type: oauth2, …}``. Raises ``SecretError``."""
         ...
@@ -95,7 +95,7 @@ class Dispatcher(Protocol):
         ...
 
     @property
-    def keys(self) -> TokenGiver: ...
+    def tokens(self) -> TokenGiver: ...
 
     def employ(self, worker: Worker) -> None:
         """Tell this one what it must stop."""

@@ -321,7 +321,7 @@ class Executor:
             invocation = Invocation(
                 self._tools[call.task.kind],
                 tool_call(work.frame, call, work.folder, drafts),
-                self._dispatcher.keys,
+                self._dispatcher.tokens,
             )
             if invocation.has_effect:  # record before effect (I-17)
                 answer = await self._flush(run)

@@ -89,7 +89,7 @@ class Invocation:
         if not isinstance(auth, Mapping) or auth.get("type") != "oauth2":
             return call
         fresh = call.attempt > 1
-        token = await self._keys.authorize(call.execution_id, auth, fresh=fresh)
+        token = await self._keys.authorize(call.at, auth, fresh=fresh)
         return msgspec.structs.replace(call, inputs={**call.inputs, "auth": token})
 
 

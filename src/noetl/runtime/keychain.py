@@ -11,7 +11,7 @@ from noetl.dsl.diagnostics import nearest
 from noetl.dsl.model import KeychainEntry
 from noetl.engine.secrets import Secrets, handle
 from noetl.errors import KeychainError, SecretError, TemplateError
-from noetl.ports import SealedStore, SecretProvider, Wanted
+from noetl.ports import SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.types import JSON
 
 LARGEST = 1024 * 1024
@@ -87,7 +87,7 @@ class Keyring:
 
     async def fetch(
         self,
-        execution_id: str,
+        at: TaskPlace,
         name: str | None,
         provider: str | None,
         path: str | None,
@@ -96,6 +96,7 @@ class Keyring:
 
         A name of the keychain is resolved again, which changes nothing there (KEY-06).
         """
+        execution_id = at.execution_id
         held = self._of(execution_id)
         if name is not None and provider is None and name in held.entries:
             entry = held.entries[name]
@@ -109,10 +110,10 @@ class Keyring:
         return handle(number)
 
     async def authorize(
-        self, execution_id: str, auth: Mapping[str, JSON], *, fresh: bool
+        self, at: TaskPlace, auth: Mapping[str, JSON], *, fresh: bool
     ) -> dict[str, JSON]:
         """A token for ``auth: {type: oauth2, …}``; it is masked like the keychain."""
-        held = self._of(execution_id)
+        held = self._of(at.execution_id)
         fields = {key: value for key, value in auth.items() if key != "type"}
         held.secrets.learn(fields)
         wanted = _asked("auth", "oauth2", fields, held.about, fresh)

@@ -121,10 +121,9 @@ class Line:
         self, path: str, asked: wire.Upload, source: IO[bytes], answer: type[T]
     ) -> T:
         """Until somebody has taken all of it. Raises as ``ask``."""
-        query = {
-            name: str(value) for name, value in msgspec.to_builtins(asked.lease).items()
-        }
-        query |= {"key": asked.key, "size": str(asked.size)}
+        fields = {**msgspec.to_builtins(asked.lease), "worker": asked.worker}
+        fields |= {"key": asked.key, "size": asked.size}
+        query = {name: str(value) for name, value in fields.items()}
         for attempt in range(1_000_000):
             await asyncio.to_thread(source.seek, 0)
             try:

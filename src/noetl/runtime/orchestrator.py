@@ -28,10 +28,11 @@ from noetl.errors import KeychainError, RequestKnown, StoreError
 from noetl.ports import Catalog, Clock, Lease, Store, Timer
 from noetl.runtime.alarm import Alarm
 from noetl.runtime.bell import Bell, Doorbell
-from noetl.runtime.dispatch import Shelf
+from noetl.runtime.dispatch import Shelf, TokenGiver
 from noetl.runtime.families import Families
 from noetl.runtime.idleness import idle_ones
 from noetl.runtime.keychain import Keyring
+from noetl.runtime.known_leases import KnownLeases
 from noetl.runtime.live import Answer, Decision, Input, Live, Wanting, Work
 from noetl.runtime.ownership import Owners
 from noetl.runtime.places import Places
@@ -43,6 +44,7 @@ from noetl.runtime.rights import AllRights, Rights
 from noetl.runtime.settlement import Settlement
 from noetl.runtime.shelves import OwnShelf
 from noetl.runtime.staff import Staff
+from noetl.runtime.task_secrets import TaskSecrets
 from noetl.runtime.transitions import moments_of, rejection_of
 from noetl.runtime.turns import Turns, Watchdog
 from noetl.runtime.works import make_work
@@ -82,6 +84,8 @@ class Orchestrator(Residents):
         self.clock = clock
         self.keys = keys
         self.rights = rights or AllRights()
+        self.task_secrets = TaskSecrets(keys, self.live)
+        self.known = KnownLeases()
         self.trouble: Trouble = lambda execution_id, error: None
         self.hear: Hearing = _hear_nothing
         self.alarm = Alarm(clock)
@@ -118,6 +122,11 @@ class Orchestrator(Residents):
     @property
     def is_server(self) -> bool:
         return self.planner.pool is None
+
+    @property
+    def tokens(self) -> TokenGiver:
+        """Whom its own slots ask for tokens; at home every task may ask."""
+        return self.task_secrets if self.is_server else self.keys
 
     async def finish(self) -> None:
         """Wait until everything that is loaded has ended, and nothing is on its way."""
@@ -338,12 +347,16 @@ class Orchestrator(Residents):
                 if not self.is_at(execution_id, positions.get(execution_id)):
                     await self.refresh(execution_id)
                 live = self._live.get(execution_id)
-                works += [
-                    make_work(live, lease, self.planner)
-                    for lease in mine
-                    if live is not None and is_pending(live.state, lease.command_id)
-                ]
+                for lease in mine:
+                    if live is not None and is_pending(live.state, lease.command_id):
+                        works.append(make_work(live, lease, self.planner))
+                        self._note(live, lease)
         return works
+
+    def _note(self, live: Live, lease: Lease) -> None:
+        """Remember who got it: reports under it need no look into the store first."""
+        if self.is_server:
+            self.known.note(lease, self.planner.pool_of(live, lease.command_id))
 
     async def refresh(self, execution_id: str) -> None:
         """Load it, or catch up with what other processes wrote."""
@@ -392,9 +405,16 @@ class Orchestrator(Residents):
             self.drop(execution_id)
 
     def tell(
-        self, live: Live, events: Sequence[Event], effects: Effects, granted: int
+        self,
+        live: Live,
+        events: Sequence[Event],
+        effects: Effects,
+        granted: Sequence[Lease],
     ) -> None:
         """It is stored: now the outside may know."""
+        self.known.drop(effects.over)
+        for lease in granted:
+            self._note(live, lease)
         execution_id = live.state.execution_id
         for moment in moments_of(effects):
             self.alarm.set(moment)
@@ -410,10 +430,10 @@ class Orchestrator(Residents):
             if self.is_server:
                 self.forget(execution_id)
         idle = not live.state.runs and not self.is_server  # nobody else looks for it
-        if len(effects.ready) > granted or effects.parked or effects.freed or idle:
+        if len(effects.ready) > len(granted) or effects.parked or effects.freed or idle:
             self.bell.ring()
         woken = [name for name, due in effects.parked.items() if due == 0.0]
-        if len(effects.ready) + len(woken) > granted:
+        if len(effects.ready) + len(woken) > len(granted):
             self._ring(live, {*effects.ready, *woken} - {*effects.over})
 
     def _ring(self, live: Live, commands: Iterable[str]) -> None:

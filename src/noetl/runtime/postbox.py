@@ -13,7 +13,8 @@ from noetl.ports import Lease
 from noetl.runtime import wire
 from noetl.runtime.line import Line
 
-_Sent = tuple[wire.Report, asyncio.Future[wire.Reply]]
+_Sent = tuple[wire.Report, str, asyncio.Future[wire.Reply]]
+"""A report, the execution that it is about, and who waits for its answer."""
 
 
 class Postbox:
@@ -47,8 +48,9 @@ class Postbox:
         future: asyncio.Future[wire.Reply] = asyncio.get_running_loop().create_future()
         home = self._line.home_of(lease.execution_id)
         waiting = self._waiting.setdefault(home, [])
-        report = wire.Report(lease, number, facts, wants, receipts=receipts)
-        waiting.append((report, future))
+        key = wire.LeaseKey(lease.command_id, lease.epoch)
+        report = wire.Report(key, number, facts, wants, receipts=receipts)
+        waiting.append((report, lease.execution_id, future))
         if home not in self._sending or self._sending[home].done():
             self._sending[home] = asyncio.create_task(self._send(home))
         reply = await future
@@ -63,8 +65,8 @@ class Postbox:
             await self._deliver(sent)
 
     async def _deliver(self, sent: Sequence[_Sent]) -> None:
-        reports = [report for report, _ in sent]
-        about = reports[0].lease.execution_id
+        reports = [report for report, *_ in sent]
+        about = sent[0][1]
         asked: wire.Message = wire.Reports(self._worker, self._pool, reports)
         try:
             answer = await self._line.ask("events", asked, wire.Replies, _again, about)
@@ -72,19 +74,23 @@ class Postbox:
             if error.kind != "internal" or len(sent) == 1:
                 _fail(sent, error)
                 return
-            for report, future in sent:  # one of them is to blame; the others are not
+            for (
+                report,
+                execution_id,
+                future,
+            ) in sent:  # one of them is to blame; the others are not
                 again = msgspec.structs.replace(report, again=True)
-                await self._deliver([(again, future)])
+                await self._deliver([(again, execution_id, future)])
         except Exception as error:
             _fail(sent, error)
         else:
-            for (_, future), reply in zip(sent, answer.replies, strict=True):
+            for (*_, future), reply in zip(sent, answer.replies, strict=True):
                 if not future.done():
                     future.set_result(reply)
 
 
 def _fail(sent: Sequence[_Sent], error: Exception) -> None:
-    for _, future in sent:
+    for *_, future in sent:
         if not future.done():
             future.set_exception(error)
 

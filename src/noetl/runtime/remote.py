@@ -18,7 +18,7 @@ from noetl.errors import (
     SecretError,
     Unreachable,
 )
-from noetl.ports import Blobs, Lease
+from noetl.ports import Blobs, Lease, TaskPlace
 from noetl.runtime import wire
 from noetl.runtime.bell import Bell
 from noetl.runtime.dispatch import Shelf, Worker
@@ -67,7 +67,7 @@ class RemoteDispatcher:
     ) -> None:
         self.bell = Bell()
         self.turns = Turns()
-        self.keys = RemoteKeys(self)
+        self.tokens = RemoteKeys(self)
         self.line = line
         self.seal = seal
         self._parse = parse
@@ -102,7 +102,9 @@ class RemoteDispatcher:
         while True:
             again, self._unsure = self._unsure, False
             holds = list(self._works) if again else []
-            asked = wire.Claim(owner, self._pool, slots, WAIT, again, holds)
+            asked = wire.Claim(
+                owner, self._pool, slots, WAIT, again, holds, wire.PROTOCOL
+            )
             self._asking = asyncio.ensure_future(
                 self.line.call("claim", asked, wire.Orders, WAIT + 10)
             )
@@ -169,7 +171,7 @@ class RemoteDispatcher:
         return [lease for some in lost for lease in some]
 
     async def _renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
-        beat = wire.Beat(self._worker, self._pool, self._slots, leases)
+        beat = wire.Beat(self._worker, self._pool, self._slots, _keys(leases))
         about = leases[0].execution_id
         try:
             pulse = await self.line.call(
@@ -183,7 +185,8 @@ class RemoteDispatcher:
         return [lease for lease in leases if lease.command_id in pulse.lost]
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        beat = wire.Beat(self._worker, self._pool, self._slots, leases, leaving=True)
+        keys = _keys(leases)
+        beat = wire.Beat(self._worker, self._pool, self._slots, keys, leaving=True)
         with suppress(Unreachable, Refused):
             await self.line.call("heartbeat", beat, wire.Pulse, FAREWELL)
 
@@ -196,12 +199,13 @@ class RemoteDispatcher:
     def is_stopped(self, lease: Lease) -> bool:
         return lease.command_id in self._stopped
 
-    def lease_of(self, execution_id: str) -> Lease:
-        """Some lease of the execution. Raises ``LeaseLost``."""
+    def lease_of(self, at: TaskPlace) -> Lease:
+        """A lease of the task's step. Raises ``LeaseLost``."""
         for work in self._works.values():
-            if work.lease.execution_id == execution_id:
+            frame = work.frame
+            if (frame.execution_id, frame.step) == (at.execution_id, at.step):
                 return work.lease
-        raise LeaseLost(f"nothing of {execution_id} runs here")
+        raise LeaseLost(f"nothing of {at.execution_id} runs here")
 
     def secrets_of(self, execution_id: str) -> Sequence[Secrets]:
         works = self._works.values()
@@ -221,7 +225,8 @@ class RemoteDispatcher:
 
     async def _accept(self, order: wire.Order) -> Work | None:
         """None for what was accepted before: an order may come by two ways."""
-        lease = order.lease
+        given, execution_id = order.lease, order.frame.execution_id
+        lease = Lease(given.command_id, execution_id, self._worker, given.epoch)
         key = (lease.command_id, lease.epoch)
         if key in self._seen:
             return None
@@ -246,7 +251,8 @@ class RemoteDispatcher:
     async def _playbook(self, order: wire.Order) -> Playbook:
         known = self._playbooks.get(order.source)
         if known is None:
-            text = await self.line.ask("source", wire.Source(order.lease), bytes)
+            asked = wire.Source(self._worker, order.lease)
+            text = await self.line.ask("source", asked, bytes)
             known = self._playbooks[order.source] = self._parse(text, order.extensions)
             if len(self._playbooks) > PLAYBOOKS:
                 self._playbooks.popitem(last=False)
@@ -258,6 +264,10 @@ def _is_being_stopped() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def _keys(leases: Sequence[Lease]) -> list[wire.LeaseKey]:
+    return [wire.LeaseKey(each.command_id, each.epoch) for each in leases]
+
+
 class RemoteKeys:
     """Secrets, by way of the server: it looks them up, and seals them."""
 
@@ -266,30 +276,35 @@ class RemoteKeys:
 
     async def fetch(
         self,
-        execution_id: str,
+        at: TaskPlace,
         name: str | None,
         provider: str | None,
         path: str | None,
     ) -> dict[str, JSON]:
+        """The server knows by itself what the playbook says literally."""
         dispatcher = self._dispatcher
-        lease = dispatcher.lease_of(execution_id)
-        asked = wire.Fetch(lease, name, provider, path)
+        lease = dispatcher.lease_of(at)
+        [key] = _keys([lease])
+        asked = wire.Fetch(lease.owner, key, at.task, name)
         found = await self._ask("secret", asked, wire.Fetched)
-        value = unseal_value(dispatcher.seal, found.secret, lease)
-        for secrets in dispatcher.secrets_of(execution_id):
+        value = unseal_value(dispatcher.seal, found.secret, lease.command_id)
+        for secrets in dispatcher.secrets_of(at.execution_id):
             secrets.put(found.handle["secret"], value)
         return found.handle
 
     async def authorize(
-        self, execution_id: str, auth: Mapping[str, JSON], *, fresh: bool
+        self, at: TaskPlace, auth: Mapping[str, JSON], *, fresh: bool
     ) -> dict[str, JSON]:
         dispatcher = self._dispatcher
-        lease = dispatcher.lease_of(execution_id)
-        sealed = seal_value(dispatcher.seal, dict(auth), lease)
-        asked = wire.Authorize(lease, sealed, fresh)
+        lease = dispatcher.lease_of(at)
+        [key] = _keys([lease])
+        sealed = seal_value(dispatcher.seal, dict(auth), lease.command_id)
+        asked = wire.Authorize(lease.owner, key, at.task, sealed, fresh)
         found = await self._ask("token", asked, wire.Authorized)
-        token: dict[str, JSON] = unseal_value(dispatcher.seal, found.auth, lease)
-        for secrets in dispatcher.secrets_of(execution_id):
+        token: dict[str, JSON] = unseal_value(
+            dispatcher.seal, found.auth, lease.command_id
+        )
+        for secrets in dispatcher.secrets_of(at.execution_id):
             secrets.learn([dict(auth), token])
         return token
 

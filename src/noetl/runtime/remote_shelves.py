@@ -44,7 +44,7 @@ class RemoteShelf:
     ) -> None:
         self.drafts = drafts
         self._line = line
-        self._lease = lease
+        self._under = (lease.owner, wire.LeaseKey(lease.command_id, lease.epoch))
         self._receipts = receipts
         self._copies: dict[str, str] = {}
 
@@ -103,14 +103,14 @@ class RemoteShelf:
             check_format(reference)
             with await asyncio.to_thread(open, self._copies[key], "rb") as copy:
                 return await asyncio.to_thread(copy.read)
-        asked = wire.Value(self._lease, reference)
+        asked = wire.Value(*self._under, reference)
         try:
             return await self._line.ask("value", asked, bytes)
         except Refused as error:
             raise _store_error(error) from None
 
     async def _send(self, key: str, size: int, source: IO[bytes]) -> Blob:
-        asked = wire.Upload(self._lease, key, size)
+        asked = wire.Upload(*self._under, key, size)
         try:
             kept = await self._line.send("results", asked, source, wire.Kept)
         except Refused as error:
@@ -121,7 +121,7 @@ class RemoteShelf:
 
     async def _fetch(self, key: str, target: IO[bytes]) -> None:
         try:
-            await self._line.fetch("result", wire.Result(self._lease, key), target)
+            await self._line.fetch("result", wire.Result(*self._under, key), target)
         except Refused as error:
             raise _store_error(error) from None
 
@@ -148,7 +148,7 @@ class DirectShelf(RemoteShelf):
     @asynccontextmanager
     async def file(self, key: str) -> AsyncIterator[str]:
         if key not in self._put:
-            asked = wire.Result(self._lease, key, only_look=True)
+            asked = wire.Result(*self._under, key, only_look=True)
             try:
                 await self._line.ask("result", asked, bytes)
             except Refused as error:

@@ -13,7 +13,7 @@ from noetl.engine.effects import Effects, effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.errors import LogConflict, NoetlError, StoreError, Unloaded
-from noetl.ports import Clock, Grant, Store
+from noetl.ports import Clock, Grant, Lease, Store
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.live import Answer, Input, Live, fold, freeze, thaw
 from noetl.runtime.ownership import Owners
@@ -37,7 +37,11 @@ class Listener(Protocol):
     """Who acts on what is stored."""
 
     def tell(
-        self, live: Live, events: Sequence[Event], effects: Effects, granted: int
+        self,
+        live: Live,
+        events: Sequence[Event],
+        effects: Effects,
+        granted: Sequence[Lease],
     ) -> None: ...
 
     def drop(self, execution_id: str) -> None:
@@ -159,7 +163,7 @@ class Settlement:
                 else:
                     self._keys.forget(execution_id)
             if batch.events:
-                self._listener.tell(live, batch.events, effects, len(granted))
+                self._listener.tell(live, batch.events, effects, granted)
             if batch.is_cut:
                 self._go_on(live)
         for each in inputs:

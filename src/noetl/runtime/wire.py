@@ -10,7 +10,7 @@ import msgspec
 from noetl.engine.pipeline import Frame
 from noetl.engine.progress import Progress
 from noetl.engine.reports import Fact
-from noetl.ports import Blob, Lease, Name
+from noetl.ports import Blob, Name
 from noetl.types import JSON
 
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
@@ -21,6 +21,9 @@ Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 LARGEST = 64 * 1024**3
 """Bytes of a value that a worker may send."""
 
+PROTOCOL = 2
+"""The version of these messages: a server refuses workers of another one."""
+
 MOST_REPORTS = 500
 LONGEST_WAIT = 30.0
 
@@ -29,11 +32,30 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is not known is refused: the other side is of another version."""
 
 
+class LeaseKey(Message, frozen=True):
+    """A lease, as a worker names it: the server finds everything else in its store.
+
+    ``epoch`` grows with every claim of the command.
+    """
+
+    command_id: Name
+    epoch: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class Asked(Message, frozen=True):
+    """A question under one lease. ``worker`` is the name that it was claimed by; the
+    account that it belongs to is the request's."""
+
+    worker: Name
+    lease: LeaseKey
+
+
 class Claim(Message, frozen=True):
     """Give ``worker`` up to so many pipelines; if there are none, wait some seconds.
 
     ``again``: an answer was lost, and with it perhaps pipelines; it has those that it
-    ``holds``, and no others.
+    ``holds``, and no others. ``protocol`` is the version that the worker speaks; one
+    that does not say is of version 1.
     """
 
     worker: Name
@@ -42,13 +64,14 @@ class Claim(Message, frozen=True):
     wait: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
     again: bool = False
     holds: Annotated[Sequence[Name], msgspec.Meta(max_length=4096)] = ()
+    protocol: int = 1
 
 
 class Order(Message, frozen=True):
     """A pipeline to go on with. ``source`` is where its playbook is stored; ``secrets``
     are those that its tasks name, sealed for this worker alone."""
 
-    lease: Lease
+    lease: LeaseKey
     source: str
     extensions: Sequence[str]
     frame: Frame
@@ -70,7 +93,7 @@ class Report(Message, frozen=True):
     sent ``again``, and is recorded once. ``receipts`` are those of the values that its
     facts name, by their keys."""
 
-    lease: Lease
+    lease: LeaseKey
     number: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
     facts: Sequence[Fact]
     wants: bool = False
@@ -107,7 +130,7 @@ class Beat(Message, frozen=True):
     worker: Name
     pool: Name
     slots: Slots
-    leases: Sequence[Lease]
+    leases: Sequence[LeaseKey]
     leaving: bool = False
 
 
@@ -118,23 +141,19 @@ class Pulse(Message, frozen=True):
     cancelled: Sequence[str] = ()
 
 
-class Source(Message, frozen=True):
+class Source(Asked, frozen=True):
     """The text of the playbook, please."""
 
-    lease: Lease
 
-
-class Value(Message, frozen=True):
+class Value(Asked, frozen=True):
     """What does this reference stand for?"""
 
-    lease: Lease
     reference: JSON
 
 
-class Upload(Message, frozen=True):
+class Upload(Asked, frozen=True):
     """Keep this value: so many bytes with this hash."""
 
-    lease: Lease
     key: Key
     size: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
@@ -146,21 +165,23 @@ class Kept(Blob, frozen=True):
     receipt: str | None = None
 
 
-class Result(Message, frozen=True):
+class Result(Asked, frozen=True):
     """The bytes of a stored value, please; or only whether they may be read."""
 
-    lease: Lease
     key: Key
     only_look: bool = False
 
 
-class Fetch(Message, frozen=True):
-    """Look a secret up for a task; it is sealed, and its handle is the answer."""
+class Fetch(Asked, frozen=True):
+    """Look up the secret that a ``secrets`` task of the leased step names; it is
+    sealed, and its handle is the answer.
 
-    lease: Lease
+    What the playbook says literally is taken from there. ``name`` is what a template
+    of the task gave.
+    """
+
+    task: str
     name: str | None = None
-    provider: str | None = None
-    path: str | None = None
 
 
 class Fetched(Message, frozen=True):
@@ -168,8 +189,14 @@ class Fetched(Message, frozen=True):
     secret: str
 
 
-class Authorize(Message, frozen=True):
-    lease: Lease
+class Authorize(Asked, frozen=True):
+    """A token for a task of the leased step that has ``auth: {type: oauth2}``.
+
+    ``auth`` is what its templates gave, sealed; what the playbook says literally is
+    taken from there. A ``fresh`` token is not one that was given before.
+    """
+
+    task: str
     auth: str
     fresh: bool = False
 

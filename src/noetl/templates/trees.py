@@ -36,6 +36,11 @@ class Value:
         )
 
     @property
+    def written(self) -> JSON:
+        """The tree as its author wrote it."""
+        return self._literal
+
+    @property
     def literal(self) -> bool:
         """Nothing in it is a template."""
         return self._render is None

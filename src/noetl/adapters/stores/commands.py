@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
 from noetl.engine.state import ExecutionStatus
-from noetl.ports import Command, Lease, Transition
+from noetl.ports import Command, CommandRow, Lease, Transition
 
 
 class _Row(msgspec.Struct):
@@ -128,16 +128,25 @@ class Commands:
         row.epoch, row.reported = lease.epoch, 0
         self._leased[lease.command_id] = row
 
-    def epoch(self, command_id: str) -> int:
-        row = self._by_id.get(command_id)
-        return 0 if row is None else row.epoch
+    def rows(self, command_ids: Sequence[str]) -> dict[str, CommandRow]:
+        found = {name: self._by_id[name] for name in command_ids if name in self._by_id}
+        return {
+            name: CommandRow(
+                row.command.execution_id,
+                row.command.pool,
+                row.epoch,
+                row.owner,
+                row.state == "leased",
+                row.reported,
+            )
+            for name, row in found.items()
+        }
 
     def is_held(self, lease: Lease) -> bool:
         row = self._leased.get(lease.command_id)
-        return row is not None and (row.epoch, row.owner) == (lease.epoch, lease.owner)
-
-    def reported(self, lease: Lease) -> int | None:
-        return self._leased[lease.command_id].reported if self.is_held(lease) else None
+        return row is not None and lease == Lease(
+            lease.command_id, row.command.execution_id, row.owner or "", row.epoch
+        )
 
     def held(self, owner: str) -> list[Lease]:
         return [

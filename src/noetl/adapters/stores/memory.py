@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -23,6 +23,7 @@ from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     Claimed,
+    CommandRow,
     Lease,
     Place,
     Snapshot,
@@ -80,11 +81,8 @@ class MemoryStore:
     ) -> Sequence[Lease]:
         return self._commands.renew(leases, now + ttl)
 
-    async def reported(self, lease: Lease) -> int | None:
-        return self._commands.reported(lease)
-
-    async def epoch(self, command_id: str) -> int:
-        return self._commands.epoch(command_id)
+    async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
+        return self._commands.rows(command_ids)
 
     async def held(self, owner: str) -> Sequence[Lease]:
         return self._commands.held(owner)

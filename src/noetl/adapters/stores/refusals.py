@@ -58,6 +58,14 @@ class Taken(NoPlace):
         self.execution_id = transition.execution_id
 
 
+def refuse_foreign(transitions: Iterable[Transition]) -> None:
+    """Raise for a lease that names another execution than the one it reports to."""
+    for transition in transitions:
+        for lease in transition.leases:
+            if lease.execution_id != transition.execution_id:
+                raise Lost(lease)
+
+
 def refuse_stale(
     transitions: Iterable[Transition],
     position: Callable[[str], int],
@@ -70,6 +78,8 @@ def refuse_stale(
     A later transition of the group sees what the earlier ones will have done, so a
     store can check all of them first and then write without a way back.
     """
+    transitions = list(transitions)
+    refuse_foreign(transitions)
     positions: dict[str, int] = {}
     ended: set[str] = set()
     keys: set[str] = set()

@@ -45,7 +45,7 @@ class SecretsTool:
             if value is not None and not isinstance(value, str):
                 raise ToolError("tool.contract", f"secrets: '{key}' must be text")
             given[key] = value
-        return Outcome.ok(await self._keys.fetch(call.execution_id, **given))
+        return Outcome.ok(await self._keys.fetch(call.at, **given))
 
     async def close(self) -> None:
         pass

@@ -117,6 +117,11 @@ WORKERS = {
         "to nobody yet.",
         "Give each worker a name of its own; NoETL's own have one.",
     ),
+    "worker.version": ErrorKind(
+        "A worker asked for work that speaks another version of the workers' protocol "
+        "than the server.",
+        "Install the same version of NoETL on servers and workers.",
+    ),
     "event.not_allowed": ErrorKind(
         "A worker reported what only the server decides, such as how it ends.",
         "A worker reports steps and tasks that it runs; NoETL's own do.",

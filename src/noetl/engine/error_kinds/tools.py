@@ -114,10 +114,12 @@ SECRETS = {
         "Check name, provider and path; the message says where it was looked for.",
     ),
     "secret.denied": ErrorKind(
-        "Who keeps the secret does not give it to us, or the playbook changes where a "
-        "kept credential is sent.",
+        "Who keeps the secret does not give it to us, the playbook changes where a "
+        "kept credential is sent, or a task asks for a secret that its playbook "
+        "does not name.",
         "Check the rights of the worker, and its own credential; leave out the fields "
-        "that the message names.",
+        "that the message names; write the secret's name literally, or declare it in "
+        "`keychain`.",
     ),
     "secret.blocked_address": ErrorKind(
         "The entry leads to an address that the server may not reach.",

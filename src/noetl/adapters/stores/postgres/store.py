@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeVar
+
+import msgspec
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.scripts import read_migrations
@@ -19,10 +21,20 @@ from noetl.adapters.stores.encoding import (
 from noetl.adapters.stores.leasing import GRACE
 from noetl.adapters.stores.postgres.commits import Committer
 from noetl.adapters.stores.postgres.places import LINE, standings
+from noetl.adapters.stores.refusals import refuse_foreign
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Claimed, Lease, Snapshot, Standing, Summary, Timer, Transition
+from noetl.ports import (
+    Claimed,
+    CommandRow,
+    Lease,
+    Snapshot,
+    Standing,
+    Summary,
+    Timer,
+    Transition,
+)
 
 T = TypeVar("T")
 
@@ -47,6 +59,12 @@ _HELD = (
     "SELECT c.command_id, x.execution_id, c.owner, c.epoch FROM command AS c "
     "JOIN execution AS x ON x.number = c.execution "
     "WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id"
+)
+_COMMANDS = (
+    "SELECT c.command_id, x.execution_id, c.pool, c.epoch, c.owner, "
+    "coalesce(c.state = 'leased', false), c.reported "
+    "FROM command AS c JOIN execution AS x ON x.number = c.execution "
+    "WHERE c.command_id = ANY ($1::text[])"
 )
 _DUE = (
     "SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t "
@@ -76,6 +94,7 @@ class PostgresStore:
         return cls(postgres)
 
     async def commit(self, transitions: Sequence[Transition]) -> None:
+        refuse_foreign(transitions)
         group = encode(transitions)
         if len(group) == 1:
             await self._committer.commit(group[0])
@@ -102,11 +121,11 @@ class PostgresStore:
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float
     ) -> Sequence[Lease]:
-        names = [lease.command_id for lease in leases]
-        epochs = [lease.epoch for lease in leases]
-        owners = [lease.owner for lease in leases]
-        sql = "SELECT * FROM renew($1, $2, $3, $4)"
-        rows = await self._run(lambda c: c.fetch(sql, names, epochs, owners, now + ttl))
+        columns = zip(*map(msgspec.structs.astuple, leases), strict=True)
+        names, executions, owners, epochs = columns if leases else ((),) * 4
+        sql = "SELECT * FROM renew_leases($1, $2, $3, $4, $5)"
+        values = (names, executions, epochs, owners, now + ttl)
+        rows = await self._run(lambda c: c.fetch(sql, *values))
         held = {tuple(row) for row in rows}
         return [
             lease
@@ -114,17 +133,9 @@ class PostgresStore:
             if (lease.command_id, lease.epoch, lease.owner) not in held
         ]
 
-    async def reported(self, lease: Lease) -> int | None:
-        sql = "SELECT reported FROM command WHERE command_id = $1 "
-        sql += "AND state = 'leased' AND epoch = $2 AND owner = $3"
-        key = (lease.command_id, lease.epoch, lease.owner)
-        found: int | None = await self._run(lambda c: c.fetchval(sql, *key))
-        return found
-
-    async def epoch(self, command_id: str) -> int:
-        sql = "SELECT epoch FROM command WHERE command_id = $1"
-        found: int | None = await self._run(lambda c: c.fetchval(sql, command_id))
-        return found or 0
+    async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
+        rows = await self._run(lambda c: c.fetch(_COMMANDS, command_ids))
+        return {name: CommandRow(*rest) for name, *rest in rows}
 
     async def held(self, owner: str) -> Sequence[Lease]:
         rows = await self._run(lambda c: c.fetch(_HELD, owner))

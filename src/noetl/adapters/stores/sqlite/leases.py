@@ -94,7 +94,8 @@ def renew(
     """Those that were lost."""
     lost = []
     for lease in leases:
-        row = (expires_at, lease.command_id, lease.epoch, lease.owner)
+        key = (lease.command_id, lease.epoch, lease.owner, lease.execution_id)
+        row = (expires_at, *key)
         if not db.execute(SQL["renew"], row).rowcount:
             lost.append(lease)
         else:

@@ -29,7 +29,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._heads: dict[str, Head] = {}
-        self._held: dict[str, tuple[int, str]] = {}
+        self._held: dict[str, Lease] = {}
         self._quiet: dict[str, float] = {}
 
     def head(self, execution_id: str) -> Head | None:
@@ -44,10 +44,10 @@ class Memory:
         self._heads.pop(execution_id, None)
 
     def holds(self, lease: Lease) -> bool:
-        return self._held.get(lease.command_id) == (lease.epoch, lease.owner)
+        return self._held.get(lease.command_id) == lease
 
     def keep_lease(self, lease: Lease) -> None:
-        self._held[lease.command_id] = (lease.epoch, lease.owner)
+        self._held[lease.command_id] = lease
 
     def drop_lease(self, command_id: str) -> None:
         self._held.pop(command_id, None)

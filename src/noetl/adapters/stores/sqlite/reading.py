@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from noetl.adapters.stores.chain import Damage, first_damage
@@ -13,7 +14,7 @@ from noetl.adapters.stores.sqlite.transitions import SEQ_BITS
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Lease, Snapshot, Summary
+from noetl.ports import CommandRow, Lease, Snapshot, Summary
 
 _SEQ = (1 << SEQ_BITS) - 1
 _NEWEST = (1 << 63) - 1
@@ -55,15 +56,18 @@ def snapshot(db: sqlite3.Connection, execution_id: str) -> Snapshot | None:
     return Snapshot(*row) if row else None
 
 
-def reported(db: sqlite3.Connection, lease: Lease) -> int | None:
-    key = (lease.command_id, lease.epoch, lease.owner)
-    row = db.execute(SQL["reported"], key).fetchone()
-    return row[0] if row else None
-
-
-def epoch(db: sqlite3.Connection, command_id: str) -> int:
-    row = db.execute(SQL["epoch"], (command_id,)).fetchone()
-    return row[0] if row else 0
+def commands(
+    db: sqlite3.Connection, command_ids: Sequence[str]
+) -> dict[str, CommandRow]:
+    found = {}
+    for name in command_ids:
+        row = db.execute(SQL["command"], (name,)).fetchone()
+        if row is not None:
+            execution_id, pool, epoch, owner, held, reported = row
+            found[name] = CommandRow(
+                execution_id, pool, epoch, owner, bool(held), reported
+            )
+    return found
 
 
 def held(db: sqlite3.Connection, owner: str) -> list[Lease]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,16 @@ from noetl.adapters.stores.sqlite.writer import Writer
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Claimed, Lease, Snapshot, Standing, Summary, Timer, Transition
+from noetl.ports import (
+    Claimed,
+    CommandRow,
+    Lease,
+    Snapshot,
+    Standing,
+    Summary,
+    Timer,
+    Transition,
+)
 
 T = TypeVar("T")
 
@@ -167,11 +176,8 @@ class SqliteStore:
             durable=self._durable_leases,
         )
 
-    async def reported(self, lease: Lease) -> int | None:
-        return await self._read(lambda db: reading.reported(db, lease))
-
-    async def epoch(self, command_id: str) -> int:
-        return await self._read(lambda db: reading.epoch(db, command_id))
+    async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
+        return await self._read(lambda db: reading.commands(db, command_ids))
 
     async def held(self, owner: str) -> Sequence[Lease]:
         return await self._read(lambda db: reading.held(db, owner))

@@ -42,7 +42,7 @@ def record(
     def is_held(lease: Lease) -> bool:
         if memory.holds(lease):
             return True
-        key = (lease.command_id, lease.epoch, lease.owner)
+        key = (lease.command_id, lease.epoch, lease.owner, lease.execution_id)
         return db.execute(SQL["holds"], key).fetchone() is not None
 
     def is_known(key: str) -> bool:

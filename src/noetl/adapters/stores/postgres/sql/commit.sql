@@ -26,13 +26,15 @@ lease AS MATERIALIZED (
     AS l(place, command_id, epoch, owner)
 ),
 held AS MATERIALIZED (
-  SELECT c.command_id, c.epoch, c.owner, c.state FROM command AS c
+  SELECT c.command_id, c.epoch, c.owner, c.state, c.execution FROM command AS c
   WHERE c.command_id = ANY ($8) ORDER BY c.command_id FOR UPDATE
 ),
 lost AS MATERIALIZED (
   SELECT l.place, min(l.command_id) AS command_id
-  FROM lease AS l LEFT JOIN held AS h USING (command_id, epoch, owner)
-  WHERE h.state IS DISTINCT FROM 'leased' GROUP BY l.place
+  FROM lease AS l JOIN t USING (place) LEFT JOIN found AS f USING (execution_id)
+    LEFT JOIN held AS h USING (command_id, epoch, owner)
+  WHERE h.state IS DISTINCT FROM 'leased' OR h.execution IS DISTINCT FROM f.number
+  GROUP BY l.place
 ),
 fine AS MATERIALIZED (
   SELECT t.*, coalesce(b.number, f.number) AS number, f.status AS before
@@ -77,7 +79,8 @@ counted AS (
 -- What is not open offers nothing; what is over never will again. What was open already
 -- has nothing that is held: looking for it would cost every commit a scan.
 steered AS (
-  UPDATE command AS c SET owner = NULL, expires_at = NULL,
+  UPDATE command AS c SET expires_at = NULL,
+    owner = CASE fine.offers WHEN 'over' THEN c.owner END,
     state = CASE fine.offers WHEN 'open' THEN 'ready' WHEN 'held' THEN 'held' END
   FROM fine
   WHERE c.execution = fine.number AND c.command_id <> ALL ($25)
@@ -126,7 +129,8 @@ kept AS (
 -- part: all
 -- A state of '' ends the command. What was not leased cannot be given back.
 changed AS (
-  UPDATE command AS c SET state = nullif(n.state, ''), owner = NULL, expires_at = NULL,
+  UPDATE command AS c SET state = nullif(n.state, ''), expires_at = NULL,
+    owner = CASE WHEN n.state = '' THEN c.owner END,
     not_before = coalesce(n.not_before, c.not_before)
   FROM unnest($24::integer[], $25::text[], $26::text[], $27::double precision[])
     AS n(place, command_id, state, not_before) JOIN fine USING (place)

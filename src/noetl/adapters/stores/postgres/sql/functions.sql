@@ -26,8 +26,9 @@ BEGIN
   END IF;
   IF mark IS NULL THEN
     IF lease_id IS NOT NULL AND NOT EXISTS (
-      SELECT 1 FROM command AS c WHERE c.command_id = lease_id AND c.epoch = lease_epoch
-        AND c.owner = lease_owner AND c.state = 'leased'
+      SELECT 1 FROM command AS c JOIN execution AS x ON x.number = c.execution
+      WHERE c.command_id = lease_id AND c.epoch = lease_epoch
+        AND c.owner = lease_owner AND c.state = 'leased' AND x.execution_id = name
     ) THEN
       RETURN -1;
     END IF;
@@ -36,11 +37,10 @@ BEGIN
   IF lease_id IS NOT NULL THEN
     UPDATE command AS c SET
       state = CASE WHEN NOT ends THEN 'leased' END,
-      owner = CASE WHEN NOT ends THEN c.owner END,
       expires_at = CASE WHEN NOT ends THEN c.expires_at END,
       reported = CASE WHEN ends THEN c.reported ELSE coalesce(report, c.reported) END
     WHERE c.command_id = lease_id AND c.epoch = lease_epoch AND c.owner = lease_owner
-      AND c.state = 'leased';
+      AND c.state = 'leased' AND c.execution = mark;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'the lease is lost';
     END IF;
@@ -56,7 +56,7 @@ BEGIN
     ON CONFLICT (command_id) DO NOTHING;
   END IF;
   IF is_over THEN
-    UPDATE command AS c SET state = NULL, owner = NULL, expires_at = NULL
+    UPDATE command AS c SET state = NULL, expires_at = NULL
     WHERE c.execution = mark AND c.state IS NOT NULL;
     DELETE FROM timer AS r WHERE r.execution = mark AND r.kind <> 'finished';
   END IF;
@@ -142,9 +142,10 @@ BEGIN
   ORDER BY l.place;
 END $$;
 
--- Extend leases; a row for each that is still held.
-CREATE OR REPLACE FUNCTION renew(
-  commands text[], epochs integer[], owners text[], until double precision
+-- Extend leases of commands of these executions; a row for each that is still held.
+CREATE OR REPLACE FUNCTION renew_leases(
+  commands text[], executions text[], epochs integer[], owners text[],
+  until double precision
 ) RETURNS TABLE (held text, held_epoch integer, held_owner text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -159,15 +160,18 @@ BEGIN
     PERFORM 1 FROM keeper WHERE name = ANY (groups) ORDER BY name FOR UPDATE;
     UPDATE keeper AS k SET expires_at = until
     FROM command AS c
-      JOIN unnest(commands, epochs, owners) AS l(command_id, epoch, owner)
-      USING (command_id, epoch, owner)
+      JOIN unnest(commands, executions, epochs, owners)
+        AS l(command_id, execution_id, epoch, owner) USING (command_id, epoch, owner)
+      JOIN execution AS x ON x.number = c.execution AND x.execution_id = l.execution_id
     WHERE k.name = c.together AND k.owner = l.owner AND c.state = 'leased';
   END IF;
   RETURN QUERY
   UPDATE command AS c SET expires_at = until
-  FROM unnest(commands, epochs, owners) AS l(command_id, epoch, owner)
+  FROM unnest(commands, executions, epochs, owners)
+      AS l(command_id, execution_id, epoch, owner)
+    JOIN execution AS x USING (execution_id)
   WHERE c.command_id = l.command_id AND c.state = 'leased' AND c.epoch = l.epoch
-    AND c.owner = l.owner
+    AND c.owner = l.owner AND c.execution = x.number
   RETURNING c.command_id, c.epoch, c.owner;
 END $$;
 

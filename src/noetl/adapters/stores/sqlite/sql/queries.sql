@@ -7,6 +7,7 @@ WHERE execution_id = ?
 -- name: holds
 SELECT 1 FROM command
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
+  AND execution = (SELECT number FROM execution WHERE execution_id = ?)
 
 -- name: begin_execution
 INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
@@ -57,7 +58,7 @@ ON CONFLICT (command_id) DO UPDATE SET state = 'leased', epoch = excluded.epoch,
   expires_at = excluded.expires_at, reported = 0
 
 -- name: end
-UPDATE command SET state = NULL, owner = NULL, boot_id = NULL, expires_at = NULL
+UPDATE command SET state = NULL, boot_id = NULL, expires_at = NULL
 WHERE command_id IN (/* row */ ? /* end */)
 
 -- name: release
@@ -133,12 +134,10 @@ WHERE command_id = ?
 -- name: count
 UPDATE command SET reported = ? WHERE command_id = ?
 
--- name: reported
-SELECT reported FROM command
-WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
-
--- name: epoch
-SELECT epoch FROM command WHERE command_id = ?
+-- name: command
+SELECT x.execution_id, c.pool, c.epoch, c.owner, c.state IS 'leased', c.reported
+FROM command AS c JOIN execution AS x ON x.number = c.execution
+WHERE c.command_id = ?
 
 -- name: held
 SELECT c.command_id, x.execution_id, c.owner, c.epoch
@@ -148,6 +147,7 @@ WHERE c.state = 'leased' AND c.owner = ?
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
+  AND execution = (SELECT number FROM execution WHERE execution_id = ?)
 
 -- name: keep_together
 INSERT INTO keeper (name, owner, expires_at) VALUES (?, ?, ?)
