@@ -41,7 +41,10 @@ class Page(NamedTuple):
 
 BOTH = ("worker", "server")
 ENDS = ("success", "error")
-PLAYBOOK = "`{name, path, version, sha256, source, folder}`: which one, and its text."
+PLAYBOOK = (
+    "`{name, path, version, sha256, source, folder}`: which one, and its text; "
+    "`sensitive`, if its data are."
+)
 TOKENS = "Ids of the tokens that were taken."
 GATE = "`{allow, rule}`: the answer, and the position of the rule that gave it; `error`"
 CALLER = "`{principal, address}` of whoever asked a server for it."

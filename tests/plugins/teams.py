@@ -35,10 +35,10 @@ Asking = Callable[[Team], tuple[str, str, Any]]
 """Method, path and body of a call about what a team has."""
 
 
-def text_of(path: str, canary: str) -> str:
+def text_of(path: str, canary: str, more: str = "") -> str:
     """Stores a large value and the results of a loop, then waits for a signal."""
     name = path.rpartition("/")[2]
-    return f"""{HEAD}metadata: {{name: {name}, path: {path}}}
+    return f"""{HEAD}metadata: {{name: {name}, path: {path}{more}}}
 workload: {{data: {canary}}}
 workflow:
 - step: start
@@ -52,10 +52,10 @@ workflow:
 """
 
 
-def make_team(admin: Api, prefix: str) -> Team:
+def make_team(admin: Api, prefix: str, *, sensitive: bool = False) -> Team:
     """Everything that routes can show or change, below this prefix."""
     path, canary = f"{prefix}/books", f"canary-7291-{prefix}"
-    text = text_of(path, canary)
+    text = text_of(path, canary, ", sensitive: true" if sensitive else "")
     registered = _made(admin.post("/api/catalog", {"playbook": text}))
     names = [admin.start(text) for _ in range(2)]
     for each in names:

@@ -26,9 +26,12 @@ class Permission(msgspec.Struct, frozen=True):
 PERMISSIONS: Mapping[str, Permission] = {
     "playbooks:read": Permission("See registered playbooks and their versions."),
     "executions:read": Permission(
-        "See executions, events, states and results, without what is marked sensitive."
+        "See executions, events, states and results; of playbooks that are marked as "
+        "sensitive status, times and kinds of errors only."
     ),
-    "payloads:read": Permission("See payloads that are marked sensitive, too."),
+    "payloads:read": Permission(
+        "See the data of executions whose playbooks are marked as sensitive, too."
+    ),
     "executions:run": Permission("Start an execution of a registered playbook."),
     "executions:control": Permission(
         "Cancel, pause, resume, signal, retry and fork an execution."
@@ -48,7 +51,6 @@ PERMISSIONS: Mapping[str, Permission] = {
     ),
     "log:export": Permission("Export event logs and the audit of the server."),
     "workers:read": Permission("See pools, workers and their load.", "all"),
-    "pools:manage": Permission("Set what the workers of a pool may run.", "all"),
     "accounts:manage": Permission("Make, change and end accounts.", "all"),
     "tokens:manage": Permission("Make and end API tokens.", "all", bearer=True),
     "sessions:manage": Permission("See and end the sessions of others.", "all"),
@@ -77,7 +79,9 @@ _DEVELOPER = _AUTHOR | {"tools:code"}
 _EVERYTHING = frozenset(n for n, p in PERMISSIONS.items() if p.scope != "pool")
 
 ROLES: Mapping[str, Role] = {
-    "viewer": Role("Reads, except what is marked sensitive.", _VIEWER),
+    "viewer": Role(
+        "Reads, except the data of playbooks that are marked as sensitive.", _VIEWER
+    ),
     "operator": Role("A viewer who also runs and steers executions.", _OPERATOR),
     "author": Role("An operator who also writes playbooks without code.", _AUTHOR),
     "developer": Role("An author whose playbooks may bring code.", _DEVELOPER),

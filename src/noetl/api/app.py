@@ -207,7 +207,11 @@ async def _handle(
     execution = None
     if "execution_id" in params:
         execution = await find_execution(
-            site, principal, endpoint.permission, params["execution_id"]
+            site,
+            principal,
+            endpoint.permission,
+            params["execution_id"],
+            hides=endpoint.hides,
         )
     if endpoint.permission == WEBHOOK:  # it reads on when it knows whose it is
         call: Call[Any, Any] = Call(

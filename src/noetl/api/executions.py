@@ -28,6 +28,7 @@ from noetl.engine.concurrency import Concurrency, why_not_key
 from noetl.engine.times import rfc3339
 from noetl.ports import Summary, summary_document
 from noetl.service.looking import Filter, waiting_document
+from noetl.service.sensitive import hide_in_document, hide_in_line
 from noetl.service.starting import Asked, Found, missing
 from noetl.types import JSON
 
@@ -143,12 +144,15 @@ async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
         page, waits = await call.site.looking.find_waiting(
             wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
         )
-        lines = [waiting_document(each, waits) for each in page.executions]
+        lines = [
+            _shown(call, each, waiting_document(each, waits))
+            for each in page.executions
+        ]
         return Reply(200, {"executions": lines, "cursor": page.cursor})
     page = await call.site.looking.find(
         wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
     )
-    lines = [summary_document(each) for each in page.executions]
+    lines = [_shown(call, each, summary_document(each)) for each in page.executions]
     return Reply(200, {"executions": lines, "cursor": page.cursor})
 
 
@@ -158,10 +162,18 @@ async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
     permission=READ,
     answers={200: ExecutionDocument},
     problems=("execution.unknown",),
+    hides=True,
 )
 async def show_execution(call: Call[Nothing, Nothing]) -> Reply:
-    """The document of an execution: status, steps, result, error."""
-    return Reply(200, await call.site.looking.document(named(call).execution_id))
+    """The document of an execution: status, steps, result, error.
+
+    Of a playbook with `metadata.sensitive: true` the data are there for callers with
+    `payloads:read` only; every other call about such an execution is refused to others.
+    """
+    document = await call.site.looking.document(named(call).execution_id)
+    if not call.sees_data(named(call)):
+        document = hide_in_document(document)
+    return Reply(200, document)
 
 
 @routes.route(
@@ -185,11 +197,18 @@ async def show_state(call: Call[Nothing, StateQuery]) -> Reply:
     answers={200: str},
     problems=("execution.unknown", "ref.gone", "ref.corrupt"),
     media=(YAML,),
+    hides=True,
 )
 async def show_execution_playbook(call: Call[Nothing, Nothing]) -> Response:
     """The text of the playbook that is executed, as it was when it began."""
     text = await call.site.looking.source(named(call).execution_id)
     return Response(text, media_type=YAML)
+
+
+def _shown(
+    call: Call[Nothing, ListQuery], summary: Summary, line: dict[str, JSON]
+) -> dict[str, JSON]:
+    return line if call.sees_data(summary) else hide_in_line(line)
 
 
 def named(call: Call[object, object]) -> Summary:

@@ -120,7 +120,9 @@ def _read_ref(text: str) -> Ref:
 async def _find(call: Call[Nothing, ResultQuery], key: str) -> Stored:
     results, owner = call.site.results, call.query.execution_id or owner_of(key)
     if owner is None:
-        page = await call.site.looking.find(Filter(), visible=call.sees, limit=SEARCHED)
+        page = await call.site.looking.find(
+            Filter(), visible=call.sees_data, limit=SEARCHED
+        )
         return await results.find(key, [each.execution_id for each in page.executions])
     summary = await find_execution(call.site, call.principal, READ, owner)
     return await results.find(key, [summary.execution_id])

@@ -24,6 +24,7 @@ from noetl.api.trail import Recorded, Trail
 from noetl.engine.callers import Caller
 from noetl.ports import Summary
 from noetl.service.refusal import no_execution
+from noetl.service.sensitive import PAYLOADS, is_sensitive
 from noetl.types import JSON
 
 B = TypeVar("B", covariant=True)
@@ -96,6 +97,10 @@ class Call(Generic[B, Q]):
     def sees(self, summary: Summary) -> bool:
         return self.allows(READ, summary.playbook.get("path"))
 
+    def sees_data(self, summary: Summary) -> bool:
+        """Whether workload, results, events and the like may be shown, too."""
+        return self.sees(summary) and _may_see_data(self.site, self.principal, summary)
+
 
 Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
 
@@ -106,7 +111,9 @@ class Endpoint:
 
     ``media`` is what else than JSON it can answer, ``recorded`` where it is put down
     who called, ``takes`` what it reads by itself. Its body has at most ``largest``
-    bytes. One that ``signs_in`` counts as an attempt before any of it is read.
+    bytes. One that ``signs_in`` counts as an attempt before any of it is read. One that
+    ``hides`` leaves the data of a sensitive execution out by itself; any other route
+    of an execution needs ``payloads:read`` for these.
     """
 
     method: str
@@ -122,6 +129,7 @@ class Endpoint:
     takes: str | None = None
     largest: int = LARGEST
     signs_in: bool = False
+    hides: bool = False
 
     @property
     def name(self) -> str:
@@ -165,6 +173,7 @@ class Routes:
         takes: str | None = None,
         largest: int | None = None,
         signs_in: bool = False,
+        hides: bool = False,
     ) -> Callable[[Handler], Handler]:
         def add(handler: Handler) -> Handler:
             self.endpoints.append(
@@ -182,6 +191,7 @@ class Routes:
                     takes,
                     largest or _largest(permission, body),
                     signs_in,
+                    hides,
                 )
             )
             return handler
@@ -197,7 +207,12 @@ def _largest(permission: str, body: type[Any]) -> int:
 
 
 async def find_execution(
-    site: Site, principal: Principal, permission: str, execution_id: str
+    site: Site,
+    principal: Principal,
+    permission: str,
+    execution_id: str,
+    *,
+    hides: bool = False,
 ) -> Summary:
     """What is not theirs to see is not there (row 64)."""
     summary = await site.looking.summary(execution_id)
@@ -205,7 +220,15 @@ async def find_execution(
     if not site.access.allows(principal, READ, path):
         raise no_execution()
     require(principal, permission, path)
+    if not hides and not _may_see_data(site, principal, summary):
+        require(principal, PAYLOADS, path)
     return summary
+
+
+def _may_see_data(site: Site, principal: Principal, summary: Summary) -> bool:
+    if not is_sensitive(summary.playbook):
+        return True
+    return site.access.allows(principal, PAYLOADS, summary.playbook.get("path"))
 
 
 def headers_of(request: Request) -> Headers:

@@ -150,7 +150,7 @@ class Families:
             return
         request = Request(
             child_id,
-            found.about,
+            _marked(found.about, live.about),
             deep_merge(found.playbook.workload if found.playbook else {}, args),
             parent={
                 "execution_id": parent_id,
@@ -240,3 +240,8 @@ class Families:
         if not task.cancelled() and task.exception() is not None:
             self.broken = task.exception()  # a store that failed: never hang on it
         self._parents.changed.set()
+
+
+def _marked(about: dict[str, JSON], caller: dict[str, JSON]) -> dict[str, JSON]:
+    """What is recorded of a child: it gets data of its caller, and is as sensitive."""
+    return {**about, "sensitive": True} if caller.get("sensitive") else about

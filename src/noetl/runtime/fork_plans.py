@@ -79,6 +79,11 @@ async def make_plan(
     if playbook is None:
         message = f"the playbook of {origin.execution_id} cannot be read any more"
         raise ConfigError(f"{message}; bring one with --playbook")
+    about = origin.about
+    if newer is not None:  # it keeps events of the origin, and is as sensitive
+        about = {**newer.about}
+        if origin.about.get("sensitive"):
+            about["sensitive"] = True
     workload = await edited_workload(
         Owners(origin.log, origin.blobs),
         point.state,
@@ -90,7 +95,7 @@ async def make_plan(
         execution_id,
         origin.execution_id,
         point.seq,
-        newer.about if newer is not None else origin.about,
+        about,
         newer is not None,
         workload,
         edits.set_ctx,

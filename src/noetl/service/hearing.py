@@ -12,6 +12,7 @@ from noetl.runtime.ownership import Owners
 from noetl.runtime.rights import READ, Rights
 from noetl.service.firing import Firing
 from noetl.service.looking import Looking
+from noetl.service.sensitive import PAYLOADS, is_sensitive
 from noetl.templates import compile_value
 from noetl.triggers.chains import LONGEST, covers, hears
 from noetl.triggers.definition import Definition
@@ -57,11 +58,12 @@ class Hearing:
         """
         summary = await self._store.summary(execution_id)
         path, status = summary.playbook.get("path"), summary.status
+        needed = PAYLOADS if is_sensitive(summary.playbook) else READ
         fitting = [
             each
             for each in await self._triggers.hearing()
             if hears(each.definition, path, status)
-            and await self._rights.allow(each.initiator, READ, path or "")
+            and await self._rights.allow(each.initiator, needed, path or "")
         ]
         if not fitting:
             return

@@ -100,6 +100,8 @@ def describe(loaded: Loaded, source: str, folder: str | None) -> dict[str, JSON]
             "sha256": digest(playbook),
             "extensions": sorted(playbook.extensions),
         }
+        if playbook.metadata.get("sensitive") is True:
+            about["sensitive"] = True
     return about
 
 

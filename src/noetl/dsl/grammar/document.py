@@ -13,6 +13,7 @@ from noetl.dsl.grammar.retired import (
     SPEC_CREDENTIALS,
 )
 from noetl.dsl.grammar.shape import (
+    BOOLEAN,
     DURATION,
     MAPPING,
     TEXT,
@@ -44,6 +45,11 @@ METADATA = Record(
         ),
         "version": Field(TEXT, "ROOT-05", "The author's version, as text."),
         "description": Field(TEXT, "ROOT-05", "What the playbook is for."),
+        "sensitive": Field(
+            BOOLEAN,
+            "ROOT-05",
+            "Whether the data of its executions need `payloads:read` on a server.",
+        ),
     },
     unknown="warning",
 )

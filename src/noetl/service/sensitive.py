@@ -1,0 +1,55 @@
+"""What is shown of an execution whose playbook is marked as sensitive.
+
+With ``metadata.sensitive: true`` the data of executions need ``payloads:read``: without
+it status, times and kinds of errors are shown, and nothing that a task got or made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.types import JSON
+
+PAYLOADS = "payloads:read"
+HIDDEN = "hidden: the playbook is marked as sensitive, and payloads:read is needed"
+_WAIT = ("step", "task", "on", "since", "until", "iteration_id")
+
+
+def is_sensitive(playbook: Mapping[str, JSON]) -> bool:
+    """Of what the log says about the playbook of an execution."""
+    return playbook.get("sensitive") is True
+
+
+def hide_in_line(line: dict[str, JSON]) -> dict[str, JSON]:
+    """The line of a listing. The key of its ``concurrency`` is made of data."""
+    hidden = {**line, "error": _hide_error(line["error"]), "concurrency": None}
+    if "waits" in line:
+        hidden["waits"] = [_hide_wait(each) for each in line["waits"]]
+    return hidden
+
+
+def hide_in_document(document: dict[str, JSON]) -> dict[str, JSON]:
+    """The document of an execution, with every member that holds data emptied."""
+    return {
+        **hide_in_line(document),
+        "workload": {},
+        "ctx": {},
+        "result": None,
+        "steps": [_hide_step(each) for each in document["steps"]],
+    }
+
+
+def _hide_step(step: dict[str, JSON]) -> dict[str, JSON]:
+    error = _hide_error(step["error"])
+    return {**step, "args": {}, "result": None, "error": error}
+
+
+def _hide_error(error: dict[str, JSON] | None) -> dict[str, JSON] | None:
+    if error is None:
+        return None
+    kept = {name: error.get(name) for name in ("kind", "step", "task")}
+    return {**kept, "message": HIDDEN}
+
+
+def _hide_wait(wait: dict[str, JSON]) -> dict[str, JSON]:
+    return {name: wait[name] if name in _WAIT else None for name in wait}
