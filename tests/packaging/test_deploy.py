@@ -129,11 +129,6 @@ def test_containers_have_what_they_name() -> None:
             assert source.startswith("./") or source in document["volumes"]
     built = document["services"]["server"]["build"]
     assert (DEPLOY / built["context"] / built["dockerfile"]).is_file()
-    extras = re.search(r"/src\[([a-z,0-9]+)\]", (DEPLOY / "Dockerfile").read_text())
-    known = (ROOT / "pyproject.toml").read_text()
-    assert extras is not None
-    for extra in extras[1].split(","):
-        assert re.search(rf"^{extra} = \[", known, re.MULTILINE)
 
 
 def test_no_secret_and_no_open_door_is_in_them() -> None:
@@ -150,3 +145,77 @@ def test_no_secret_and_no_open_door_is_in_them() -> None:
         assert service["NoNewPrivileges"] == "yes"
         assert service["User"].startswith("noetl")
         assert int(service["TimeoutStopSec"]) > 25
+
+
+def test_nothing_starts_in_the_root_folder() -> None:
+    folders = re.findall(r"^WORKDIR (\S+)", (DEPLOY / "Dockerfile").read_text(), re.M)
+    assert folders[-1] not in ("/", "/var/lib/noetl")
+    for unit in (DEPLOY / "systemd").glob("*.service"):
+        service = units(unit)["Service"]
+        assert service["WorkingDirectory"] == f"/run/{service['RuntimeDirectory']}"
+
+
+def test_what_is_installed_is_locked_by_hashes() -> None:
+    texts = [(DEPLOY / "Dockerfile").read_text(), PAGE.read_text()]
+    for text in texts:
+        lines = re.findall(r"\bpip (?:install|wheel) .*", text)
+        assert len(lines) >= 3
+        for line in lines:
+            is_locked = re.search(
+                r"--require-hashes -r \S*(?:build|requirements)\.lock", line
+            )
+            is_own = "--no-deps" in line and (
+                "--no-build-isolation" in line or "--no-index" in line
+            )
+            assert is_locked or is_own, line
+
+
+def test_images_of_others_are_named_by_version_and_can_be_pinned() -> None:
+    document = (DEPLOY / "compose.yaml").read_text()
+    example = (DEPLOY / "example.env").read_text()
+    named = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", document))
+
+    assert named.keys() == {"PYTHON_IMAGE", "POSTGRES_IMAGE", "NATS_IMAGE"}
+    for name, image in named.items():
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+(\.\d+)?(-[a-z-]+)?", image)
+        assert f"\n{name}={image}\n" in example
+    (base,) = re.findall(
+        r"^ARG PYTHON=(\S+)", (DEPLOY / "Dockerfile").read_text(), re.M
+    )
+    assert base == named["PYTHON_IMAGE"]
+    assert "@sha256:" in PAGE.read_text(), "the page says how"
+    assert not re.search(r"^    image: (?!\"\$|noetl)", document, re.M)
+
+
+HARDENED = {
+    "noetl-server.service": {
+        "ProtectKernelTunables": "yes",
+        "ProtectProc": "invisible",
+        "RestrictNamespaces": "yes",
+        "SystemCallFilter": "@system-service",
+    },
+    "noetl-worker@.service": {"ProtectControlGroups": "yes"},
+}
+
+
+@pytest.mark.parametrize("name", HARDENED)
+def test_units_give_a_process_no_more_than_it_needs(name: str) -> None:
+    service = units(DEPLOY / "systemd" / name)["Service"]
+    expected = {
+        "CapabilityBoundingSet": "",
+        "LimitCORE": "0",
+        "LockPersonality": "yes",
+        "PrivateTmp": "yes",
+        "ProtectHome": "yes",
+        "ProtectSystem": "strict",
+        "RestrictSUIDSGID": "yes",
+        "SystemCallArchitectures": "native",
+        "UMask": "0077",
+        **HARDENED[name],
+    }
+
+    assert {key: service[key] for key in expected} == expected
+    if name.startswith("noetl-worker"):  # bubblewrap needs them
+        assert "RestrictNamespaces" not in service
+        assert "ProtectKernelTunables" not in service
+        assert "AF_NETLINK" in service["RestrictAddressFamilies"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sysconfig
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCKS = ["requirements.lock", "scripts/lock-tools.lock"]
+DEPLOYED = ["deploy/requirements.lock", "deploy/build.lock"]
+LOCKS = ["requirements.lock", "scripts/lock-tools.lock", *DEPLOYED]
+EXTRAS = ("server", "postgres", "nats", "objects", "duckdb")
 
 
 def pins(lock: str) -> dict[str, tuple[str, list[str]]]:
@@ -53,6 +56,43 @@ def test_the_lock_covers_what_the_project_asks_for() -> None:
         requirement = Requirement(text)
         version, _ = locked[canonicalize_name(requirement.name)]
         assert version in requirement.specifier, text
+
+
+@pytest.mark.parametrize("lock", DEPLOYED)
+def test_what_is_deployed_is_part_of_the_lock(lock: str) -> None:
+    whole = pins("requirements.lock")
+
+    assert pins(lock).items() <= whole.items()
+
+
+def test_what_is_deployed_is_complete_and_nothing_else() -> None:
+    extras = PROJECT["optional-dependencies"]
+    asked = [*PROJECT["dependencies"], *(each for e in EXTRAS for each in extras[e])]
+
+    assert set(pins("deploy/requirements.lock")) == needed(asked)
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    assert set(pins("deploy/build.lock")) == needed(build["requires"])
+    for extra in EXTRAS:
+        assert f"--extra {extra}" in (ROOT / "scripts" / "lock").read_text()
+
+
+def needed(asked: list[str]) -> set[str]:
+    """The packages, and those that they need in turn, as they are installed here."""
+    found: set[str] = set()
+    open_ones = [Requirement(text) for text in asked]
+    while open_ones:
+        requirement = open_ones.pop()
+        name = canonicalize_name(requirement.name)
+        wanted = requirement.extras or {""}
+        found.add(name)
+        for text in requires(name) or []:
+            other = Requirement(text)
+            is_asked = other.marker is None or any(
+                other.marker.evaluate({"extra": extra}) for extra in wanted
+            )
+            if is_asked and canonicalize_name(other.name) not in found:
+                open_ones.append(other)
+    return found
 
 
 def test_direct_runtime_dependencies_stay_few() -> None:

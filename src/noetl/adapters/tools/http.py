@@ -20,6 +20,20 @@ _STATUS = Shape(("integer", "list"), words="a status or a list of them")
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
+_NOTES = """
+A name is resolved for each request and each redirect, and the connection goes to an
+address that was checked. Metadata services of clouds, link-local, multicast and
+unspecified addresses are never reached, and of NoETL itself no endpoint of the server
+and its PostgreSQL and NATS. Private and loopback addresses are reached with `noetl run`
+and `noetl up`; on a server the setting `network.private` allows them, or networks of
+them. Else the error is `http.blocked_address`. A proxy follows the same rules, and so
+does what is asked of it: no address that this machine finds for it may be denied.
+
+`files` are `{name: text}` or `{name: {content | base64 | path, filename,
+content_type}}`. A `path` is below the playbook's folder or the current one, on a server
+below a folder of the setting `files.roots`.
+"""
+
 HTTP = Kind(
     name="http",
     doc="Sends one HTTP request.",
@@ -54,6 +68,7 @@ HTTP = Kind(
     },
     one_of=(("url", "endpoint"),),
     at_most_one=(("json", "data", "body", "files"),),
+    notes=_NOTES,
 )
 
 

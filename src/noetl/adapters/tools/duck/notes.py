@@ -16,11 +16,21 @@ names of the files. All statements of a call are one transaction, unless the SQL
 
 ### Files
 
-SQL reads and writes files below the playbook's folder, the current folder and
-`NOETL_HOME`, and nothing else: links are followed before it is checked. A relative
-path, in the SQL as in an input, begins in the playbook's folder: `FROM
-'data/*.parquet'`. There is no network. Settings are locked (`SET VARIABLE` and `USE`
-work), and the time zone is UTC. The extensions `core_functions`, `icu`, `json` and
+SQL reads and writes files below the allowed folders, and nothing else: links are
+followed before it is checked.
+
+| where it runs | allowed folders |
+|---|---|
+| `noetl run` | the playbook's folder, the current one, and `NOETL_HOME` |
+| `noetl up` | the folder in which it was called |
+| a server and its workers | none |
+
+The setting `files.roots` names others instead, besides the playbook's folder of `noetl
+run`. Under `noetl up` and on servers `NOETL_HOME` is never allowed, also not below such
+a folder. A relative path, in the SQL as in an input, begins in the playbook's folder:
+`FROM 'data/*.parquet'`; a server, which knows no such folder, begins in the one folder
+of `files.roots`, if there is just one. There is no network. Settings are locked (`SET
+VARIABLE` and `USE` work), and the time zone is UTC. The extensions `core_functions`, `icu`, `json` and
 `parquet` are always there; `extensions` names others, which must be installed on the
 machine.
 
@@ -82,7 +92,8 @@ is a reference that reads as the list. Above `spec.max_bytes` or `spec.max_rows`
 ### Limits
 
 DuckDB runs in a process of its own. `spec.memory` is DuckDB's limit; what does not fit
-goes to the disk under `NOETL_HOME`, up to eight times as much. The process has a limit,
+goes to the disk under `NOETL_HOME`, up to eight times as much, into a folder that no
+other call can name on a server. The process has a limit,
 too, for what DuckDB does not count. After `spec.timeout`, or when the execution is
 cancelled, the process is killed at once: an open transaction is lost, and the file
 stays as it was before.

@@ -6,11 +6,13 @@ NOTES = """
 `dsn` is `postgresql://user:password@host:port/database?name=value`, with `/ : @ ? #` of
 a password percent-encoded. `auth` is a mapping with `host`, `port`, `database` (or
 `dbname`), `user` (or `username`), `password`; other members are ignored. Both know
-`sslmode` (`prefer`), `sslrootcert` (a file, or the certificate itself),
+`sslmode` (`prefer`), `sslrootcert` (a file, or the certificate itself; on a server a
+file below a folder of `files.roots`),
 `connect_timeout` (10 seconds), `target_session_attrs`, `options` and
 `application_name` (`noetl <action_id>`). Several hosts are separated by commas. Nothing
 is read from `PG*` variables or `~/.pgpass`. Calls with the same credential share
-connections; each call finds a connection as if it were new (`DISCARD ALL`).
+connections; each call finds a connection as if it were new (`DISCARD ALL`). On a server
+a private address, or a socket of the machine, needs the setting `network.private`.
 
 ### Parameters
 
@@ -66,7 +68,8 @@ of finished executions may be deleted.
 
 `copy_from: {table, rows | csv | path, columns, header, delimiter, null}` loads by COPY.
 Rows are mappings or lists; `path` is a file below the playbook's folder or the current
-one; the columns are those given, else the first row's or the header's.
+one, on a server below a folder of the setting `files.roots`; the columns are those
+given, else the first row's or the header's.
 `copy_to: {table | query, columns, format, header, delimiter, null}` unloads as
 `csv` (in the result's `csv`) or as `rows`.
 
@@ -77,6 +80,7 @@ one; the columns are those given, else the first row's or the header's.
 | `connection` | no connection, or lost; the server shuts down or is full | yes |
 | `timeout` | `spec.timeout`, or a timeout of the server | yes |
 | `auth` | the server refuses user or password | no |
+| `pg.blocked_address` | the worker may not reach the address | no |
 | `pg.tls` | no TLS, or no trust | no |
 | `pg.serialization`, `pg.deadlock`, `pg.lock` | others were in the way | yes |
 | `pg.resources` | the server lacks memory or disk | yes |
