@@ -149,7 +149,7 @@ def test_a_bulk_load_names_no_file(author: Api, secrets: list[Path]) -> None:
     server = Files(host_policy(read_settings({}), Path("/nowhere"), "server"))
     for file in (*map(str, secrets), "pyproject.toml"):
         with pytest.raises(ToolError, match=r"files\.roots"):
-            server.roots(None).open(file, "copy_from.path")
+            server.roots(None).open_file(file, "copy_from.path")
 
 
 def test_a_program_starts_in_no_folder_of_the_host(

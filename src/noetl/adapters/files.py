@@ -85,7 +85,7 @@ class Roots:
         self.hidden = hidden
         self.own = own
 
-    def resolve(self, path: str, where: str, kind: str = "tool.contract") -> str:
+    def locate(self, path: str, where: str, kind: str = "tool.contract") -> str:
         """The real path. Raises ``ToolError`` of this kind if it is not allowed."""
         if not path or "\0" in path:
             raise ToolError("tool.contract", f"{where} is no path of a file")
@@ -101,9 +101,9 @@ class Roots:
         """Whether a real path is below a folder and not hidden."""
         return is_under(file, self.folders) and not is_under(file, self.hidden)
 
-    def open(self, path: str, where: str, kind: str = "tool.contract") -> BinaryIO:
+    def open_file(self, path: str, where: str, kind: str = "tool.contract") -> BinaryIO:
         """Open a regular file for reading. Raises ``ToolError``."""
-        file = self.resolve(path, where, kind)
+        file = self.locate(path, where, kind)
         try:
             # Not blocking: a pipe without a writer must not hold the worker.
             opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -121,7 +121,7 @@ class Roots:
 
     def resolve_folder(self, path: str, where: str) -> str:
         """An existing folder, itself an allowed one or below it."""
-        folder = self.resolve(path, where)
+        folder = self.locate(path, where)
         if not os.path.isdir(folder):
             raise ToolError("tool.contract", f"{where}: there is no folder '{path}'")
         return folder

@@ -44,10 +44,10 @@ def test_only_regular_files_below_the_roots_are_opened(
 ) -> None:
     roots = Roots(str(root), [str(root)], [str(root / "home")])
 
-    with roots.open("a.csv", "path") as file:
+    with roots.open_file("a.csv", "path") as file:
         assert file.read() == b"a"
     with pytest.raises(ToolError, match=why) as raised:
-        roots.open(path, "path")
+        roots.open_file(path, "path")
     assert str(root) not in raised.value.message
 
 
@@ -56,7 +56,7 @@ def test_a_hidden_folder_wins_over_every_root(root: Path) -> None:
     for roots in ((root,), (home,), (home / "deep",), (root, home)):
         policy = HostPolicy(roots=tuple(map(str, roots)), hidden=(str(home),))
         with pytest.raises(ToolError, match=r"files\.roots"):
-            Files(policy).roots(None).resolve(str(home / "deep" / "x"), "path")
+            Files(policy).roots(None).locate(str(home / "deep" / "x"), "path")
         assert not any(
             str(home).startswith(each) or each.startswith(str(home))
             for each in Files(policy).roots(None).visible().folders
@@ -77,17 +77,17 @@ def test_the_folder_of_a_playbook_counts_where_the_policy_says_so(root: Path) ->
     with_folder = Files(HostPolicy(playbook_folder=True)).roots(str(root))
     without = Files(HostPolicy()).roots(str(root))
 
-    assert with_folder.resolve("a.csv", "path") == str(root / "a.csv")
+    assert with_folder.locate("a.csv", "path") == str(root / "a.csv")
     with pytest.raises(ToolError, match=r"relative.*files\.roots"):
-        without.resolve("a.csv", "path")
+        without.locate("a.csv", "path")
     with pytest.raises(ToolError, match=r"files\.roots"):
-        without.resolve(str(root / "a.csv"), "path")
+        without.locate(str(root / "a.csv"), "path")
 
 
 def test_a_relative_path_begins_in_the_only_root(root: Path, tmp_path: Path) -> None:
     one = Files(HostPolicy(roots=(str(root),))).roots(None)
     two = Files(HostPolicy(roots=(str(root), str(tmp_path)))).roots(None)
 
-    assert one.resolve("a.csv", "path") == str(root / "a.csv")
+    assert one.locate("a.csv", "path") == str(root / "a.csv")
     with pytest.raises(ToolError, match="relative"):
-        two.resolve("a.csv", "path")
+        two.locate("a.csv", "path")

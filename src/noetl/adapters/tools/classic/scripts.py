@@ -49,7 +49,7 @@ async def read_script(
 
 def _read_file(uri: str, roots: Roots) -> str:
     path = unquote(urlsplit(uri).path) if uri.startswith("file://") else uri
-    with roots.open(path, "script.uri") as file:
+    with roots.open_file(path, "script.uri") as file:
         return _decoded(file.read(LARGEST + 1))
 
 

@@ -30,9 +30,9 @@ run`. Under `noetl up` and on servers `NOETL_HOME` is never allowed, also not be
 a folder. A relative path, in the SQL as in an input, begins in the playbook's folder:
 `FROM 'data/*.parquet'`; a server, which knows no such folder, begins in the one folder
 of `files.roots`, if there is just one. There is no network. Settings are locked (`SET
-VARIABLE` and `USE` work), and the time zone is UTC. The extensions `core_functions`, `icu`, `json` and
-`parquet` are always there; `extensions` names others, which must be installed on the
-machine.
+VARIABLE` and `USE` work), and the time zone is UTC. The extensions `core_functions`,
+`icu`, `json` and `parquet` are always there; `extensions` names others, which must be
+installed on the machine.
 
 `export: out/report.parquet` writes the rows of the last statement, which must be a
 query, as `parquet`, `csv`, `json` (a list) or `ndjson`, by the file's ending or by

@@ -13,7 +13,7 @@ from noetl.adapters.files import Roots
 from noetl.adapters.processes.channel import LARGEST
 from noetl.adapters.processes.limits import read_memory, read_size
 from noetl.adapters.tools.duck.effects import is_read_only
-from noetl.adapters.tools.duck.roots import resolve, resolve_database
+from noetl.adapters.tools.duck.roots import find_database, find_file
 from noetl.errors import ToolError
 from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON
@@ -140,7 +140,7 @@ def read_database(given: JSON, roots: Roots) -> str | None:
         return None
     if not isinstance(given, str):
         raise ToolError("tool.contract", "database must be the path of a file")
-    return resolve_database(roots, given, "database")
+    return find_database(roots, given, "database")
 
 
 def read_attached(
@@ -160,10 +160,10 @@ def read_attached(
         if not isinstance(item, dict) or not isinstance(item.get("path"), str):
             message = f"{where} must be a path, or {{path, read_only, lake}}"
             raise ToolError("tool.contract", message)
-        path = resolve_database(roots, item["path"], where)
+        path = find_database(roots, item["path"], where)
         lake = item.get("lake")
         if lake is not None:
-            lake = resolve(roots, str(lake), f"{where}.lake")
+            lake = find_file(roots, str(lake), f"{where}.lake")
         yield alias, Attached(path, bool(item.get("read_only", reads)), lake)
 
 
@@ -198,7 +198,7 @@ def read_export(given: JSON, roots: Roots, drafts: Drafts | None) -> Export | No
     if not isinstance(given, dict) or not isinstance(given.get("path"), str):
         message = "export must be a path, {path, format} or {format}"
         raise ToolError("tool.contract", message)
-    path = resolve(roots, given["path"], "export")
+    path = find_file(roots, given["path"], "export")
     folder, name = os.path.split(path)
     part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
     return Export(path, read_format(given, "export"), part)

@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.adapters.files import Roots
 from noetl.adapters.tools.duck.request import Table, read_format
-from noetl.adapters.tools.duck.roots import resolve
+from noetl.adapters.tools.duck.roots import find_file
 from noetl.adapters.tools.duck.scratch import Scratch
 from noetl.engine.references import FILES, is_reference
 from noetl.errors import ToolError
@@ -75,7 +75,7 @@ class Tables:
         for name, value in given.items():
             where = f"tables.{name}"
             if isinstance(value, dict) and isinstance(value.get("path"), str):
-                path = resolve(self._roots, value["path"], where)
+                path = find_file(self._roots, value["path"], where)
                 yield Table(name, path, format=read_format(value, where))
             elif isinstance(value, dict) and not is_reference(value):
                 columns = read_columns(value.get("columns"), where)

@@ -104,7 +104,7 @@ def read_address(inputs: Mapping[str, JSON], roots: Roots | None = None) -> Addr
     file = address.sslrootcert
     if roots is None or roots.own or file is None or is_certificate(file):
         return address
-    with roots.open(file, "sslrootcert", "pg.tls") as opened:
+    with roots.open_file(file, "sslrootcert", "pg.tls") as opened:
         text = opened.read(_CERTIFICATES).decode(errors="replace")
     if not is_certificate(text):
         raise ToolError("pg.tls", "sslrootcert: it holds no certificate")

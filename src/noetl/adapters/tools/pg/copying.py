@@ -26,7 +26,7 @@ async def load(connection: Any, copy: CopyIn, roots: Roots) -> dict[str, JSON]:
     """Fill the table; all rows or none."""
     if copy.path is None:
         return await load_from(connection, copy, None)
-    file = await asyncio.to_thread(roots.open, copy.path, "copy_from.path")
+    file = await asyncio.to_thread(roots.open_file, copy.path, "copy_from.path")
     with file:
         return await load_from(connection, copy, file)
 

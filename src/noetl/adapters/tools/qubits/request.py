@@ -83,7 +83,7 @@ def _read_file(roots: Roots, name: JSON) -> str:
     """A file below the folders that tools may use."""
     if not isinstance(name, str):
         raise ToolError("tool.contract", "'file' must be the path of a file")
-    with roots.open(name, "file", "quantum.circuit") as stream:
+    with roots.open_file(name, "file", "quantum.circuit") as stream:
         try:
             return stream.read(_LARGEST + 1).decode()
         except OSError as error:

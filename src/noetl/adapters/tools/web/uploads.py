@@ -72,7 +72,7 @@ def decode(name: str, text: str, how: str) -> bytes:
 def read_file(name: str, path: str, roots: Roots) -> bytes:
     """A file below the folders that tools may use."""
     where = f"files.{name}.path"
-    with roots.open(path, where) as opened:
+    with roots.open_file(path, where) as opened:
         try:
             return opened.read(LARGEST + 1)
         except OSError as error:
