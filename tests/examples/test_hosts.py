@@ -154,6 +154,9 @@ def prepare(running_api: DemoApi, environment: pytest.MonkeyPatch) -> Prepare:
             order = ["set", name, "--kind", kind, *known, "--field", field]
             done = noetl("keychain", *order, stdin=f"{value}\n")
             assert done.returncode == 0, done.stderr
+        where = ("--kind", "env", "--field", "variable=DEMO_TOKEN")
+        done = noetl("keychain", "declare", "demo_token", *where)
+        assert done.returncode == 0, done.stderr
         return host
 
     return store
