@@ -72,7 +72,7 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["behind_proxy", "False", "default"],
         ["server", "-", "default"],
         ["token", "-", "default"],
-        ["database", "-", "default"],
+        *[[name, "-", "default"] for name in ("database", "database_owner")],
         ["nats", "-", "default"],
         ["lease_ttl", "30.0", "default"],
         ["start_rate", "500", "default"],

@@ -13,6 +13,8 @@ _OWN = frozenset({*SCOPE_OWNED, "policy"})
 def deep_merge(outer: JSON, inner: JSON) -> JSON:
     """Mappings merge key by key; of anything else the inner one wins whole."""
     if isinstance(outer, Mapping) and isinstance(inner, Mapping):
+        if not outer:
+            return dict(inner)
         merged = dict(outer)
         for key, value in inner.items():
             merged[key] = deep_merge(merged[key], value) if key in merged else value

@@ -19,9 +19,6 @@ from noetl.net.net import Net
 from noetl.templates import Decision
 from noetl.types import JSON
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.decode
-
 
 class Recorder:
     """What one input causes: the events of one append, all or none.
@@ -86,7 +83,7 @@ class Recorder:
         )
         body = pack(event)
         if len(body) > PAYLOAD_LIMIT:
-            event = self._spill(event, PAYLOAD_LIMIT - len(body))
+            event = self._spill(event, len(body))
             body = pack(event)
         self.events.append(event)
         self.bodies.append(body)
@@ -98,13 +95,12 @@ class Recorder:
     def _tell(self, event: Event) -> None:
         pass
 
-    def _spill(self, event: Event, excess: int) -> Event:
+    def _spill(self, event: Event, size: int) -> Event:
         """The event with references for its largest values (S-48)."""
-        size = len(_encode(event.payload))
-        payload, blobs = fit(event.payload, size + excess)
+        payload, blobs = fit(event.payload, PAYLOAD_LIMIT, size)
         self.blobs |= blobs
         for key, body in blobs.items():
-            self.values.put(key, _decode(body), len(body))
+            self.values.put_encoded(key, body)
         return msgspec.structs.replace(event, payload=payload)
 
 

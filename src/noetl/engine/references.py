@@ -24,6 +24,7 @@ _BLOB = re.compile(r"[0-9a-f]{64}")
 _LOOP = re.compile(r"log:[0-9A-Za-z-]{1,80}(?:/[0-9]{1,9}){0,16}")
 _SPAN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
+_DEEP = (dict, list)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -108,15 +109,17 @@ def admit(value: JSON, name: str = "$") -> None:
         raise ForgedReference(name + path.removeprefix("$"))
 
 
-def _parts(value: JSON) -> Iterator[JSON]:
+def _parts(value: JSON) -> Iterator[dict[str, JSON]]:
+    """Every mapping in it, however deep. A million numbers are passed over quickly:
+    servers look through what callers send before they serve the next one."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
-        yield part
         if isinstance(part, dict):
-            waiting += part.values()
+            yield part
+            waiting += [each for each in part.values() if isinstance(each, _DEEP)]
         elif isinstance(part, list):
-            waiting += part
+            waiting += [each for each in part if isinstance(each, _DEEP)]
 
 
 def make_reference(
@@ -217,6 +220,13 @@ class Values:
         self._loaded[key] = value
         self._sizes[key] = size
         if holds_reference(value):
+            self._nested.add(key)
+
+    def put_encoded(self, key: str, body: bytes) -> None:
+        """A value as it is stored; one without the mark holds no reference."""
+        self._loaded[key] = value = msgspec.json.decode(body)
+        self._sizes[key] = len(body)
+        if _MARK in body and holds_reference(value):
             self._nested.add(key)
 
     def miss(self, key: str, kind: str, message: str) -> None:

@@ -291,7 +291,7 @@ class Simulation:
         fitted, blobs = fit_facts(facts)
         self._shelf.put(blobs)
         for key, body in blobs.items():
-            self._values.put(key, msgspec.json.decode(body), len(body))
+            self._values.put_encoded(key, body)
         self.size += sum(map(len, blobs.values()))
         self._settle(lambda batch: report(batch, _command_of(call), fitted))
 

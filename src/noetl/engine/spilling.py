@@ -40,22 +40,26 @@ _FRAMES: Mapping[str, JSON] = {
 }
 _HINTS: dict[type, str] = {dict: "mapping", list: "list", str: "text"}
 _SMALLEST = 1024
+_SHORTEST = (_SMALLEST - 2) // 6  # JSON has six bytes for a character at most
+_LARGE = (dict, list, str)
 _REFERENCE = 300  # bytes of one, with the path that says where it is
 _NAMES_LIMIT = PAYLOAD_LIMIT * 3 // 4  # the rest is for the outcome
 _encode = msgspec.json.Encoder().encode
 
 
 def fit(
-    payload: dict[str, JSON], limit: int
+    payload: dict[str, JSON], limit: int, size: int | None = None
 ) -> tuple[dict[str, JSON], dict[str, bytes]]:
     """The payload with its largest values replaced by references until it fits.
 
-    The blobs are by their keys. Which values they were is said in ``spilled``. Where
-    single values are not enough, because they are many, whole mappings are taken.
+    ``size`` are the bytes of what has to fit, if it is more than the payload. The blobs
+    are by their keys. Which values they were is said in ``spilled``. Where single
+    values are not enough, because they are many, whole mappings are taken.
     """
-    fitted, blobs, size = _spill(payload, limit, EACH)
-    if size > limit:
-        fitted, blobs, _ = _spill(payload, limit, NAMES)
+    before = len(_encode(payload)) if size is None else size
+    fitted, blobs, after = _spill(payload, before, limit, EACH)
+    if after > limit:
+        fitted, blobs, _ = _spill(payload, before, limit, NAMES)
     return fitted, blobs
 
 
@@ -88,11 +92,10 @@ def placed(value: JSON, references: Mapping[str, dict[str, JSON]]) -> JSON:
 
 
 def _spill(
-    payload: dict[str, JSON], limit: int, split: str
+    payload: dict[str, JSON], size: int, limit: int, split: str
 ) -> tuple[dict[str, JSON], dict[str, bytes], int]:
     blobs: dict[str, bytes] = {}
     spilled: list[str] = list(payload.get("spilled", ()))
-    size = len(_encode(payload))
     candidates = _candidates(payload, _FRAMES, split)
     found = [(path, value, _encode(value)) for path, value in candidates]
     found.sort(key=lambda each: len(each[2]), reverse=True)
@@ -131,6 +134,10 @@ def _candidates(value: JSON, frame: JSON, split: str) -> Iterator[tuple[Path, JS
     """Values that may be stored elsewhere; ``split`` is what is not taken whole."""
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for key, member in members:
+        if not isinstance(member, _LARGE) or (
+            isinstance(member, str) and len(member) < _SHORTEST
+        ):
+            continue
         inner = _inner(frame, key)
         is_split = isinstance(inner, dict | list) or (
             inner is not None and (inner == NAMES or split == EACH)
@@ -140,7 +147,7 @@ def _candidates(value: JSON, frame: JSON, split: str) -> Iterator[tuple[Path, JS
         if is_split and isinstance(member, dict | list):
             for path, found in _candidates(member, inner, split):
                 yield [key, *path], found
-        elif isinstance(member, dict | list | str):
+        else:
             yield [key], member
 
 

@@ -116,6 +116,7 @@ class Starting:
         what the log says about the one that asks.
         """
         digest = sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+        await asyncio.sleep(0)  # it may be large: others are served before it goes on
         request_key = _key_of(principal, key)
         if request_key is not None:
             known = await self._orchestrator.store.find_request(request_key)
