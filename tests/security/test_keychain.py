@@ -4,8 +4,11 @@ bound to its path, and learns nothing of the others."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,7 +96,7 @@ def canary(running: Running) -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def kept(running: Running, canary: list[str]) -> Api:
+def kept(running: Running, canary: list[str]) -> Iterator[Api]:
     """A keychain of two teams: stored values, and declared variables of the host."""
     admin = Api(running.url, running.token)
     patch = pytest.MonkeyPatch()
@@ -109,7 +112,8 @@ def kept(running: Running, canary: list[str]) -> Api:
         body = {"kind": "env", "fields": fields, "for": [place]}
         made = admin.post(f"/api/keychain/{name}_declared/declaration", body)
         assert made.status == 201, made.body
-    return admin
+    yield admin
+    patch.undo()
 
 
 @pytest.fixture(scope="module")
@@ -221,8 +225,18 @@ def test_a_secrets_task_reads_the_host_only_through_a_declaration(
 
     ended = author.run("inline", "finance/x", text_of("finance/x", tool=tool))
 
-    assert ended.kind is not None
-    assert CANARY[::-1] not in ended.seen
+    assert ended.kind == "keychain.unresolved"
+    assert "an admin has declared" in ended.message
+
+
+@pytest.mark.spec("S-81", "PIPE-16")
+def test_a_secrets_task_follows_a_declaration(author: Attacker) -> None:
+    tool = FETCH.replace("INPUTS", "provider: env, path: fin_declared")
+
+    ended = author.run("inline", "finance/x", text_of("finance/x", tool=tool))
+
+    assert ended.kind is None
+    assert FINANCE[::-1] in ended.seen
 
 
 @pytest.mark.spec("S-81")
@@ -532,6 +546,43 @@ def test_only_an_admin_declares_replaces_and_deletes_declarations(
     [line] = [each for each in listed if each["name"] == "fin_declared"]
     assert line["declared"] == {"variable": "NOETL_TEST_FIN"}
     assert line["for"] == ["finance/*"]
+
+
+@pytest.mark.spec("S-81")
+def test_the_command_line_declares_and_binds_on_a_server(
+    running: Running, tmp_path: Path
+) -> None:
+    keeper = running.person("fin-cli", "secrets:finance/*")
+
+    def keychain(token: str | None, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "noetl", "keychain", *args, "--server", running.url],
+            env={**os.environ, "NOETL_HOME": str(tmp_path), "NOETL_TOKEN": token or ""},
+            input="a value",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    made = keychain(keeper.token, "set", "fin_cli")
+    entry = [
+        "declare",
+        "fin_cli_env",
+        "--kind",
+        "env",
+        "--field",
+        f"variable={VARIABLE}",
+    ]
+    refused = keychain(keeper.token, *entry)
+    declared = keychain(running.token, *entry, "--for", "finance/*", "--json")
+    listed = keychain(keeper.token, "list")
+
+    assert made.stdout == "stored: fin_cli: secret_manager, for finance/*\n"
+    assert refused.returncode != 0
+    assert "has no right to secrets:declare" in refused.stderr
+    assert json.loads(declared.stdout)["for"] == ["finance/*"]
+    assert f"fin_cli_env: env, declared (variable={VARIABLE})" in listed.stdout
+    assert "hr_stored" not in listed.stdout
 
 
 def test_declarations_are_in_the_audit_by_name(kept: Api) -> None:
