@@ -19,6 +19,7 @@ from noetl.adapters.accounts.audit import SqlAudit
 from noetl.adapters.accounts.roster import SqlRoster
 from noetl.adapters.accounts.sqlite import TRIGGERS, SqliteFile
 from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
@@ -85,20 +86,22 @@ async def open_backend(
     nats: str | None = None,
     *,
     owner: str | None = None,
+    network: Network | None = None,
 ) -> Backend:
     """Sessions are where ``link`` leads, or else in the home (SES-01); ``nats`` may
-    keep results. ``owner`` is the database by the role that owns its tables. Raises
-    ``StoreError`` or ``ConfigError``."""
+    keep results. ``owner`` is the database by the role that owns its tables,
+    ``network`` what keychain entries may reach. Raises ``StoreError`` or
+    ``ConfigError``."""
 
     async def attempt() -> Backend:
         async with AsyncExitStack() as undo:
             if database is None:
-                backend = _open_files(home, plugins, undo, link, nats)
+                backend = _open_files(home, plugins, undo, link, nats, network)
             else:
                 if owner is not None:
                     await _prepare(owner, database)
                 backend = await _open_database(
-                    home, database, plugins, undo, link, nats
+                    home, database, plugins, undo, link, nats, network
                 )
             undo.pop_all()
             return backend
@@ -112,6 +115,7 @@ def _open_files(
     undo: AsyncExitStack,
     link: NatsLink | None,
     nats: str | None,
+    network: Network | None,
 ) -> Backend:
     closing = AsyncExitStack()
     undo.push_async_callback(closing.aclose)
@@ -120,7 +124,7 @@ def _open_files(
     shelf = SqliteShelf(home.catalog)
     closing.push_async_callback(shelf.close)
     results = make_results(home, plugins, nats=nats)
-    keys = make_keyring(home, plugins, declared_only=True)
+    keys = make_keyring(home, plugins, declared_only=True, network=network)
     stored = StoredKeychain(home.keychain, Cipher(home.key))
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
@@ -146,6 +150,7 @@ async def _open_database(
     undo: AsyncExitStack,
     link: NatsLink | None,
     nats: str | None,
+    network: Network | None,
 ) -> Backend:
     try:
         from noetl.adapters.accounts.postgres import PostgresDatabase
@@ -170,7 +175,9 @@ async def _open_database(
     sealed = SealedRows(postgres, cipher)
     await sealed.open()
     stored = StoredKeychain(home.keychain, cipher)
-    providers = Providers(stored, plugins=plugins.secrets, declared_only=True)
+    providers = Providers(
+        stored, plugins=plugins.secrets, declared_only=True, network=network
+    )
     keys = Keyring(providers, sealed)
     tables = PostgresDatabase(postgres)
     accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)

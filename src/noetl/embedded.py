@@ -14,6 +14,7 @@ from pathlib import Path
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.cipher import Cipher
 from noetl.adapters.secrets.registry import Providers
@@ -102,11 +103,14 @@ class Embedded:
                 shelf, self._blobs, extensions, files, plugins.kinds
             )
         clock = SystemClock()
-        keys = make_keyring(home, plugins)
+        policy = host_policy(read_settings(), home.folder, "embedded")
+        network = Network(policy.private)
+        keys = make_keyring(home, plugins, network=network)
         self._tools = make_tools(
             slots,
             keys,
-            host=host_policy(read_settings(), home.folder, "embedded"),
+            host=policy,
+            network=network,
             home=str(home.folder),
             plugins=plugins,
         )
@@ -300,11 +304,17 @@ class Embedded:
 
 
 def make_keyring(
-    home: Home, plugins: Plugins, *, declared_only: bool = False
+    home: Home,
+    plugins: Plugins,
+    *,
+    declared_only: bool = False,
+    network: Network | None = None,
 ) -> Keyring:
     cipher = Cipher(home.key)
     stored = StoredKeychain(home.keychain, cipher)
-    providers = Providers(stored, plugins=plugins.secrets, declared_only=declared_only)
+    providers = Providers(
+        stored, plugins=plugins.secrets, declared_only=declared_only, network=network
+    )
     return Keyring(providers, SealedFiles(home.sealed, cipher))
 
 

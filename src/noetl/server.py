@@ -101,6 +101,13 @@ class Server:
         home.make()
         plugins = plugins or Plugins()
         link = make_link(options.nats)
+        policy = options.policy or host_policy(
+            read_settings(),
+            home.folder,
+            "server" if options.personal is None else "personal",
+            options.personal,
+        )
+        network = Network(policy.private, own_endpoints(options))
         backend = await open_backend(
             home,
             options.database,
@@ -108,11 +115,12 @@ class Server:
             link,
             options.nats,
             owner=options.database_owner,
+            network=network,
         )
-        options = msgspec.structs.replace(options, database_owner=None)
+        options = msgspec.structs.replace(options, database_owner=None, policy=policy)
         async with AsyncExitStack() as undo:
             undo.push_async_callback(backend.closing.aclose)
-            server = cls(home, options, backend, plugins, link, tls)
+            server = cls(home, options, backend, plugins, link, tls, network)
             undo.callback(server._presence.end)
             await patiently(lambda: server._open_door(home))
             await server._standing.hearing.refresh()
@@ -127,7 +135,9 @@ class Server:
         plugins: Plugins,
         link: NatsLink | None,
         tls: ssl.SSLContext | None,
+        network: Network,
     ) -> None:
+        self._network = network
         self._tls = tls
         self._backend = backend
         self._link = link
@@ -157,18 +167,11 @@ class Server:
             doorbell=self._doorbell,
             rights=AccountRights(backend.accounts),
         )
-        policy = options.policy or host_policy(
-            read_settings(),
-            home.folder,
-            "server" if options.personal is None else "personal",
-            options.personal,
-        )
-        self._network = Network(policy.private, own_endpoints(options))
         self._tools = make_tools(
             max(options.slots, 1),
             self.orchestrator.task_secrets,
-            host=policy,
-            network=self._network,
+            host=options.policy,
+            network=network,
             home=str(home.folder),
             plugins=plugins,
         )
@@ -411,7 +414,8 @@ class Server:
 
 def own_endpoints(options: Options) -> list[Endpoint]:
     """What tools must never reach; the listener is added when it is bound."""
-    return [*endpoints_of(options.database), *endpoints_of(options.nats)]
+    addresses = (options.database, options.database_owner, options.nats)
+    return [endpoint for each in addresses for endpoint in endpoints_of(each)]
 
 
 def _tell(

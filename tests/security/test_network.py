@@ -283,6 +283,28 @@ def test_an_author_does_not_reach_the_server_by_itself(running: Running) -> None
         assert error["kind"] == "http.blocked_address", error
 
 
+def test_a_keychain_entry_asks_no_local_token_endpoint(
+    running: Running, admin: Api, peer: Peer
+) -> None:
+    entry = {
+        "name": "t",
+        "kind": "oauth2",
+        "token_url": f"http://localhost:{peer.port}/",
+        "client_id": "c",
+        "client_secret": "s",
+    }
+    step = json.dumps({"step": "start", "tool": {"kind": "noop"}})
+    text = playbook(
+        "asks-local", f"- {step}", root=f"keychain: [{json.dumps(entry)}]\n"
+    )
+
+    answer = admin.post("/api/executions", {"playbook": text})
+
+    assert answer.status == 422, answer.body
+    assert "network.private" in json.dumps(answer.body)
+    assert peer.heads == []
+
+
 def test_own_endpoints_are_closed_where_private_addresses_are_allowed(
     tmp_path: Any, nats_server: Any
 ) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote_plus
 
 import msgspec
 
+from noetl.adapters.network import Network
 from noetl.adapters.secrets.managers import SecretManager, refuse_redirection
 from noetl.adapters.secrets.web import ask, shown
 from noetl.errors import SecretError
@@ -31,7 +32,9 @@ class OAuth2Provider:
         now: Callable[[], float] = time.time,
         *,
         fixed: bool = False,
+        network: Network | None = None,
     ) -> None:
+        self._network = network
         self._manager = manager
         self._fixed = fixed
         self._now = now
@@ -77,7 +80,7 @@ class OAuth2Provider:
             pair = ":".join(map(quote_plus, identity)).encode()
             headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
         url, who = settings["token_url"], "the token endpoint"
-        answer = await ask("POST", url, who, data=form, headers=headers)
+        answer = await ask("POST", url, who, self._network, data=form, headers=headers)
         return self._read(answer, f"{who} {shown(url)}")
 
     def _read(self, answer: Mapping[str, JSON], who: str) -> tuple[float, JSON]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from noetl.adapters.network import Network
 from noetl.adapters.plugins.guards import GuardedProvider
 from noetl.adapters.secrets.clouds import (
     CloudProvider,
@@ -28,7 +29,8 @@ class Providers(Mapping[str, SecretProvider]):
 
     With ``declared_only``, kinds that read the host or use a credential of its operator
     lead only where an admin has declared them to, and a playbook cannot send a kept
-    credential to an address of its own (S-81).
+    credential to an address of its own (S-81). ``network`` is what addresses of
+    playbooks and of stored credentials may reach.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Providers(Mapping[str, SecretProvider]):
         plugins: Mapping[str, SecretPlugin] | None = None,
         *,
         declared_only: bool = False,
+        network: Network | None = None,
     ) -> None:
         hosts = _host_kinds(environ, plugins or {})
         kept = KeptSecrets(stored, hosts)
@@ -48,7 +51,7 @@ class Providers(Mapping[str, SecretProvider]):
             "secret_manager": manager,
             "postgres_credential": credentials,
             "http_credential": credentials,
-            "oauth2": OAuth2Provider(manager, fixed=declared_only),
+            "oauth2": OAuth2Provider(manager, fixed=declared_only, network=network),
         }
         for kind, host in hosts.items():
             declared = DeclaredOnly(kind, kept) if declared_only else None
