@@ -538,7 +538,7 @@ async def test_what_is_done_cannot_be_released(store, facts):
 async def test_a_report_that_comes_again_is_known_by_its_number(store, facts):
     await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
     [lease] = await claim(store)
-    held = CommandRow("x", "default", 1, "w1", held=True, reported=0)
+    held = CommandRow("x", "default", 1, "w1", held=True, reported=0, unreported=1)
     assert await store.commands(["x-1"]) == {"x-1": held}
 
     report = facts.transition("x", 1, leases=[lease], reported={"x-1": 3})
@@ -546,7 +546,10 @@ async def test_a_report_that_comes_again_is_known_by_its_number(store, facts):
 
     found = await store.commands(["x-1", "x-2", "x-9"])
     ready = CommandRow("x", "default", 0, None, held=False, reported=0)
-    assert found == {"x-1": msgspec.structs.replace(held, reported=3), "x-2": ready}
+    assert found == {
+        "x-1": msgspec.structs.replace(held, reported=3, unreported=0),
+        "x-2": ready,
+    }
 
 
 @pytest.mark.spec("S-46")
@@ -872,3 +875,29 @@ async def test_the_leases_of_an_owner_can_be_asked_for(store, facts):
     await store.commit([facts.transition("x", 1, done=["x-1"])])
     assert [lease.command_id for lease in await store.held("w1")] == ["x-2"]
     assert list(await store.held("nobody")) == []
+
+
+@pytest.mark.spec("S-45")
+async def test_claims_without_a_report_are_counted_in_a_row(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    for number in range(1, 4):
+        [lease] = await claim(store, now=number * 100.0)
+        assert (await store.commands(["x-1"]))["x-1"].unreported == number
+        await store.sweep(now=number * 100.0 + 50.0)
+
+    [lease] = await claim(store, now=1_000.0)
+    await store.commit([facts.transition("x", 1, leases=[lease], reported={"x-1": 1})])
+    assert (await store.commands(["x-1"]))["x-1"].unreported == 0
+    await store.sweep(now=1_050.0)
+    [lease] = await claim(store, now=2_000.0)
+    assert (await store.commands(["x-1"]))["x-1"].unreported == 1
+
+
+@pytest.mark.spec("S-45")
+async def test_what_is_forgiven_does_not_count(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store, now=100.0)
+    await store.forgive([msgspec.structs.replace(lease, owner="other")])
+    assert (await store.commands(["x-1"]))["x-1"].unreported == 1
+    await store.forgive([lease])
+    assert (await store.commands(["x-1"]))["x-1"].unreported == 0

@@ -194,6 +194,23 @@ def _end_pipeline(batch: Batch, run: Run, path: Path, progress: Progress) -> Non
         finish_step(batch, run, progress.result, "worker")
 
 
+def abandon(batch: Batch, command_id: str, claims: int) -> None:
+    """Workers took a pipeline so often and reported nothing: it is not offered once
+    more (I-20)."""
+    run = batch.state.runs.get(command_id.split("/")[0])
+    path = path_of(command_id)
+    if run is None or not is_open(run, path):
+        return
+    label = find_progress(run, path).label
+    message = (
+        f"{claims} workers in a row took '{label}' of step '{run.step}' and reported "
+        "nothing: it is not given to another one"
+    )
+    error = {**msgspec.to_builtins(Failure("worker.lost", message)), "task": label}
+    end_pipeline(batch, run, path, error)
+    settle(batch)
+
+
 def go_on(batch: Batch) -> None:
     """Decide what follows from a log that was cut off, wherever that was."""
     for run in list(batch.state.runs.values()):

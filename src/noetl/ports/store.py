@@ -46,7 +46,8 @@ class CommandRow(msgspec.Struct, frozen=True):
 
     ``owner`` has the lease while it is ``held``. Of a command that has ended it is the
     last owner; one that is offered again has none. ``reported`` is the number of the
-    last report under this epoch.
+    last report under this epoch. ``unreported`` counts the claims in a row, up to the
+    present one, after which nobody reported anything.
     """
 
     execution_id: str
@@ -55,6 +56,22 @@ class CommandRow(msgspec.Struct, frozen=True):
     owner: str | None
     held: bool
     reported: int
+    unreported: int = 0
+
+    @classmethod
+    def read(
+        cls,
+        execution_id: str,
+        pool: str,
+        epoch: int,
+        owner: str | None,
+        held: bool,
+        reported: int,
+    ) -> CommandRow:
+        """A row as stores keep it: below zero, ``reported`` counts claims without a
+        report."""
+        last, claims = max(reported, 0), max(-reported, 0)
+        return cls(execution_id, pool, epoch, owner, held, last, claims)
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -230,6 +247,10 @@ class Store(Protocol):
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
         """What is known of these commands; those that do not exist are left out."""
+        ...
+
+    async def forgive(self, leases: Sequence[Lease]) -> None:
+        """Do not count that nobody reported under these: their owners did no harm."""
         ...
 
     async def held(self, owner: str) -> Sequence[Lease]:

@@ -12,6 +12,7 @@ from noetl.engine.batch import Recorder
 from noetl.engine.cancellation import cancel
 from noetl.engine.decide import (
     Request,
+    abandon,
     expire,
     nothing,
     objection,
@@ -255,7 +256,7 @@ class Orchestrator(Residents):
             return await self.submit(lease, facts, wanting)
         async with self.quarantine.guard(lease.execution_id):
             await self.load(lease.execution_id)
-            return await self.submit(lease, facts, wanting, number)
+            return await self.submit(lease, facts, wanting, number or 1)
 
     def submit(
         self,
@@ -323,6 +324,7 @@ class Orchestrator(Residents):
 
     async def release(self, leases: Sequence[Lease]) -> None:
         """Nobody works on these: they expire with the next sweep."""
+        await self.store.forgive(leases)
         long_ago = self.clock.now() - 2 * self.ttl - 60.0
         await self.store.renew(leases, now=long_ago, ttl=self.ttl)
 
@@ -343,15 +345,34 @@ class Orchestrator(Residents):
         works: list[Work] = []
         for execution_id in {lease.execution_id: None for lease in leases}:
             mine = [lease for lease in leases if lease.execution_id == execution_id]
+            read = False
             async with self.quarantine.apart(execution_id):
                 if not self.is_at(execution_id, positions.get(execution_id)):
                     await self.refresh(execution_id)
+                await self._abandon(mine)
+                read = True
                 live = self._live.get(execution_id)
                 for lease in mine:
                     if live is not None and is_pending(live.state, lease.command_id):
                         works.append(make_work(live, lease, self.planner))
                         self._note(live, lease)
+            if not read:  # no worker is to blame
+                await self.store.forgive(mine)
         return works
+
+    async def _abandon(self, leases: Sequence[Lease]) -> None:
+        """End pipelines of which nobody has reported anything, claim after claim."""
+        most = self.planner.most_lost
+        often = [each for each in leases if most is not None and each.epoch > most]
+        if most is None or not often:
+            return
+        rows = await self.store.commands([each.command_id for each in often])
+        for lease in often:
+            row = rows.get(lease.command_id)
+            if row is not None and row.unreported > most:
+                claims = row.unreported - 1
+                decision = partial(abandon, command_id=lease.command_id, claims=claims)
+                await self._put(lease.execution_id, decision, lease)
 
     def _note(self, live: Live, lease: Lease) -> None:
         """Remember who got it: reports under it need no look into the store first."""

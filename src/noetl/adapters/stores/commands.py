@@ -125,13 +125,13 @@ class Commands:
 
     def _lease(self, row: _Row, lease: Lease, expires_at: float) -> None:
         row.state, row.owner, row.expires_at = "leased", lease.owner, expires_at
-        row.epoch, row.reported = lease.epoch, 0
+        row.epoch, row.reported = lease.epoch, min(row.reported, 0) - 1
         self._leased[lease.command_id] = row
 
     def rows(self, command_ids: Sequence[str]) -> dict[str, CommandRow]:
         found = {name: self._by_id[name] for name in command_ids if name in self._by_id}
         return {
-            name: CommandRow(
+            name: CommandRow.read(
                 row.command.execution_id,
                 row.command.pool,
                 row.epoch,
@@ -154,6 +154,12 @@ class Commands:
             for name, row in self._leased.items()
             if row.owner == owner
         ]
+
+    def forgive(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            if self.is_held(lease):
+                row = self._leased[lease.command_id]
+                row.reported = max(row.reported, 0)
 
     def renew(self, leases: Sequence[Lease], expires_at: float) -> list[Lease]:
         """Those that were lost."""

@@ -84,6 +84,9 @@ class MemoryStore:
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
         return self._commands.rows(command_ids)
 
+    async def forgive(self, leases: Sequence[Lease]) -> None:
+        self._commands.forgive(leases)
+
     async def held(self, owner: str) -> Sequence[Lease]:
         return self._commands.held(owner)
 

@@ -154,8 +154,8 @@ WORKERS = {
     ),
     "worker.lost": ErrorKind(
         "A worker died in the middle of a call, and the task says "
-        "`on_in_doubt: fail`; or the call has cost five workers in a row. It is not "
-        "run once more.",
+        "`on_in_doubt: fail`; or the call has cost five workers in a row, or five in "
+        "a row took the step and never reported anything. It is not run once more.",
         "Find out whether the effect happened, and what it does to workers.",
     ),
 }

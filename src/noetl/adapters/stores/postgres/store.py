@@ -66,6 +66,10 @@ _COMMANDS = (
     "FROM command AS c JOIN execution AS x ON x.number = c.execution "
     "WHERE c.command_id = ANY ($1::text[])"
 )
+_FORGIVE = (
+    "UPDATE command SET reported = greatest(reported, 0) "
+    "WHERE command_id = $1 AND state = 'leased' AND epoch = $2 AND owner = $3"
+)
 _DUE = (
     "SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t "
     "JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1 "
@@ -135,7 +139,11 @@ class PostgresStore:
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
         rows = await self._run(lambda c: c.fetch(_COMMANDS, command_ids))
-        return {name: CommandRow(*rest) for name, *rest in rows}
+        return {name: CommandRow.read(*rest) for name, *rest in rows}
+
+    async def forgive(self, leases: Sequence[Lease]) -> None:
+        keys = [(each.command_id, each.epoch, each.owner) for each in leases]
+        await self._run(lambda c: c.executemany(_FORGIVE, keys))
 
     async def held(self, owner: str) -> Sequence[Lease]:
         rows = await self._run(lambda c: c.fetch(_HELD, owner))

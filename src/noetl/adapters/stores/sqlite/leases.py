@@ -104,6 +104,11 @@ def renew(
     return lost
 
 
+def forgive(db: sqlite3.Connection, leases: Sequence[Lease]) -> None:
+    keys = [(lease.command_id, lease.epoch, lease.owner) for lease in leases]
+    db.executemany(SQL["forgive"], keys)
+
+
 def disarm(db: sqlite3.Connection, timer: Timer) -> None:
     db.execute(SQL["disarm_by_name"], (timer.timer_id, timer.execution_id))
 

@@ -64,7 +64,7 @@ def commands(
         row = db.execute(SQL["command"], (name,)).fetchone()
         if row is not None:
             execution_id, pool, epoch, owner, held, reported = row
-            found[name] = CommandRow(
+            found[name] = CommandRow.read(
                 execution_id, pool, epoch, owner, bool(held), reported
             )
     return found

@@ -19,6 +19,7 @@ from noetl.adapters.stores.sqlite.leases import (
     Leases,
     disarm,
     expire_other_boots,
+    forgive,
     renew,
 )
 from noetl.adapters.stores.sqlite.lock import Lock
@@ -175,6 +176,9 @@ class SqliteStore:
             lambda db: renew(db, leases, now + ttl),
             durable=self._durable_leases,
         )
+
+    async def forgive(self, leases: Sequence[Lease]) -> None:
+        await self._write(lambda db: forgive(db, leases), durable=self._durable_leases)
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
         return await self._read(lambda db: reading.commands(db, command_ids))

@@ -64,6 +64,7 @@ BEGIN
 END $$;
 
 -- Lease ready commands: executions take turns, after the one that was served last.
+-- Below zero, reported counts claims in a row without a report.
 CREATE OR REPLACE FUNCTION claim(
   whom text, of_pool text, slots integer, at double precision,
   until double precision, turn bigint
@@ -132,7 +133,7 @@ BEGIN
   RETURN QUERY
   WITH leased AS (
     UPDATE command AS c SET state = 'leased', epoch = c.epoch + 1, owner = whom,
-      expires_at = until, reported = 0
+      expires_at = until, reported = least(c.reported, 0) - 1
     FROM unnest(taken) WITH ORDINALITY AS w(name, place)
     WHERE c.command_id = w.name AND c.state = 'ready'
     RETURNING c.command_id, c.execution, c.epoch, w.place

@@ -55,7 +55,7 @@ INSERT INTO command (command_id, execution, rank, pool, together, state, not_bef
 VALUES /* row */ (?, ?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) /* end */
 ON CONFLICT (command_id) DO UPDATE SET state = 'leased', epoch = excluded.epoch,
   owner = excluded.owner, boot_id = excluded.boot_id,
-  expires_at = excluded.expires_at, reported = 0
+  expires_at = excluded.expires_at, reported = -1
 
 -- name: end
 UPDATE command SET state = NULL, boot_id = NULL, expires_at = NULL
@@ -127,9 +127,14 @@ ORDER BY c.rank LIMIT ?
 UPDATE command SET state = NULL WHERE state = 'ready' AND pool = ? AND execution = ?
 
 -- name: lease
+-- Below zero, reported counts claims in a row without a report.
 UPDATE command SET state = 'leased', epoch = ?, owner = ?, boot_id = ?, expires_at = ?,
-  reported = 0
+  reported = min(reported, 0) - 1
 WHERE command_id = ?
+
+-- name: forgive
+UPDATE command SET reported = max(reported, 0)
+WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
 
 -- name: count
 UPDATE command SET reported = ? WHERE command_id = ?
