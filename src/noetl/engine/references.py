@@ -248,12 +248,20 @@ class Values:
         return self._find(value) if is_reference(value) else value
 
     def whole(self, value: JSON) -> JSON:
-        """The value without any reference in it; what has none is given as it is."""
+        """The value without any reference in it; what has none is given as it is.
+
+        A value that is referred to several times counts several times: it may refer to
+        others itself, and those to others again.
+        """
+        size = 0
         while isinstance(value, dict | list):
             found = list(references_in(value))
             if not found:
                 break
             self._check(found)
+            size += sum(reference["size"] for reference in found)
+            if size > self._limit:
+                raise self._too_large(size)
             missing = [part for part in found if not self._is_known(part)]
             if missing:
                 raise Unloaded(missing)
@@ -299,9 +307,12 @@ class Values:
         size = sum(self._sizes.get(k, 0) for k in self._touched - sizes.keys())
         size += sum(sizes.values())
         if size > self._limit:
-            raise TemplateError(
-                "template.budget",
-                f"the values have {size:,} bytes; a template here reads at most "
-                f"{self._limit:,}; pass them on with the filter ref, or read a part "
-                "of them in a task",
-            )
+            raise self._too_large(size)
+
+    def _too_large(self, size: int) -> TemplateError:
+        return TemplateError(
+            "template.budget",
+            f"the values have {size:,} bytes; a template here reads at most "
+            f"{self._limit:,}; pass them on with the filter ref, or read a part "
+            "of them in a task",
+        )

@@ -70,7 +70,13 @@ class Loader:
         if key.startswith("log:"):
             return await self._results(reference, recent)
         check_format(reference)
-        return msgspec.json.decode(await self._blobs.get(key))
+        body = await self._blobs.get(key)
+        if len(body) != reference["size"]:  # budgets are charged by it (row 91)
+            raise BlobCorrupt(
+                f"blob {key} has {len(body):,} bytes, and its reference says "
+                f"{reference['size']:,}"
+            )
+        return msgspec.json.decode(body)
 
     async def whole(
         self, execution_id: str, value: JSON, recent: Sequence[Event] = ()

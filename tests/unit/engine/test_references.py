@@ -326,3 +326,19 @@ def test_what_the_server_makes_has_the_shape(reference: Any) -> None:
 )
 def test_the_first_claim_is_found_by_its_path(value: Any, path: str | None) -> None:
     assert find_claim(value) == path
+
+
+@pytest.mark.spec("S-48")
+def test_values_that_refer_to_each_other_again_and_again_are_counted_each_time() -> (
+    None
+):
+    values = Values(limit=10_000)
+    values.put("0" * 64, "x", 100)
+    for level in range(1, 10):
+        below = refer(str(level - 1), 100)
+        values.put(str(level) * 64, [below, below], 100)
+
+    assert values.whole([refer("3", 100)]) == [[[["x"] * 2] * 2] * 2]
+    with pytest.raises(TemplateError) as caught:
+        values.whole([refer("9", 100)])
+    assert caught.value.kind == "template.budget"
