@@ -116,6 +116,7 @@ def environment() -> Iterator[pytest.MonkeyPatch]:
     """Servers run in this process: their secrets are in its environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DEMO_TOKEN", "demo-token")
+        patch.setenv("NOETL_NETWORK_PRIVATE", "allow")  # the demo API is on loopback
         yield patch
 
 

@@ -256,7 +256,7 @@ WHOLE = {
 }
 """Routes that need a role for the whole server: a role for some paths is refused."""
 
-SECRETS = {"list_secrets", "store_secret", "delete_secret"}
+SECRETS = {"list_secrets", "store_secret", "declare_secret", "delete_secret"}
 """Stored secrets: what is bound to a path has tests of its own."""
 
 WORKERS = {
