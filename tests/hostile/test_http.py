@@ -1,7 +1,6 @@
 """Rows 80 to 83: where a request may go, and what comes back, through ``noetl run``.
 
-The setting that denies private addresses is a worker's; until there is one, the tool is
-asked itself.
+What a server denies by the setting ``network.private`` is asked of the tool itself.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ KNOWN = {
     "client.py": "a command's server, by its user's settings",
     "cluster/nats.py": "the NATS that noetl up starts",
     "cluster/parts.py": "looks for a free port",
+    "cluster/roles.py": "the PostgreSQL that noetl up starts",
     "commands/checkup/machine.py": "a probe on loopback",
     "control.py": "the socket of a run, in the home",
 }
