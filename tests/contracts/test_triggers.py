@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,8 +14,9 @@ import pytest
 
 from noetl.access.initiators import Initiator
 from noetl.adapters.accounts.postgres import PostgresDatabase
-from noetl.adapters.accounts.sqlite import TRIGGERS, SqliteFile
+from noetl.adapters.accounts.sqlite import APPLICATION, TRIGGERS, SqliteFile
 from noetl.adapters.postgres import Postgres
+from noetl.adapters.scripts import read_migrations
 from noetl.adapters.triggers.triggers import SqlTriggers
 from noetl.errors import StoreError
 from noetl.ports import Backfill, Trigger, Triggers
@@ -94,6 +96,30 @@ async def test_its_owner_is_kept_and_can_change(opening: Opening) -> None:
         [after] = await triggers.list_all()
 
         assert (before.owner, after.owner) == (ann, bob)
+
+
+async def test_a_trigger_of_an_older_file_has_its_maker_for_an_owner(
+    tmp_path: Path,
+) -> None:
+    """A file as it was before triggers had owners opens, and nothing in it is lost."""
+    path, (first, *_) = tmp_path / "triggers.db", read_migrations(TRIGGERS[0])
+    with closing(sqlite3.connect(path)) as older:
+        older.executescript(first[1])
+        definition = msgspec.json.encode(schedule("nightly").definition).decode()
+        older.execute(
+            "INSERT INTO triggers (name, definition, created_at, created_by, kind)"
+            " VALUES ('nightly', ?, 1.5, 'ann', 'schedule')",
+            (definition,),
+        )
+        older.execute(f"PRAGMA application_id = {APPLICATION}")
+        older.execute("PRAGMA user_version = 1")
+        older.commit()
+
+    async with on_sqlite(path) as triggers:
+        found = await triggers.get("nightly")
+
+    assert found is not None
+    assert (found.owner, found.initiator) == (None, Initiator("ann"))
 
 
 async def test_a_name_is_given_once(opening: Opening) -> None:

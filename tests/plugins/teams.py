@@ -25,10 +25,7 @@ class Team(NamedTuple):
     schedule: str
     listener: str
     backfill: str
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        return (*self[1:],)
+    secret: str
 
 
 Asking = Callable[[Team], tuple[str, str, Any]]
@@ -76,6 +73,8 @@ def make_team(admin: Api, prefix: str, *, sensitive: bool = False) -> Team:
         _made(admin.post("/api/triggers", {"trigger": trigger}))
     span = {"trigger": triggers["daily"], "since": "2020-01-01", "until": "2020-02-01"}
     backfill = _made(admin.post("/api/backfills", span))
+    kept = {"value": f"{canary}-secret", "for": [f"{prefix}/*"]}
+    _made(admin.post(f"/api/keychain/key-of-{prefix}", kept))
     return Team(
         path=path,
         canary=canary,
@@ -88,6 +87,7 @@ def make_team(admin: Api, prefix: str, *, sensitive: bool = False) -> Team:
         schedule=triggers["daily"],
         listener=triggers["after"],
         backfill=backfill["backfill_id"],
+        secret=f"key-of-{prefix}",
     )
 
 
@@ -105,6 +105,7 @@ def missing_like(team: Team) -> Team:
         schedule="no-daily",
         listener="no-after",
         backfill=GONE,
+        secret="no-key",
     )
 
 
@@ -216,6 +217,7 @@ ABOUT: dict[str, list[Asking]] = {
     "show_backfill": [_of_backfill("GET", "")],
     "stop_backfill": [_of_backfill("POST", "/stop")],
     "resume_backfill": [_of_backfill("POST", "/resume")],
+    "delete_secret": [lambda team: ("DELETE", f"/api/keychain/{team.secret}", None)],
     "delete_trigger": [_of_trigger("DELETE", "")],
 }
 """Routes that show or change what one team has. The last ones change the most."""
@@ -244,6 +246,7 @@ LISTS: dict[str, list[tuple[str, str, Any]]] = {
         ("POST", "/api/executions/bulk", {"action": "resume", "status": "waiting"}),
         ("POST", "/api/executions/bulk", {"action": "pause", "path": "hr/books"}),
     ],
+    "list_secrets": [("GET", "/api/keychain", None)],
     "list_workers": [("GET", "/api/workers", None)],
     "show_metrics": [("GET", "/metrics", None)],
 }
@@ -252,12 +255,13 @@ LISTS: dict[str, list[tuple[str, str, Any]]] = {
 WHOLE = {
     *("list_audit", "list_users", "add_user", "show_user", "set_roles"),
     *("set_password", "delete_user", "end_sessions", "add_token", "list_tokens"),
-    "revoke_token",
+    *("revoke_token", "declare_secret"),
 }
 """Routes that need a role for the whole server: a role for some paths is refused."""
 
-SECRETS = {"list_secrets", "store_secret", "declare_secret", "delete_secret"}
-"""Stored secrets: what is bound to a path has tests of its own."""
+NAMED = {"store_secret"}
+"""Routes for names of the whole server: of a name that others have, it is told that it
+is taken, and a test of its own looks that nothing else is."""
 
 WORKERS = {
     *("claim_work", "beat", "report_events", "show_source", "show_value"),

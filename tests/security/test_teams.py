@@ -15,8 +15,8 @@ from servers import Answer, Api, Running
 from teams import (
     ABOUT,
     LISTS,
+    NAMED,
     OTHERS,
-    SECRETS,
     WHOLE,
     WORKERS,
     Asking,
@@ -35,7 +35,7 @@ ENDPOINTS = {each.name: each for each in endpoints()}
 CALLERS = {
     **{
         f"{role}:finance/*": (f"{role}:finance/*",)
-        for role in ("viewer", "operator", "author", "developer", "auditor")
+        for role in ("viewer", "operator", "author", "developer", "auditor", "secrets")
     },
     "near prefixes": (
         *("developer:h/*", "developer:hr2/*", "developer:hr-x/*", "developer:hr/book"),
@@ -43,7 +43,12 @@ CALLERS = {
     ),
     "a worker": ("worker:*",),
 }
-FOREIGN = ["viewer:finance/*", "operator:finance/*", "near prefixes"]
+FOREIGN = [
+    "viewer:finance/*",
+    "operator:finance/*",
+    "near prefixes",
+    "secrets:finance/*",
+]
 OWN = [each for each in CALLERS if each.endswith(":finance/*")]
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -94,7 +99,7 @@ def leaks(answer: Answer, asked: str, team: Team) -> list[str]:
 
 def test_every_route_says_what_it_knows_of_a_path() -> None:
     """A new route needs a line in one of these tables."""
-    tables = [set(each) for each in (ABOUT, LISTS, WHOLE, SECRETS, WORKERS, OTHERS)]
+    tables = [set(each) for each in (ABOUT, LISTS, WHOLE, NAMED, WORKERS, OTHERS)]
 
     assert set.union(*tables) == ENDPOINTS.keys()
     assert sum(map(len, tables)) == len(ENDPOINTS), "one table has each of them"
@@ -118,6 +123,8 @@ def test_what_is_own_follows_the_role(world: World, caller: str) -> None:
     api, held = world.callers[caller], ROLES[caller.partition(":")[0]].permissions
     trigger = {"name": world.own.trigger, "playbook": world.own.path, "webhook": {}}
     world.admin.post("/api/triggers", {"trigger": trigger})  # if it was deleted
+    kept = {"value": "again", "for": ["finance/*"]}
+    world.admin.post(f"/api/keychain/{world.own.secret}", kept)
     for name, asking in [(n, asking) for n in ABOUT for asking in ABOUT[n]]:
         answer = ask(api, asking, world.own)
         needed = {ENDPOINTS[name].permission}
@@ -196,6 +203,21 @@ def test_the_name_of_a_trigger_that_others_have_is_taken_and_nothing_else(
         assert (answer.status, answer.body["kind"]) == (409, "trigger.exists")
         assert leaks(answer, str(trigger), world.foreign) == []
     assert world.admin.get(f"/api/triggers/{world.foreign.trigger}").body == before
+
+
+def test_the_name_of_a_secret_that_others_have_is_taken_and_nothing_else(
+    world: World,
+) -> None:
+    api = world.callers["secrets:finance/*"]
+    for more in ({}, {"for": ["finance/*"]}):
+        path = f"/api/keychain/{world.foreign.secret}"
+        answer = api.post(path, {"value": "mine", **more})
+
+        assert (answer.status, answer.body["kind"]) == (409, "keychain.taken")
+        assert leaks(answer, path, world.foreign) == []
+    for where in ("hr/*", "hr/books", "*", "h/*"):
+        answer = api.post("/api/keychain/new", {"value": "mine", "for": [where]})
+        assert (answer.status, answer.body["kind"]) == (403, "auth.role"), where
 
 
 def test_a_trigger_is_not_fired_with_the_execution_of_others(world: World) -> None:
@@ -346,6 +368,8 @@ def check_untouched(world: World) -> None:
     line = admin.get(f"/api/triggers/{foreign.trigger}").body
     assert (line["paused"], line["owner"]) == (False, "local")
     assert admin.get(f"/api/backfills/{foreign.backfill}").status == 200
+    kept = admin.get("/api/keychain").body["keychain"]
+    assert foreign.secret in {each["name"] for each in kept}
     versions = admin.get(f"/api/catalog/{foreign.path}/-/versions").body["versions"]
     assert len(versions) == 1
 
