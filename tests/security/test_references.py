@@ -500,13 +500,13 @@ FAR = playbook(
 )
 
 
-def claim(admin: Api) -> dict[str, Any]:
-    """The lease of a pipeline that waits for a worker of another pool."""
-    admin.start(FAR)
+def claim(admin: Api) -> tuple[str, dict[str, Any]]:
+    """An execution that waits for a worker of another pool, and its lease."""
+    execution_id = admin.start(FAR)
     asked = {"worker": "w", "pool": "refs-far", "slots": 1, "wait": 10}
-    [order] = admin.post("/api/worker/claim", asked).body["orders"]
-    lease: dict[str, Any] = order["lease"]
-    return lease
+    answer = admin.post("/api/worker/claim", {**asked, "protocol": wire.PROTOCOL})
+    [order] = answer.body["orders"]
+    return execution_id, order["lease"]
 
 
 def report(admin: Api, lease: dict[str, Any], payload: dict[str, Any]) -> Answer:
@@ -525,7 +525,7 @@ def report(admin: Api, lease: dict[str, Any], payload: dict[str, Any]) -> Answer
 def test_93_an_outcome_names_nothing_of_others(
     teams: Teams, spilled: list[str]
 ) -> None:
-    lease = claim(teams.admin)
+    _, lease = claim(teams.admin)
     payload = {
         "outcome": {"status": "ok", "result": {**FORGED, "key": teams.blob}},
         "directive": {"do": "continue", "next": None},
@@ -547,7 +547,8 @@ def test_93_an_outcome_names_nothing_of_others(
 def test_whatever_a_worker_names_it_reads_nothing_of_others(
     teams: Teams, data: st.DataObject
 ) -> None:
-    admin, lease = teams.admin, claim(teams.admin)
+    admin = teams.admin
+    execution_id, lease = claim(admin)
     value = data.draw(like_references([teams.blob, teams.log]), "value")
     member = data.draw(st.sampled_from(["result", "set_ctx", "set_iter"]), "member")
     payload: dict[str, Any] = {
@@ -558,15 +559,15 @@ def test_whatever_a_worker_names_it_reads_nothing_of_others(
     if member != "result":
         payload[member] = {"x": value}
 
-    asked = admin.post("/api/worker/value", {"lease": lease, "reference": value})
+    wanted = {"worker": "w", "lease": lease, "reference": value}
+    asked = admin.post("/api/worker/value", wanted)
     told = report(admin, lease, payload)
-    again = admin.post("/api/worker/value", {"lease": lease, "reference": value})
+    again = admin.post("/api/worker/value", wanted)
 
     for answer in (asked, told, again):
         assert answer.status < 500, answer.body
         assert SALARY not in str(answer.body)
     if told.status == 200 and told.body["replies"][0]["error"] is None:
-        execution_id = lease["execution_id"]
         document = admin.finish(execution_id)
         assert SALARY not in str(document)
         found = admin.get(f"/api/results/{teams.blob}?execution_id={execution_id}")
