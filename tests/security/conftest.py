@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,25 @@ import pytest
 from canaries import VARIABLE, Canaries
 from servers import Api, Running
 
+from noetl.runtime.looping import SELDOM
+
 
 @pytest.fixture(scope="session")
 def canaries() -> Canaries:
     """The secrets that no attacker may see."""
     return Canaries()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seldom_collected() -> Iterator[None]:
+    """Garbage is collected as in the process of a server: what tests keep in memory
+    would stall it otherwise."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

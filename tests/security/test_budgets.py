@@ -105,7 +105,7 @@ def test_what_a_stopped_server_has_left_to_move_is_moved_by_the_next(
 ) -> None:
     first = Running(tmp_path / "home")
     execution_id = Api(first.url, first.token).start(
-        playbook("left", ROUNDS.replace("ROUNDS", "20000"))
+        playbook("left", ROUNDS.replace("ROUNDS", "10000"))
     )
     first.stop()
     second = Running(tmp_path / "home")
@@ -116,3 +116,26 @@ def test_what_a_stopped_server_has_left_to_move_is_moved_by_the_next(
         assert api.finish(execution_id)["status"] == "completed"
     finally:
         second.stop()
+
+
+def large_playbook() -> str:
+    """Almost 1 MiB of steps, guards and templates, all of them different."""
+    steps = "".join(
+        f'- step: s{n}\n  tool: {{kind: noop, result: "{{{{ ctx.a{n} | default({n}) '
+        f'+ {n} }}}}"}}\n  next: {{arcs: [{{step: s{n + 1}, '
+        f'when: "{{{{ ctx.b{n} == {n} and args.c{n} is defined }}}}"}}]}}\n'
+        for n in range(4_000)
+    )
+    return playbook("large", f"{steps}- {{step: s4000}}\n")
+
+
+@pytest.mark.parametrize("path", ["/api/validate", "/api/catalog", "/api/executions"])
+def test_a_large_playbook_is_read_while_others_are_served(
+    running: Running, admin: Api, path: str
+) -> None:
+    text = large_playbook()
+    assert 500_000 < len(text) < 1024 * 1024
+    with Latency(running.url) as latency:
+        answer = admin.post(path, {"playbook": text})
+    assert answer.status < 500, answer.body
+    latency.check()
