@@ -213,11 +213,18 @@ ASKS = playbook(
 class WorkerProcess:
     """A worker of its own process, until ``stop`` or ``kill``."""
 
-    def __init__(self, home: Path, url: str, token: str, slots: int = 8) -> None:
+    def __init__(
+        self,
+        home: Path,
+        url: str,
+        token: str,
+        slots: int = 8,
+        pool: str = "default",
+    ) -> None:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "noetl", "worker", "start", "--foreground"),
-                *("--server", url, "--slots", str(slots)),
+                *("--server", url, "--slots", str(slots), "--pool", pool),
             ],
             env={**os.environ, "NOETL_HOME": str(home), "NOETL_TOKEN": token},
             stdin=subprocess.DEVNULL,

@@ -22,7 +22,9 @@ CALLBACK = f"{LOGIN}/callback"
 HOME = "/api/sessions/current"
 # A path of this server: two slashes at the start would name another host. No part of
 # the pattern can match the same text in two ways, so a refusal takes linear time.
-Place = Annotated[str, Meta(max_length=255, pattern=r"^/(?:[A-Za-z0-9_.-]+(?:/|$))*$")]
+Place = Annotated[
+    str, Meta(max_length=255, pattern=r"^/(?:[A-Za-z0-9_.-]+(?:/|$))*(?!\n)$")
+]
 _ATTEMPTS = ("auth.too_many", "host.not_allowed", "oidc.off", "oidc.unreachable")
 _PAGE = """\
 <!doctype html>

@@ -18,9 +18,13 @@ from noetl.engine.waits import WaitLine
 from noetl.types import JSON
 
 # Text of a database has no NUL, and a name no control characters.
-Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
-Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+$")]
-ExecutionId = Annotated[str, Meta(pattern=rf"^{EXECUTION_ID}$")]
+Name = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+(?!\n)$")
+]
+Key = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=r"^[\x21-\x7e]+(?!\n)$")
+]
+ExecutionId = Annotated[str, Meta(pattern=rf"^{EXECUTION_ID}(?!\n)$")]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Seq = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Text = Annotated[str, Meta(min_length=1)]

@@ -28,7 +28,7 @@ class Command(msgspec.Struct, frozen=True):
     together: str | None = None
 
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,400}$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[!-~]{1,400}(?!\n)$")]
 """What names something to a store, where it comes from outside."""
 
 

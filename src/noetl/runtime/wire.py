@@ -15,7 +15,7 @@ from noetl.types import JSON
 
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
-Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
 """What a stored value is known by: the SHA-256 of its bytes."""
 
 LARGEST = 64 * 1024**3

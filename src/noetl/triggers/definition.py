@@ -18,10 +18,12 @@ Proof = Literal["token", "signature"]
 MOST = 1_000
 """Slots that one outage may bring, whatever a schedule asks for."""
 
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-Header = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}(?!\n)$")]
+Header = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}(?!\n)$")]
 Expression = Annotated[str, Meta(min_length=1, max_length=4_096)]
-Text = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+Text = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+(?!\n)$")
+]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -65,11 +65,13 @@ class Cluster:
         if nats:
             self._nats.start()
             bus = self._nats.address() or ""
-        self.database = self._postgres.address() or ""
+        self._postgres.divide()
+        self.database = self._postgres.owner_address() or ""
         self.token = make_token(self.home.token)
         self._environ = {
             **os.environ,
-            "NOETL_DATABASE": self.database,
+            "NOETL_DATABASE": self._postgres.address() or "",
+            "NOETL_DATABASE_OWNER": self.database,
             "NOETL_NATS": bus,
             "NOETL_LEASE_TTL": f"{ttl:g}",
             "NOETL_RESULTS_URL": f"file://{folder}/results",
@@ -116,6 +118,7 @@ class Cluster:
         else:
             # As on another machine: it knows its servers, and nothing behind them.
             del environ["NOETL_DATABASE"], environ["NOETL_NATS"]
+            del environ["NOETL_DATABASE_OWNER"]
             command += ["worker", "start", "--foreground", "--slots", str(self._slots)]
             first = int(name.removeprefix("worker")) % len(self.urls)
             for url in [*self.urls[first:], *self.urls[:first]]:
