@@ -262,6 +262,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_FILES_ROOTS",
         "NOETL_NETWORK_PRIVATE",
         "NOETL_ISOLATION",
+        "NOETL_ISOLATION_NETWORK",
         "NOETL_PROXIES",
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",

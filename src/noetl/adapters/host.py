@@ -18,7 +18,8 @@ class HostPolicy(msgspec.Struct, frozen=True, kw_only=True):
     the folder of the playbook. Nothing below ``hidden`` is reached, whatever the roots
     say. Relative paths begin in the playbook's folder, else in ``folder``. ``home`` is
     NOETL_HOME where ``duckdb`` may use its files. ``private`` says which local networks
-    requests may go to. On a machine that is the user's ``own``, tools also use its
+    requests may go to; code in a sandbox has a network only with
+    ``isolation_network``. On a machine that is the user's ``own``, tools also use its
     cloud credentials and its certificates.
     """
 
@@ -29,6 +30,7 @@ class HostPolicy(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     private: Private = "deny"
     isolation: Isolation = "auto"
+    isolation_network: bool = False
     own: bool = False
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from noetl.adapters.host import HostPolicy, Isolation, Private, own_host
-from noetl.config.parsing import expand, parse_names
+from noetl.config.parsing import expand, parse_names, parse_switch
 from noetl.config.security import TLS_KEY
 from noetl.config.setting import Setting
 from noetl.types import JSON
@@ -87,7 +87,21 @@ ISOLATION: Setting[Isolation] = Setting(
     default=_auto,
     default_words="auto",
 )
-HOST_SETTINGS: tuple[Setting[Any], ...] = (FILES_ROOTS, NETWORK_PRIVATE, ISOLATION)
+ISOLATION_NETWORK = Setting(
+    name="isolation_network",
+    words="true or false",
+    doc="Whether `python`, `script` and `shell` have a network in their sandbox: that "
+    "of the host, with its loopback and private addresses. `duckdb` never has one.",
+    parse=parse_switch,
+    default=lambda: False,
+    default_words="false",
+)
+HOST_SETTINGS: tuple[Setting[Any], ...] = (
+    FILES_ROOTS,
+    NETWORK_PRIVATE,
+    ISOLATION,
+    ISOLATION_NETWORK,
+)
 
 
 _SYSTEM = ("/dev", "/proc", "/sys")
@@ -115,6 +129,7 @@ def host_policy(
         roots=policy.roots if roots is None else roots,
         private=policy.private if private is None else private,
         isolation=settings[ISOLATION],
+        isolation_network=settings[ISOLATION_NETWORK],
     )
 
 

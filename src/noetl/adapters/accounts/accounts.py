@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +31,10 @@ class SqlAccounts:
         self._fresh = fresh
         self._found: dict[str, tuple[float, tuple[ApiToken, Account]]] = {}
         self._changes = 0
+        self._on_change: list[Callable[[], Awaitable[None]]] = []
+
+    def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        self._on_change.append(on_change)
 
     async def add(self, account: Account) -> None:
         values = (
@@ -42,6 +46,7 @@ class SqlAccounts:
         if not await self._fetch("add", *values):
             message = f"there is an account '{account.name}' already"
             raise AccessError("account.exists", message, 409)
+        await self._tell()
 
     async def get(self, user_id: str) -> Account | None:
         return await self._one("get", user_id)
@@ -70,6 +75,7 @@ class SqlAccounts:
                 raise _unknown("account", user_id)
         finally:
             self._forget()
+        await self._tell()
 
     async def add_token(self, token: ApiToken) -> None:
         scopes = None if token.scopes is None else _write(token.scopes)
@@ -120,11 +126,17 @@ class SqlAccounts:
 
     async def _changed(self, query: str, user_id: str, value: Any) -> Account:
         try:
-            for row in await self._fetch(query, user_id, value):
-                return _account(row)
+            rows = await self._fetch(query, user_id, value)
         finally:
             self._forget()
-        raise _unknown("account", user_id)
+        if not rows:
+            raise _unknown("account", user_id)
+        await self._tell()
+        return _account(rows[0])
+
+    async def _tell(self) -> None:
+        for on_change in self._on_change:
+            await on_change()
 
     async def _fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._database.fetch(_SQL[query], *values)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from noetl.adapters.processes.sandbox import Sandbox
 
 
 class Key(NamedTuple):
@@ -12,6 +15,6 @@ class Key(NamedTuple):
     folder: str | None
     memory: int | None
     disk: int | None = None
-    sandbox: bool = False
+    sandbox: Sandbox | None = None
     shared: bool = False  # by all executions, for code that leaves nothing behind
     alone: int = 0  # a number of its own: the process serves this call and no other

@@ -26,7 +26,8 @@ _KILLED = -9
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What to start: a ``program``, or a server of python calls, which executions may
-    have ``shared``."""
+    have ``shared``. What is ``filtered`` cannot make all system calls; bubblewrap must,
+    and filters those of its program itself."""
 
     environment: Mapping[str, str]
     program: Sequence[str] | None = None
@@ -34,6 +35,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     memory: int | None = None
     disk: int | None = None
     shared: bool = False
+    filtered: bool = True
 
 
 class _Answer(msgspec.Struct):
@@ -83,10 +85,16 @@ class Launcher:
         self._number = 0
 
     async def start(
-        self, order: Order, *, stdin: int | None = None, limit: int = KEPT
+        self,
+        order: Order,
+        *,
+        stdin: int | None = None,
+        limit: int = KEPT,
+        more: Sequence[int] = (),
     ) -> Process:
-        """Wait until it runs. Being cancelled ends it again first."""
-        process = self.launch(order, stdin=stdin, limit=limit)
+        """Wait until it runs; ``more`` are its open files after the standard streams.
+        Being cancelled ends it again first."""
+        process = self.launch(order, stdin=stdin, limit=limit, more=more)
         try:
             await process.started
         except BaseException:
@@ -105,13 +113,14 @@ class Launcher:
         stdin: int | None = None,
         channel: Sequence[int] = (),
         limit: int = KEPT,
+        more: Sequence[int] = (),
     ) -> Process:
         """Have it forked; takes over the open files. That it fails shows in its end."""
         files = [
             written(msgspec.json.encode(order)),
             os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin,
         ]
-        return self._fork("program", files, channel, limit)
+        return self._fork("program", files, [*channel, *more], limit)
 
     def launch_server(self, channel: Sequence[int]) -> Process:
         """One that waits in the channel for its order, and then for calls."""

@@ -27,6 +27,18 @@ def read_timeout(spec: Mapping[str, JSON]) -> float | None:
         raise ToolError("tool.contract", f"spec.timeout: {error}") from None
 
 
+ISOLATIONS = ("warm", "fresh", "required")
+
+
+def read_isolation(spec: Mapping[str, JSON]) -> str:
+    """``warm``, ``fresh`` or ``required``."""
+    isolation = spec.get("isolation", "warm")
+    if isolation not in ISOLATIONS:
+        message = f"spec.isolation: {isolation!r:.40} is not warm, fresh or required"
+        raise ToolError("tool.contract", message)
+    return str(isolation)
+
+
 def read_memory(spec: Mapping[str, JSON]) -> int | None:
     """Bytes, or None for no limit."""
     return read_size(spec, "memory")

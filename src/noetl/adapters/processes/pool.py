@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 
-import msgspec
-
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.launcher import Launcher, Order
 from noetl.adapters.processes.request import Reply, Request
 from noetl.adapters.processes.runner import Runner, TakenBack
-from noetl.adapters.processes.sandbox import sandboxed
+from noetl.adapters.processes.sandbox import SCRATCH, Sandbox, clean_variables
 from noetl.adapters.processes.schedule import (
     KEPT,
     PATIENCE,
@@ -44,11 +42,20 @@ class Pool:
     """Performs what a ``Schedule`` decides: at most ``slots`` processes, each for one
     ``Key`` and one call at a time.
 
-    Up to ``ahead`` calls are handed to a process at once while they are short.
+    Up to ``ahead`` calls are handed to a process at once while they are short. Without
+    a sandbox, system calls are ``filtered`` all the same.
     """
 
-    def __init__(self, slots: int, environment: dict[str, str], ahead: int = 1) -> None:
+    def __init__(
+        self,
+        slots: int,
+        environment: dict[str, str],
+        ahead: int = 1,
+        *,
+        filtered: bool = True,
+    ) -> None:
         self._environment = environment
+        self._filtered = filtered
         self._ahead = ahead
         self._launcher = Launcher()
         self._schedule: Schedule[_Waiter, Runner] = Schedule(slots)
@@ -154,24 +161,25 @@ class Pool:
             self._arm("tick", PATIENCE, self._tick)
 
     def _start(self, key: Key) -> Runner:
+        sandbox = key.sandbox
+        environment, folder = self._environment, key.folder
+        if sandbox is not None:
+            environment = clean_variables(environment)
+            if folder is None or not sandbox.shows(folder):
+                folder = SCRATCH
         order = Order(
-            environment=self._environment,
-            folder=key.folder,
+            environment=environment,
+            folder=folder,
             memory=key.memory,
             disk=key.disk,
             shared=key.shared,
+            filtered=self._filtered and sandbox is None,
         )
-        if key.sandbox:
-            program = sandboxed(key.folder, self._environment)
-            sandbox = msgspec.structs.replace(order, program=program)
-            runner = self._fork(sandbox)
-            runner.assign(key, None, self._ahead)
-        else:
-            runner = self._take_spare() or self._fork(None)
-            runner.assign(key, order, self._ahead)
+        runner = self._take_spare(sandbox) or self._fork(sandbox)
+        runner.assign(key, order, self._ahead)
         return runner
 
-    def _fork(self, sandbox: Order | None) -> Runner:
+    def _fork(self, sandbox: Sandbox | None) -> Runner:
         runner = Runner()
         try:
             runner.start(self._launcher, sandbox)
@@ -180,24 +188,23 @@ class Pool:
             raise
         return runner
 
-    def _take_spare(self) -> Runner | None:
-        """Whoever needs a second process is likely to need more: some are kept ready,
-        forked and not yet anybody's."""
+    def _take_spare(self, sandbox: Sandbox | None) -> Runner | None:
+        """Where a second process was needed, more are likely to be: some are kept
+        ready, started and for no key yet, in the sandbox that was last asked for."""
         if self._has_started:
-            self._arm("spare", _BREATH, self._fork_spares)
+            self._arm("spare", _BREATH, lambda: self._fork_spares(sandbox))
             self._arm("expire", KEPT, self._expire)
         self._has_started = True
         self._spared = asyncio.get_running_loop().time()
-        while self._spares:
-            runner = self._spares.pop()
-            if not runner.spent:
-                return runner
-            runner.close()
-        return None
+        for runner in list(self._spares):
+            if runner.spent or runner.sandbox != sandbox:
+                self._spares.remove(runner)
+                self._finish(runner)
+        return self._spares.pop() if self._spares else None
 
-    def _fork_spares(self) -> None:
+    def _fork_spares(self, sandbox: Sandbox | None) -> None:
         while len(self._spares) < _SPARES:
-            self._spares.append(self._fork(None))
+            self._spares.append(self._fork(sandbox))
 
     def _finish(self, runner: Runner) -> None:
         self._ending.add(runner)

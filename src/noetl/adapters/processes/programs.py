@@ -13,8 +13,15 @@ import msgspec
 from noetl.adapters.processes.capture import KEPT
 from noetl.adapters.processes.endings import describe_exit, exit_details
 from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.processes.launcher import Launcher, Order, Process, written
-from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
+from noetl.adapters.processes.limits import (
+    read_disk,
+    read_isolation,
+    read_memory,
+    read_timeout,
+)
+from noetl.adapters.processes.sandbox import Sandbox, clean_variables, enclose
 from noetl.adapters.processes.scripts import script_file
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
@@ -22,6 +29,7 @@ from noetl.types import JSON
 
 _PARSED = 10 * 1024 * 1024  # of output that is data, not a log
 _SHOWN = 200
+_STREAMS = 3  # the standard ones
 _GREW = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)  # itself, or the last of a shell
 
 
@@ -61,29 +69,57 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 async def run_program(
-    call: ToolCall, launcher: Launcher, environment: dict[str, str] | None
+    call: ToolCall,
+    launcher: Launcher,
+    environment: dict[str, str] | None,
+    isolation: Isolation,
 ) -> Finished:
     """Run what a ``script`` call says. Raises ``ToolError`` if it takes too long."""
+    required = read_isolation(call.spec) == "required"
     seconds = read_timeout(call.spec)
     memory, disk = read_memory(call.spec), read_disk(call.spec)
     folder = read_folder(call)
-    variables = read_environment(call, environment)
-    with read_command(call) as command:
+    with read_command(call) as (command, text):
+        readable = [] if text is None else [text]
+        sandbox = await isolation.sandbox(
+            call.folder, required=required, readable=readable
+        )
         order = Order(
             program=command,
-            environment=variables,
+            environment=read_environment(call, environment, sandbox),
             folder=folder,
             memory=memory,
             disk=disk,
+            filtered=isolation.is_filtered,
         )
+        files: list[int] = []
+        if sandbox is not None:
+            order, files = enclosed(order, sandbox, call)
         is_data = call.spec.get("output") == "json"
         process = await launcher.start(
-            order, stdin=read_stdin(call), limit=_PARSED if is_data else KEPT
+            order,
+            stdin=read_stdin(call),
+            limit=_PARSED if is_data else KEPT,
+            more=files,
         )
         try:
             return await follow(process, seconds)
         finally:
             process.close()
+
+
+def enclosed(order: Order, sandbox: Sandbox, call: ToolCall) -> tuple[Order, list[int]]:
+    """The same program in a sandbox. Raises ``ToolError`` for a ``cwd`` that is not
+    seen there."""
+    folder = order.folder
+    if call.inputs.get("cwd") is not None and not sandbox.shows(folder or ""):
+        message = "cwd is a folder that the sandbox does not show: name it in the "
+        raise ToolError("tool.contract", f"{message}setting files.roots")
+    found = enclose(sandbox, order.program or (), order.environment, folder, _STREAMS)
+    started = msgspec.structs.replace(
+        order, program=found.program, environment={}, folder=None, filtered=False
+    )
+    return started, found.files
 
 
 async def follow(process: Process, seconds: float | None) -> Finished:
@@ -109,8 +145,9 @@ def collect(process: Process, status: int) -> Finished:
 
 
 @contextlib.contextmanager
-def read_command(call: ToolCall) -> Iterator[list[str]]:
-    """What to execute. Text goes to its interpreter as a file, whatever its length."""
+def read_command(call: ToolCall) -> Iterator[tuple[list[str], str | None]]:
+    """What to execute, and the file of its text: it goes to its interpreter as one,
+    whatever its length."""
     given = [
         name for name in ("script", "command") if call.inputs.get(name) is not None
     ]
@@ -120,19 +157,21 @@ def read_command(call: ToolCall) -> Iterator[list[str]]:
     if isinstance(what, list):
         if not what:
             raise ToolError("tool.contract", f"{given[0]} is an empty list")
-        yield [as_text(part, given[0]) for part in what]
+        yield [as_text(part, given[0]) for part in what], None
         return
     interpreter = call.inputs.get("interpreter") or "sh"
     prefix = interpreter if isinstance(interpreter, list) else str(interpreter).split()
     # Not as an argument: everybody can read those, and they have a limit.
     with script_file(as_text(what, given[0])) as path:
-        yield [*(as_text(part, "interpreter") for part in prefix), path]
+        yield [*(as_text(part, "interpreter") for part in prefix), path], path
 
 
 def read_environment(
-    call: ToolCall, environment: dict[str, str] | None
+    call: ToolCall, environment: dict[str, str] | None, sandbox: Sandbox | None
 ) -> dict[str, str]:
     variables = clean_environment() if environment is None else dict(environment)
+    if sandbox is not None:
+        variables = clean_variables(variables)
     variables["NOETL_ACTION_ID"] = call.action_id
     variables["NOETL_ATTEMPT"] = str(call.attempt)
     given = call.inputs.get("env") or {}

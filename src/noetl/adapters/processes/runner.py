@@ -11,8 +11,9 @@ import msgspec
 from noetl.adapters.processes.channel import Channel
 from noetl.adapters.processes.endings import describe_exit, exit_details
 from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.launcher import Launcher, Order, Process
+from noetl.adapters.processes.launcher import INTERPRETER, Launcher, Order, Process
 from noetl.adapters.processes.request import Ended, Reply, Request
+from noetl.adapters.processes.sandbox import Sandbox, enclose
 from noetl.adapters.processes.turnstile import Turnstile
 
 _CLOSED, _NO_MEMORY = 71, 87  # exit codes of the child's own
@@ -21,6 +22,8 @@ _OVERDUE = 0.005  # how long a call may run before those behind it go elsewhere
 _SOURCES = 256  # that a process is told before it forgets them all
 _SMOOTH = 4
 _NOBODY = Key("", None, None)
+_STREAMS = 3  # the standard ones
+_INIT = "1"  # the parent of all in a sandbox
 
 _decode = msgspec.json.Decoder(Reply).decode
 
@@ -53,6 +56,7 @@ class Runner:
 
     def __init__(self) -> None:
         self.key = _NOBODY
+        self.sandbox: Sandbox | None = None
         self.places = 0
         self.idle_since = 0.0
         self.spent = False
@@ -78,18 +82,23 @@ class Runner:
         self._killed = False
         self._expired: float | None = None
 
-    def start(self, launcher: Launcher, sandbox: Order | None = None) -> None:
+    def start(self, launcher: Launcher, sandbox: Sandbox | None = None) -> None:
         """Does not wait: whether it could be started shows in the first call."""
+        self.sandbox = sandbox
         files = [*self._channel.give(), self._turnstile.give()]
         if sandbox is None:
             self._process = launcher.launch_server(files)
         else:
-            self._process = launcher.launch(sandbox, channel=files)
+            first = _STREAMS + len(files)
+            program = [*INTERPRETER, "serve", _INIT]
+            enclosed = enclose(sandbox, program, {}, None, first)
+            order = Order(program=enclosed.program, environment={}, filtered=False)
+            self._process = launcher.launch(order, channel=files, more=enclosed.files)
         self._process.stdout.before = self._process.stderr.before = self._hold
         self._process.started.add_done_callback(self._begin)
         self._process.exited.add_done_callback(self._end)
 
-    def assign(self, key: Key, order: Order | None, ahead: int) -> None:
+    def assign(self, key: Key, order: Order, ahead: int) -> None:
         """From now on it serves calls of this key, and no others ever."""
         self.key = key
         self._ahead = 1 if key.alone else ahead

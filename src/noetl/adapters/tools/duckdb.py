@@ -13,6 +13,7 @@ from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
 
 if TYPE_CHECKING:
+    from noetl.adapters.processes.isolation import Isolation
     from noetl.adapters.tools.duck.client import Client
     from noetl.ports import ToolCall
 
@@ -71,10 +72,12 @@ class DuckdbTool:
         *,
         home: str | None = None,
         host: HostPolicy | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
         self._slots = slots
         self._home = home
         self._host = host or own_host(home)
+        self._isolation = isolation
         self._client: Client | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -83,9 +86,11 @@ class DuckdbTool:
 
     async def run(self, call: ToolCall) -> Outcome:
         if self._client is None:
+            from noetl.adapters.processes.isolation import Isolation
             from noetl.adapters.tools.duck.client import Client
 
-            self._client = Client(self._slots, self._home, Files(self._host))
+            isolation = self._isolation or Isolation(self._host)
+            self._client = Client(self._slots, self._home, Files(self._host), isolation)
         return await self._client.call(call)
 
     async def close(self) -> None:

@@ -10,8 +10,14 @@ import msgspec
 
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.limits import read_disk, read_memory, read_timeout
+from noetl.adapters.processes.limits import (
+    read_disk,
+    read_isolation,
+    read_memory,
+    read_timeout,
+)
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
@@ -90,10 +96,13 @@ class PythonTool:
         environment: dict[str, str] | None = None,
         host: HostPolicy | None = None,
         on_output: Callable[[ToolCall, str, str], None] | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
+        host = host or own_host()
+        self._isolation = isolation or Isolation(host)
         self._slots = slots
         self._environment = environment
-        self._files = Files(host or own_host())
+        self._files = Files(host)
         self._on_output = on_output
         self._pool: Pool | None = None
         self._alone = count(1)
@@ -112,7 +121,7 @@ class PythonTool:
         try:
             reply = await self._call_shared(call, request, seconds)
             if reply is None:
-                key = self._key(call)
+                key = await self._key(call)
                 named = msgspec.structs.replace(request, environment=names_of(call))
                 reply = await self._processes().call(key, named, seconds)
         except ToolError as error:
@@ -136,7 +145,8 @@ class PythonTool:
             environment = self._environment
             if environment is None:
                 environment = clean_environment()
-            self._pool = Pool(self._slots, environment, _AHEAD)
+            filtered = self._isolation.is_filtered
+            self._pool = Pool(self._slots, environment, _AHEAD, filtered=filtered)
         return self._pool
 
     async def _call_shared(
@@ -146,25 +156,26 @@ class PythonTool:
         code = request.code
         if code is None or not may_share(call) or not self._contained.get(code, True):
             return None
-        reply = await self._processes().call(_SHARED, request, seconds)
+        key = _SHARED
+        if self._isolation.is_on:
+            key = _SHARED._replace(sandbox=await self._isolation.sandbox(None))
+        reply = await self._processes().call(key, request, seconds)
         if len(self._contained) >= _SEEN:
             self._contained.clear()
         self._contained[code] = not reply.foreign
         return None if reply.foreign else reply
 
-    def _key(self, call: ToolCall) -> Key:
-        isolation = call.spec.get("isolation", "warm")
-        if isolation not in ("warm", "fresh", "required"):
-            message = (
-                f"spec.isolation: {isolation!r:.40} is not warm, fresh or required"
-            )
-            raise ToolError("tool.contract", message)
+    async def _key(self, call: ToolCall) -> Key:
+        isolation = read_isolation(call.spec)
+        sandbox = await self._isolation.sandbox(
+            call.folder, required=isolation == "required"
+        )
         return Key(
             call.execution_id,
             call.folder,
             read_memory(call.spec),
             read_disk(call.spec),
-            sandbox=isolation == "required",
+            sandbox=sandbox,
             alone=0 if isolation == "warm" else next(self._alone),
         )
 

@@ -12,6 +12,7 @@ from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, integer, one_of
 from noetl.dsl.kinds import Input, Kind
 
 if TYPE_CHECKING:
+    from noetl.adapters.processes.isolation import Isolation
     from noetl.adapters.tools.qubits.broker import Broker
     from noetl.engine.outcome import Outcome
     from noetl.plugins import QuantumPlugin
@@ -63,9 +64,11 @@ class QuantumTool:
         home: str | None = None,
         host: HostPolicy | None = None,
         plugins: Mapping[str, QuantumPlugin] | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
         self._slots = slots
         self._home = home
+        self._isolation = isolation
         self._host = host or own_host(home)
         self._plugins = plugins or {}
         self._broker: Broker | None = None
@@ -79,10 +82,15 @@ class QuantumTool:
 
     async def run(self, call: ToolCall) -> Outcome:
         if self._broker is None:
+            from noetl.adapters.processes.isolation import Isolation
             from noetl.adapters.tools.qubits.broker import Broker
 
             self._broker = Broker(
-                self._slots, self._home, Files(self._host), self._plugins
+                self._slots,
+                self._home,
+                Files(self._host),
+                self._plugins,
+                self._isolation or Isolation(self._host),
             )
         return await self._broker.call(call)
 

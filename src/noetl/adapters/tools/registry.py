@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.network import Network
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.tools.classic.nats import NatsTool
 from noetl.adapters.tools.classic.shaped import SHAPED, Shaped
 from noetl.adapters.tools.classic.sources import Reach
@@ -32,25 +33,29 @@ class Place(NamedTuple):
     slots: int
     host: HostPolicy
     network: Network
+    isolation: Isolation
     home: str | None = None
     plugins: Plugins | None = None
 
 
 # Making one costs nothing: a tool imports its driver when it first runs.
 BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
-    "duckdb": lambda at: DuckdbTool(at.slots, home=at.home, host=at.host),
+    "duckdb": lambda at: DuckdbTool(
+        at.slots, home=at.home, host=at.host, isolation=at.isolation
+    ),
     "http": lambda at: HttpTool(at.host, at.network),
     "noop": lambda at: NoopTool(),
     "postgres": lambda at: PostgresTool(at.host, at.network),
-    "python": lambda at: PythonTool(at.slots, host=at.host),
+    "python": lambda at: PythonTool(at.slots, host=at.host, isolation=at.isolation),
     "quantum": lambda at: QuantumTool(
         at.slots,
         home=at.home,
         host=at.host,
         plugins=at.plugins.quantum if at.plugins else None,
+        isolation=at.isolation,
     ),
-    "script": lambda at: ScriptTool(host=at.host),
-    "shell": lambda at: ScriptTool(host=at.host),
+    "script": lambda at: ScriptTool(host=at.host, isolation=at.isolation),
+    "shell": lambda at: ScriptTool(host=at.host, isolation=at.isolation),
 }
 
 
@@ -74,6 +79,7 @@ def make_tools(
     *,
     host: HostPolicy | None = None,
     network: Network | None = None,
+    isolation: Isolation | None = None,
     home: str | None = None,
     plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
@@ -83,7 +89,9 @@ def make_tools(
     each once. Raises ``ConfigError`` if a plug-in cannot be made.
     """
     host = host or own_host(home)
-    place = Place(slots, host, network or Network(host.private), home, plugins)
+    network = network or Network(host.private)
+    isolation = isolation or Isolation(host)
+    place = Place(slots, host, network, isolation, home, plugins)
     tools = {kind: make(place) for kind, make in BUILTIN_TOOLS.items()}
     tools |= _older_shapes(tools, place)
     if keys is not None:

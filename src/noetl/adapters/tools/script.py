@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
+from noetl.adapters.processes.isolation import Isolation
 from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.kinds import Input, Kind
 from noetl.engine.outcome import Outcome
@@ -36,8 +37,11 @@ def _kind(name: str, doc: str) -> Kind:
             "output": Field(one_of("text", "json"), "PIPE-10", "How stdout is read."),
             "memory": Field(_SIZE, "PIPE-10", "Most memory of the process."),
             "disk": Field(_SIZE, "PIPE-10", "The largest file that it may write."),
+            "isolation": Field(
+                one_of("fresh", "required"), "PIPE-10", "How far it is kept apart."
+            ),
         },
-        defaults={"timeout": 3600, "disk": "64GiB"},
+        defaults={"timeout": 3600, "disk": "64GiB", "isolation": "fresh"},
         one_of=(("script", "command"),),
     )
 
@@ -56,9 +60,12 @@ class ScriptTool:
         *,
         environment: dict[str, str] | None = None,
         host: HostPolicy | None = None,
+        isolation: Isolation | None = None,
     ) -> None:
+        host = host or own_host()
         self._environment = environment
-        self._files = Files(host or own_host())
+        self._files = Files(host)
+        self._isolation = isolation or Isolation(host)
         self._launcher: Launcher | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -68,7 +75,9 @@ class ScriptTool:
         from noetl.adapters.processes.programs import run_program
 
         call = self._files.placed(call)
-        finished = await run_program(call, self._processes(), self._environment)
+        finished = await run_program(
+            call, self._processes(), self._environment, self._isolation
+        )
         if finished.status != 0:
             raise finished.error()
         if call.spec.get("output", "text") == "json":

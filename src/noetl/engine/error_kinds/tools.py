@@ -41,8 +41,10 @@ TOOLS = {
         "Raise `spec.disk`, write several files, or make room.",
     ),
     "tool.isolation": ErrorKind(
-        "`spec.isolation: required` on a machine that has no sandbox.",
-        "Install bubblewrap on the worker, or use `isolation: fresh`.",
+        "Code must run in a sandbox, because the server has accounts or because of "
+        "`spec.isolation: required`, and none can be made on this machine.",
+        "Install bubblewrap on the worker and allow user namespaces; or set "
+        "`isolation: none` there, which lets code reach what the worker can.",
     ),
 }
 HTTP = {

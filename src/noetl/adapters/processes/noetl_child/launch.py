@@ -21,10 +21,11 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .confine import adopt_orphans, die_with, limit
+from .seccomp import install
 from .serve import NO_MEMORY, Server, prepare
 
 PACKET = 4096
-FILES = 7  # an order, standard streams, a channel: never all of them
+FILES = 9  # an order, standard streams, a channel, a sandbox: never all of them
 OPEN = 4096  # more than the launcher ever has open
 ROUNDS = 10_000
 NOT_FOUND, NOT_RUNNABLE, BROKEN = 127, 126, 70
@@ -137,6 +138,8 @@ def become_program(files: list[int], parent: int) -> NoReturn:
         if order["folder"] is not None:
             os.chdir(order["folder"])
         limit(order["memory"], order["disk"])
+        if order["filtered"]:
+            install()
         execute(order["program"], order["environment"])
     except BaseException as error:
         complain(error)

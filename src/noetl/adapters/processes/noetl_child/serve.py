@@ -14,6 +14,7 @@ from .calls import MODULE, Source, call_function, perform
 from .confine import die_with, limit
 from .faults import OURS, Misfit, explain, fault
 from .inbox import CLOSED, HEADER, Call, Inbox
+from .seccomp import install
 from .values import NotJson, encode
 
 STREAMS = ("stdin", "stdout", "stderr")
@@ -71,15 +72,16 @@ class Server:
         self._streams = sys.stdin, sys.stdout, sys.stderr
         rehearse()  # a spare has the time
 
-    def _obey(self, order: dict[str, Any] | None) -> None:
-        """For whom it is: where, with which variables and limits. None: as it is."""
-        if order is not None:
-            self._shared = order["shared"]
-            if order["folder"] is not None:
-                os.chdir(order["folder"])
-            limit(order["memory"], order["disk"])
-            os.environ.clear()
-            os.environ.update(order["environment"])
+    def _obey(self, order: dict[str, Any]) -> None:
+        """For whom it is: where, with which variables and limits."""
+        self._shared = order["shared"]
+        if order["folder"] is not None:
+            os.chdir(order["folder"])
+        limit(order["memory"], order["disk"])
+        if order["filtered"]:
+            install()
+        os.environ.clear()
+        os.environ.update(order["environment"])
         self._folder = os.getcwd()
         if not self._shared:
             sys.path.insert(0, self._folder)

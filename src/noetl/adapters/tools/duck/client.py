@@ -10,13 +10,15 @@ import os
 
 import msgspec
 
-from noetl.adapters.files import Files
+from noetl.adapters.files import Files, is_under
 from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.limits import read_timeout
 from noetl.adapters.processes.pool import Pool
 from noetl.adapters.processes.request import Fault as Ending
 from noetl.adapters.processes.request import Request as Asked
+from noetl.adapters.processes.sandbox import Sandbox
 from noetl.adapters.tools.duck.faults import Fault, explain
 from noetl.adapters.tools.duck.gates import Gates
 from noetl.adapters.tools.duck.request import Request, read_request
@@ -60,9 +62,13 @@ class Client:
     """``home`` is where files for the time of a call are; no SQL can name them there
     if ``host`` hides the home."""
 
-    def __init__(self, slots: int, home: str | None, host: Files) -> None:
+    def __init__(
+        self, slots: int, home: str | None, host: Files, isolation: Isolation
+    ) -> None:
         self._host = host
-        self._pool = Pool(slots, clean_environment())
+        self._isolation = isolation
+        filtered = isolation.is_filtered
+        self._pool = Pool(slots, clean_environment(), filtered=filtered)
         self._gates = Gates()
         self._bench = Bench(home)
         self._folders = import_folders()
@@ -83,34 +89,60 @@ class Client:
         self._bench.close()
 
     async def _perform(self, call: ToolCall) -> Outcome:
-        scratch = self._bench.scratch()
+        scratch, place = self._bench.scratch(), None
+        if self._isolation.is_on:
+            place, scratch = self._bench.place(call.execution_id)
         request: Request | None = None
         try:
             async with contextlib.AsyncExitStack() as stack:
                 tables = call.inputs.get("tables")
                 files = await fetch(tables, call.drafts, stack)
                 # Rows are written here, and that takes a while.
-                request = await asyncio.to_thread(self._prepare, call, scratch, files)
+                request = await asyncio.to_thread(
+                    self._prepare, call, scratch, files, place
+                )
                 async with self._gates.entered(request.databases()):
-                    return await self._run(call, request)
+                    sandbox = await self._sandbox(call, request, place)
+                    return await self._run(call, request, sandbox)
         finally:
             if request is not None:
                 await asyncio.to_thread(remove_parts, request)
             await asyncio.to_thread(scratch.remove)
 
-    def _prepare(self, call: ToolCall, scratch: Scratch, files: Stored) -> Request:
+    def _prepare(
+        self, call: ToolCall, scratch: Scratch, files: Stored, place: str | None
+    ) -> Request:
         roots = self._host.roots(call.folder, home=True)
         request = read_request(call, roots)
+        if place is not None:
+            request = moved(request, scratch)
         tables = Tables(roots, scratch, files).read(call.inputs.get("tables"))
         return msgspec.structs.replace(
             request, scratch=scratch.path, tables=list(tables)
         )
 
-    async def _run(self, call: ToolCall, request: Request) -> Outcome:
+    async def _sandbox(
+        self, call: ToolCall, request: Request, place: str | None
+    ) -> Sandbox | None:
+        """One that shows the call's files and no others of the home."""
+        if place is None:
+            return None
+        files = [table.file for table in request.tables]
+        stored = sorted(file for file in files if not is_under(file, [place]))
+        return await self._isolation.sandbox(
+            call.folder,
+            readable=[*self._folders, *stored],
+            own=[place],
+            network=False,
+        )
+
+    async def _run(
+        self, call: ToolCall, request: Request, sandbox: Sandbox | None
+    ) -> Outcome:
         memory = request.memory * 5 // 4 + request.threads * _THREAD + _BESIDES
         args = {"request": msgspec.to_builtins(request), "folders": self._folders}
         asked = Asked(args=args, code=_PROGRAM, environment={})
-        key = Key(call.execution_id, request.folder, memory)
+        key = Key(call.execution_id, request.folder, memory, sandbox=sandbox)
         try:
             # DuckDB prints nothing; what others print is not kept.
             reply = await self._pool.call(key, asked, None)
@@ -125,6 +157,19 @@ class Client:
         part = request.rows_file if form == "json" else parts_of(request)[0]
         stored = await call.drafts.adopt(str(part), form)
         return Outcome.ok(result, stored={"rows": stored})
+
+
+def moved(request: Request, scratch: Scratch) -> Request:
+    """The same with the files for the result store in the scratch: a sandbox shows no
+    other place where they could be written."""
+    export = request.export
+    if export is not None and export.path is None:
+        part = os.path.join(scratch.path, "export")
+        export = msgspec.structs.replace(export, part=part)
+    rows = request.rows_file
+    if rows is not None:
+        rows = os.path.join(scratch.path, "rows")
+    return msgspec.structs.replace(request, export=export, rows_file=rows)
 
 
 def parts_of(request: Request) -> list[str]:

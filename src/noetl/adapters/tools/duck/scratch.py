@@ -7,10 +7,14 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from contextlib import suppress
+from hashlib import sha256
+from typing import NamedTuple
 
 _PREFIX = "duckdb-"
 _LOCK = "lock"
+_KEPT = 600.0  # seconds: no process of an execution lives so long without a call
 
 
 class Bench:
@@ -23,14 +27,34 @@ class Bench:
         self._above = os.path.join(home, "tmp") if home else tempfile.gettempdir()
         self._folder: str | None = None
         self._lock = -1
+        self._places: dict[str, float] = {}  # when it was last asked for
 
     def scratch(self) -> Scratch:
         """A folder for one call; blocks a little, the first time."""
+        return Scratch(os.path.join(self._find(), secrets.token_hex(8)))
+
+    def place(self, execution_id: str) -> Place:
+        """The folder of an execution, which is all that its sandbox shows of these."""
+        now = time.monotonic()
+        for path, used in list(self._places.items()):
+            if now - used > _KEPT:
+                del self._places[path]
+                with suppress(OSError):  # a call is at work in it
+                    os.rmdir(path)
+        name = sha256(execution_id.encode()).hexdigest()[:32]
+        path = os.path.join(self._find(), name)
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        self._places[path] = now
+        scratch = Scratch(os.path.join(path, secrets.token_hex(8)))
+        scratch.make()
+        return Place(path, scratch)
+
+    def _find(self) -> str:
         if self._folder is None:
             os.makedirs(self._above, mode=0o700, exist_ok=True)
             self._sweep()
             self._folder = self._settle()
-        return Scratch(os.path.join(self._folder, secrets.token_hex(8)))
+        return self._folder
 
     def close(self) -> None:
         if self._folder is not None:
@@ -56,6 +80,13 @@ class Bench:
                 with suppress(OSError), open(os.path.join(folder, _LOCK)) as lock:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(folder, ignore_errors=True)
+
+
+class Place(NamedTuple):
+    """The folder of an execution, and in it that of a call."""
+
+    folder: str
+    scratch: Scratch
 
 
 class Scratch:

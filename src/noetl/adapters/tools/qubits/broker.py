@@ -8,6 +8,7 @@ from typing import get_args
 
 from noetl.adapters.files import Files
 from noetl.adapters.plugins.enabled import how_to_enable
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.processes.limits import read_timeout
 from noetl.adapters.tools.qubits.local import LocalProvider
 from noetl.adapters.tools.qubits.request import read_circuit, read_job, read_provider
@@ -32,7 +33,9 @@ class Broker:
         home: str | None,
         files: Files,
         plugins: Mapping[str, QuantumPlugin],
+        isolation: Isolation,
     ) -> None:
+        self._isolation = isolation
         self._slots = slots
         self._files = files
         self._home = home
@@ -87,7 +90,7 @@ class Broker:
 
     def _make(self, name: str) -> QuantumProvider:
         if name == LOCAL:
-            return LocalProvider(self._slots, self._home)
+            return LocalProvider(self._slots, self._home, self._isolation)
         if name in self._plugins:
             return self._plugins[name].make()
         hint = how_to_enable("quantum", name)

@@ -8,6 +8,7 @@ import os
 import msgspec
 
 from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.pool import Pool
 from noetl.adapters.processes.request import Request
@@ -41,12 +42,17 @@ class Answer(msgspec.Struct):
 class Simulator:
     """At most so many circuits at once as there are slots and processors."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, isolation: Isolation) -> None:
+        self._isolation = isolation
         self._folders = import_folders()
         # A process has one thread; libraries that start more at import are told so.
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         places = max(1, min(slots, os.cpu_count() or 1))
-        self._pool = Pool(places, {**clean_environment(), **environment})
+        self._pool = Pool(
+            places,
+            {**clean_environment(), **environment},
+            filtered=isolation.is_filtered,
+        )
 
     async def ask(
         self, request: dict[str, JSON], seconds: float | None
@@ -55,9 +61,13 @@ class Simulator:
         args = {"request": request, "folders": self._folders}
         asked = Request(args=args, code=_PROGRAM, environment={})
         memory = request["memory"] * 5 // 4 + _BESIDES
+        sandbox = await self._isolation.sandbox(
+            None, readable=self._folders, network=False
+        )
+        key = Key(_KEY, None, memory, sandbox=sandbox)
         try:
             # What the libraries print are warnings, and nobody's business.
-            reply = await self._pool.call(Key(_KEY, None, memory), asked, seconds)
+            reply = await self._pool.call(key, asked, seconds)
         except ToolError as error:
             raise _crash(error) from None
         if reply.fault is not None:

@@ -8,6 +8,7 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.tools.qubits.client import Simulator
 from noetl.adapters.tools.qubits.jobs import Jobs
 from noetl.dsl.diagnostics import did_you_mean
@@ -29,11 +30,11 @@ class LocalProvider:
     is part of it, so the counts are the same.
     """
 
-    def __init__(self, slots: int, home: str | None) -> None:
+    def __init__(self, slots: int, home: str | None, isolation: Isolation) -> None:
         if home is None:
             message = "the local simulator keeps its jobs in a home, and there is none"
             raise ToolError("quantum.provider", message)
-        self._simulator = Simulator(slots)
+        self._simulator = Simulator(slots, isolation)
         self._jobs = Jobs(Path(home) / "quantum")
         self._works: dict[str, asyncio.Task[None]] = {}
 
