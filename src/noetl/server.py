@@ -22,9 +22,11 @@ from noetl.access.proxies import Proxies
 from noetl.access.requests import Door
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.catalogs.registered import RegisteredCatalog
+from noetl.adapters.host import HostPolicy
 from noetl.adapters.network import Endpoint, Network
 from noetl.adapters.network.endpoints import endpoints_of
 from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.secrets.token import make_token
 from noetl.adapters.tools.registry import make_tools
 from noetl.api.access import Access
@@ -63,6 +65,7 @@ from noetl.runtime.quarantine import is_defect, number_of
 from noetl.runtime.rights import AccountRights
 from noetl.runtime.roll import Roll
 from noetl.runtime.streams import Streams
+from noetl.runtime.tenancy import Tenancy
 from noetl.service.forking import Forking
 from noetl.service.looking import Looking
 from noetl.service.playbooks import Playbooks
@@ -167,11 +170,15 @@ class Server:
             doorbell=self._doorbell,
             rights=AccountRights(backend.accounts),
         )
+        policy = options.policy or HostPolicy()
+        self._tenancy = Tenancy(backend.accounts)
+        self._isolation = Isolation(policy, self._tenancy.has_accounts)
         self._tools = make_tools(
             max(options.slots, 1),
             self.orchestrator.task_secrets,
-            host=options.policy,
+            host=policy,
             network=network,
+            isolation=self._isolation,
             home=str(home.folder),
             plugins=plugins,
         )
@@ -191,6 +198,7 @@ class Server:
         """Let in whoever has the token of the home; others only where it is safe."""
         options, people = self._options, self._site.people
         await people.know_home(home.identity(), make_token(home.token))
+        await self._tenancy.refresh()
         check_binding(
             options.host,
             auth=await people.has_others(),
@@ -283,7 +291,12 @@ class Server:
             arranging=standing.arranging,
             receiving=standing.receiving,
             backfills=standing.backfills,
-            desk=Desk(self.orchestrator, metrics.fenced.inc, self._backend.receipts),
+            desk=Desk(
+                self.orchestrator,
+                metrics.fenced.inc,
+                self._backend.receipts,
+                self._tenancy.has_accounts,
+            ),
             roll=Roll(self._backend.roster, self._clock),
             keychain=self._backend.keychain,
             keychain_kinds=kinds.keychain,
@@ -296,6 +309,7 @@ class Server:
             quotas=quotas,
             mark=f"{self._mark:03x}",
             ready=self._ready,
+            isolation=self._isolation.state,
         )
 
     async def serve(self, on_ready: Callable[[str], None]) -> None:
@@ -327,7 +341,7 @@ class Server:
         )
         serving = asyncio.create_task(http.serve(sockets=[bound]))
         work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
-        links = [self._listen, self._standing.serve]
+        links = [self._listen, self._standing.serve, self._tenancy.serve]
         if self._link is not None:
             links.append(self._link.serve)
         self._tasks = [asyncio.create_task(_tend(each)) for each in (*work, *links)]
@@ -336,6 +350,7 @@ class Server:
         url = url_of(bound, "https" if self._tls else "http")
         self._announce(url)
         log.info("the server is at %s", url, extra={"url": url, "pid": os.getpid()})
+        log.log(*await self._isolation.describe())
         on_ready(url)
         await self._stopping.wait()
         log.info("stopping: what is under way is finished first")

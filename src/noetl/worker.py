@@ -16,6 +16,7 @@ from noetl.adapters.host import HostPolicy
 from noetl.adapters.network import Endpoint, Network
 from noetl.adapters.network.endpoints import endpoints_of
 from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.secrets.worker_seal import WorkerSeal
 from noetl.adapters.servers.http import HttpTransport
 from noetl.adapters.tools.registry import make_tools
@@ -93,10 +94,12 @@ class Worker:
             "server" if options.personal is None else "personal",
             options.personal,
         )
+        self._isolation = Isolation(policy, dispatcher.line.has_accounts)
         self._tools = make_tools(
             options.slots,
             dispatcher.tokens,
             host=policy,
+            isolation=self._isolation,
             network=Network(policy.private, own_endpoints(home, options, settings)),
             home=str(home.folder),
             plugins=plugins,
@@ -111,6 +114,7 @@ class Worker:
 
     async def serve(self) -> None:
         """Until ``stop``: what is under way is finished, or another one goes on."""
+        log.log(*await self._isolation.describe())
         serving = asyncio.create_task(self._executor.serve())
         stopping = asyncio.create_task(self._stopping.wait())
         left: Sequence[Lease] = ()

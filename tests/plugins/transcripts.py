@@ -23,8 +23,6 @@ from typing import NamedTuple
 from demo_api import EXAMPLES, DemoApi
 from servers import Running
 
-from noetl.adapters.host import HostPolicy
-
 BLOCK = re.compile(
     r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -89,8 +87,7 @@ class Reader:
         if SERVED.search(text) is None:
             yield
             return
-        policy = HostPolicy(private="allow")  # the demo API is on this machine
-        server = Running(Path(self._env["NOETL_HOME"]), policy=policy)
+        server = Running(Path(self._env["NOETL_HOME"]))
         try:
             yield
         finally:

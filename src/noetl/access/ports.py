@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -75,6 +75,10 @@ class Accounts(Protocol):
 
     A change of what is not there raises ``AccessError`` (``account.unknown``).
     """
+
+    def watch(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        """Have it called after each change of an account that is made here."""
+        ...
 
     async def add(self, account: Account) -> None:
         """Raises ``AccessError`` (``account.exists``)."""

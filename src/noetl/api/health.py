@@ -19,11 +19,16 @@ async def show_health(call: Call[Nothing, Nothing]) -> Reply:
 
 @routes.route("GET", "/readyz", permission=PUBLIC, answers={200: Health, 503: Health})
 async def show_readiness(call: Call[Nothing, Nothing]) -> Reply:
-    """The store answers and workers are at work, or what is missing."""
-    reason = await call.site.ready()
-    if reason is not None:
-        return Reply(503, {"status": "unavailable", "reason": reason})
-    return Reply(200, {"status": "ready", "reason": None})
+    """The store answers and workers are at work, or what is missing.
+
+    `isolation` is `sandbox` if code of playbooks runs in one, `refused` if it must and
+    cannot, `off` while the server has no accounts, `none` if an operator switched it
+    off.
+    """
+    reason, isolation = await call.site.ready(), await call.site.isolation()
+    status = "ready" if reason is None else "unavailable"
+    about = {"status": status, "reason": reason, "isolation": isolation}
+    return Reply(200 if reason is None else 503, about)
 
 
 @routes.route(

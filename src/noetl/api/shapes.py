@@ -272,5 +272,8 @@ class ValidateAnswer(msgspec.Struct):
 
 
 class Health(msgspec.Struct):
+    """``isolation``: whether code of playbooks runs in a sandbox."""
+
     status: Literal["ok", "ready", "unavailable"]
     reason: str | None = None
+    isolation: Literal["sandbox", "refused", "off", "none"] | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import Provider
+from noetl.adapters.processes.isolation import State
 from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.api.access import Access
 from noetl.api.metrics import Metrics
@@ -61,3 +62,4 @@ class Site:
     quotas: Quotas
     mark: str
     ready: Callable[[], Awaitable[str | None]]
+    isolation: Callable[[], Awaitable[State]]

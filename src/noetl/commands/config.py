@@ -9,6 +9,7 @@ import click
 from noetl.config import (
     FILES_ROOTS,
     HOME,
+    ISOLATION,
     NETWORK_PRIVATE,
     Settings,
     Value,
@@ -39,7 +40,8 @@ def command(as_json: bool) -> None:
       noetl config
       noetl --config staging.toml config --json
     """
-    settings, ignored = _effective(read_settings()), strays()
+    settings = _effective(read_settings())
+    ignored = [*strays(), *_cautions(settings)]
     if as_json:
         click.echo(json.dumps(_document(settings, ignored), ensure_ascii=False))
         return
@@ -70,6 +72,14 @@ def _effective(settings: Settings) -> Settings:
             NETWORK_PRIVATE.name: Value(NETWORK_PRIVATE, policy.private, origin),
         }
     )
+
+
+def _cautions(settings: Settings) -> list[str]:
+    """What an operator has switched off."""
+    if settings[ISOLATION] != "none":
+        return []
+    caution = "isolation is none: python, script, shell and duckdb run without a "
+    return [f"{caution}sandbox, and reach all that the server or worker can"]
 
 
 def _document(settings: Settings, ignored: list[str]) -> dict[str, JSON]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import click
 import msgspec
 
+from noetl.adapters.host import Isolation
 from noetl.commands.checkup.database import check_database
 from noetl.commands.checkup.extras import check_extras
 from noetl.commands.checkup.finding import Finding, worst
@@ -19,7 +20,7 @@ from noetl.commands.checkup.machine import check_machine
 from noetl.commands.checkup.plugins import check_plugins
 from noetl.commands.checkup.processes import check_processes
 from noetl.commands.checkup.storage import check_home
-from noetl.config import DATABASE, HOME, PLUGINS, read_settings, strays
+from noetl.config import DATABASE, HOME, ISOLATION, PLUGINS, read_settings, strays
 from noetl.dsl.node import printable
 from noetl.errors import ConfigError
 from noetl.home import Home
@@ -55,10 +56,11 @@ def examine() -> Iterator[Finding]:
     home: Home | None = None
     enabled: frozenset[str] = frozenset()
     database: str | None = None
+    isolation: Isolation = "auto"
     try:
         settings = read_settings()
         home, enabled = Home(settings[HOME]), settings[PLUGINS]
-        database = settings[DATABASE]
+        database, isolation = settings[DATABASE], settings[ISOLATION]
         yield Finding("settings", "ok", str(settings.file or "no configuration file"))
     except ConfigError as error:
         cure = "mend it, then run noetl doctor again: the home was not checked"
@@ -71,7 +73,7 @@ def examine() -> Iterator[Finding]:
         yield from _guarded("home", lambda: check_home(mine))
         yield from _guarded("logs", lambda: check_logs(mine, now))
     yield from _guarded("database", lambda: check_database(database))
-    yield from _guarded("python child", lambda: asyncio.run(check_processes()))
+    yield from _guarded("python child", lambda: asyncio.run(check_processes(isolation)))
     yield from _guarded("extras", check_extras)
     yield from _guarded("plug-ins", lambda: check_plugins(enabled))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl.adapters.processes.tracing import forbid_tracing
 from noetl.cluster.nats import Nats
 from noetl.cluster.postgres import Postgres
 from noetl.commands.doors import Door, read_oidc
@@ -205,6 +206,7 @@ def _run(door: Door) -> None:
     from noetl.options import Options
     from noetl.runtime.looping import run_long
 
+    forbid_tracing()
     settings, home = read_settings(), Home.of()
     own = Postgres(home)
     database, owner = settings[DATABASE], settings[DATABASE_OWNER]

@@ -13,6 +13,7 @@ import time
 import click
 import msgspec
 
+from noetl.adapters.processes.tracing import forbid_tracing
 from noetl.client import Client
 from noetl.commands.targets import ca_option, need_server, token_of_home, trust_of
 from noetl.config import SLOTS, read_plugins, read_settings
@@ -209,6 +210,7 @@ def _run(pool: str, slots: int, servers: list[str], personal: str | None) -> Non
     from noetl.journal import open_journal
     from noetl.runtime.looping import run_long
 
+    forbid_tracing()
     home = Home.of()
     home.make()
     open_journal(home.journal, foreground=True, name="worker")

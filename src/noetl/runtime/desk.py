@@ -38,7 +38,7 @@ class Desk:
 
     ``on_fenced`` is called for each report or beat of a worker that lost its lease.
     Without ``receipts`` workers are believed what they have stored: they can read
-    everything there themselves.
+    everything there themselves. Each answer says whether the server ``has_accounts``.
     """
 
     def __init__(
@@ -46,7 +46,9 @@ class Desk:
         orchestrator: Orchestrator,
         on_fenced: Callable[[], None] = lambda: None,
         receipts: Receipts | None = None,
+        has_accounts: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._has_accounts = has_accounts
         self._orchestrator = orchestrator
         self._receipts = receipts
         self._on_fenced = on_fenced
@@ -73,7 +75,7 @@ class Desk:
         works = await self._claims.answer(mine, is_gone)
         orders = [await self._order(work, caller.seal) for work in works]
         found = [order for order in orders if order is not None]
-        return wire.Orders(found, self._orchestrator.ttl)
+        return wire.Orders(found, self._orchestrator.ttl, self._has_accounts())
 
     async def _order(self, work: Work, seal: Seal) -> wire.Order | None:
         """None for what cannot be handed over: others of the same answer can (I-38)."""
@@ -85,7 +87,8 @@ class Desk:
         """Each is answered on its own; those of one execution are decided together."""
         caller.require(asked.pool)
         answers = await self._reports.take(caller, asked)
-        return wire.Replies([await self._reply(each, caller.seal) for each in answers])
+        replies = [await self._reply(each, caller.seal) for each in answers]
+        return wire.Replies(replies, self._has_accounts())
 
     async def _reply(self, answer: Answer | wire.Reply, seal: Seal) -> wire.Reply:
         if isinstance(answer, wire.Reply):
@@ -102,7 +105,7 @@ class Desk:
         if asked.leaving:
             await self._orchestrator.release(held)
             await self._orchestrator.sweep()
-            return wire.Pulse()
+            return wire.Pulse(has_accounts=self._has_accounts())
         gone = set(await self._orchestrator.renew(held)) if held else set()
         held = [lease for lease in held if lease not in gone]
         kept = {lease.command_id for lease in held}
@@ -115,7 +118,7 @@ class Desk:
             if await self._is_cancelled(execution_id)
         }
         cancelled = [each.command_id for each in held if each.execution_id in ended]
-        return wire.Pulse(sorted(lost), cancelled)
+        return wire.Pulse(sorted(lost), cancelled, self._has_accounts())
 
     async def _is_cancelled(self, execution_id: str) -> bool:
         """What is known here may be old. It says nothing about single commands, whose

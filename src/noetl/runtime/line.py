@@ -59,6 +59,11 @@ class Line:
         self._transport = transport
         self._monotonic = monotonic
         self._heard = monotonic()
+        self._has_accounts = True
+
+    def has_accounts(self) -> bool:
+        """Whether the servers have accounts, as the last answer said."""
+        return self._has_accounts
 
     @property
     def in_danger(self) -> bool:
@@ -95,7 +100,10 @@ class Line:
         self._heard = self._monotonic()
         if answer is bytes:
             return found  # type: ignore[return-value]
-        return msgspec.json.decode(found, type=answer)
+        told = msgspec.json.decode(found, type=answer)
+        if isinstance(told, wire.Orders | wire.Replies | wire.Pulse):
+            self._has_accounts = told.has_accounts
+        return told
 
     async def ask(
         self,

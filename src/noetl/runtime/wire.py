@@ -82,10 +82,13 @@ class Order(Message, frozen=True):
 
 
 class Orders(Message, frozen=True):
-    """``ttl`` is how many seconds a lease lasts without a beat."""
+    """``ttl`` is how many seconds a lease lasts without a beat. If the server
+    ``has_accounts``, workers isolate code of playbooks from now on; the same holds for
+    the other answers that say so."""
 
     orders: Sequence[Order]
     ttl: float
+    has_accounts: bool = True
 
 
 class Report(Message, frozen=True):
@@ -122,6 +125,7 @@ class Reply(Message, frozen=True):
 
 class Replies(Message, frozen=True):
     replies: Sequence[Reply]
+    has_accounts: bool = True
 
 
 class Beat(Message, frozen=True):
@@ -139,6 +143,7 @@ class Pulse(Message, frozen=True):
 
     lost: Sequence[str] = ()
     cancelled: Sequence[str] = ()
+    has_accounts: bool = True
 
 
 class Source(Asked, frozen=True):

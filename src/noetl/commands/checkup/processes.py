@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
-
+from noetl.adapters.host import Isolation as Setting
 from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.probe import ALLOW, describe, look
 from noetl.adapters.tools.python import PythonTool
 from noetl.commands.checkup.finding import Finding
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 
+_OPEN = "none: code runs without a sandbox, also on a server with accounts"
 _CODE = "result = 6 * 7"
 _PATIENCE = 30
 
 
-async def check_processes() -> list[Finding]:
+async def check_processes(setting: Setting = "auto") -> list[Finding]:
+    """``setting`` is the operator's of ``isolation``."""
     tool = PythonTool(1)
     try:
-        return [await _check_python(tool), await _check_sandbox(tool)]
+        found = [await _check_python(tool), await _check_sandbox(tool)]
     finally:
         await tool.close()
+    if setting == "none":
+        cure = "unset isolation (NOETL_ISOLATION) where other people's code runs"
+        found.append(Finding("isolation", "warning", _OPEN, cure))
+    return found
 
 
 async def _check_python(tool: PythonTool) -> Finding:
@@ -31,16 +37,13 @@ async def _check_python(tool: PythonTool) -> Finding:
 
 
 async def _check_sandbox(tool: PythonTool) -> Finding:
-    found = shutil.which("bwrap", path=clean_environment()["PATH"])
-    if found is None:
-        message = "bubblewrap is not installed; isolation: required is refused"
-        cure = "if you need it: apt install bubblewrap"
-        return Finding("sandbox", "warning", message, cure)
-    problem = await _try(tool, "required")
+    probe = look(clean_environment()["PATH"])
+    problem = probe.problem or await _try(tool, "required")
     if problem is None:
-        return Finding("sandbox", "ok", found)
-    cure = "allow unprivileged user namespaces on this machine"
-    return Finding("sandbox", "warning", f"{found} does not work: {problem}", cure)
+        return Finding("sandbox", "ok", describe(probe))
+    meaning = "a server with accounts refuses python, script, shell and duckdb"
+    cure = f"if you need it: {probe.cure or ALLOW}"
+    return Finding("sandbox", "warning", f"{problem}; {meaning}", cure)
 
 
 async def _try(tool: PythonTool, isolation: str) -> str | None:
