@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
+import nats
 import pytest
+from nats.aio.msg import Msg
 from nats_servers import NatsServer
 
-from noetl.adapters.nats.doorbell import NatsDoorbell
+from noetl.adapters.nats.doorbell import SUBJECT, NatsDoorbell
 from noetl.runtime import claims, wire
 
 HUNG = 30.0
@@ -151,3 +153,23 @@ async def test_without_nats_everything_is_done(cluster_of: Any) -> None:
 
     assert state.status == "completed"
     assert lonely.count_missed() > 0
+
+
+async def test_a_ring_holds_nothing_of_the_work(nats_server: NatsServer) -> None:
+    """Messages can be read by every client of NATS: they name a pool, and no more."""
+    client = await nats.connect(nats_server.address)
+    heard: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+
+    async def hear(message: Msg) -> None:
+        heard.put_nowait((message.subject, message.data))
+
+    await client.subscribe(f"{SUBJECT}.>", cb=hear)
+    await client.flush()
+    async with doorbells(nats_server.address, 2) as ((bell, _), _):
+        bell.ring({"gpu"})
+        async with asyncio.timeout(HUNG):
+            while (ring := await heard.get())[0] == f"{SUBJECT}.default":
+                assert ring[1] == b""
+    await client.close()
+
+    assert ring == (f"{SUBJECT}.gpu", b"")

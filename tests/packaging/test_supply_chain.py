@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import sysconfig
 import tomllib
 from importlib.metadata import requires
@@ -105,3 +107,27 @@ def test_no_installed_package_runs_code_at_start_up() -> None:
     found = {path.name for folder in folders for path in Path(folder).glob("*.pth")}
 
     assert found <= {"_noetl.pth"}
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys, warnings
+def refuse(event, args):
+    if event.startswith(("socket.connect", "socket.getaddrinfo", "subprocess.Popen")):
+        raise SystemExit(f"{event} {args}")
+sys.addaudithook(refuse)
+import noetl
+for each in pkgutil.walk_packages(noetl.__path__, "noetl."):
+    if each.name.split(".")[-1] != "__main__":
+        importlib.import_module(each.name)
+print(len(sys.modules))
+"""
+
+
+def test_importing_the_package_fetches_nothing() -> None:
+    """No connection is opened and no program started before anything was asked for."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 500

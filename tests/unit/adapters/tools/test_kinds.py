@@ -43,6 +43,17 @@ def test_every_kind_of_the_documents_is_registered(kind: str) -> None:
     assert loaded.valid, loaded.diagnostics
 
 
+def test_a_call_that_waits_for_others_has_an_end() -> None:
+    """An hour at most, unless the playbook says something else (S-70)."""
+    instant = {"choose", "noop", "playbook", "wait", "workbook"}
+    limits = {name: kind.defaults.get("timeout") for name, kind in BUILTIN.items()}
+
+    assert {name for name, limit in limits.items() if limit is None} == instant
+    for limit in limits.values():
+        seconds = limit["total"] if isinstance(limit, dict) else limit
+        assert seconds is None or 0 < seconds <= 3600
+
+
 def call(kind: str, **inputs: str) -> Outcome:
     async def run() -> Outcome:
         tools = make_tools(1)
