@@ -182,7 +182,7 @@ def call_name(call: ast.Call) -> str:
 
 def derives(node: ast.ClassDef, makers: Iterable[str]) -> bool:
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
-    return node.name in makers or bool(bases & set(makers))
+    return node.name in makers or bool(bases & {*makers, "NoetlError"})
 
 
 def is_named(target: ast.expr, name: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -45,6 +46,7 @@ class _Names(dict[str, Any]):
         return getattr(builtins, name, "name")
 
 
+@lru_cache(maxsize=1)
 def find() -> list[Found]:
     """All of them, in the order of their places."""
     trees = {path: ast.parse(path.read_text()) for path in SOURCES.rglob("*.py")}

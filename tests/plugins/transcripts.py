@@ -23,6 +23,8 @@ from typing import NamedTuple
 from demo_api import EXAMPLES, DemoApi
 from servers import Running
 
+from noetl.adapters.host import HostPolicy
+
 BLOCK = re.compile(
     r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -87,7 +89,8 @@ class Reader:
         if SERVED.search(text) is None:
             yield
             return
-        server = Running(Path(self._env["NOETL_HOME"]))
+        policy = HostPolicy(private="allow")  # the demo API is on this machine
+        server = Running(Path(self._env["NOETL_HOME"]), policy=policy)
         try:
             yield
         finally:

@@ -23,7 +23,7 @@ LIMIT = 0.15
 """Seconds of the processor for a text of 50,000 characters."""
 MADE_AT_RUN_TIME = {
     "commands/reading.py": "a name of the grammar after blanks, escaped",
-    "engine/redaction.py": "a choice of secrets, escaped, none the start of another",
+    "engine/matching.py": "a choice of secrets, escaped, none the start of another",
     "testing/matchers.py": "an author's expression, in `noetl test` on their machine",
     "testing/matching.py": "the same",
 }

@@ -504,3 +504,30 @@ def test_work_is_given_to_workers_of_its_pool_and_of_this_version() -> None:
         return store, store.close
 
     asyncio.run(with_world(memory, test))
+
+
+def test_a_report_under_a_lease_that_the_server_gave_costs_no_query_of_its_own() -> (
+    None
+):
+    async def test(world: World) -> None:
+        asked: list[Any] = []
+        look_up = world.store.commands
+
+        async def counted(names: Any) -> Any:
+            asked.append(names)
+            return await look_up(names)
+
+        await world.start("own", "a")
+        name = await world.claim(ONE, "a")
+        world.store.commands = counted
+        reply = await _report(world.desk, ONE, wire.LeaseKey(name, 1))
+        assert (reply.error, asked) == (None, [])
+        reply = await _report(world.desk, TWO, wire.LeaseKey(name, 1))
+        assert (reply.error or ("",))[0] == "lease.not_owner"
+        assert asked == [[name]], "for others it is asked before anything is decided"
+
+    async def memory() -> Any:
+        store = MemoryStore()
+        return store, store.close
+
+    asyncio.run(with_world(memory, test))

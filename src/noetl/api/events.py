@@ -13,7 +13,7 @@ from noetl.api.quotas import keep
 from noetl.api.routing import READ, Call, Nothing, Reply, Routes
 from noetl.api.shapes import EventList, EventsQuery, VarsDocument
 from noetl.engine.tracing import event_line
-from noetl.errors import StoreError
+from noetl.errors import AccessError, StoreError
 from noetl.ports import Summary
 from noetl.runtime.streams import PAGE
 
@@ -53,6 +53,7 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
     With `Accept: text/event-stream` they come as they are committed, until the last;
     the header `Last-Event-ID` goes on after the event that was seen last. A stream of
     which nothing is left answers 204; so does that of an execution that is set aside.
+    A stream ends when its reader loses the right to it.
 
     `dialect` is a view of the log: `001` (the log itself), `000` or `003`. Every other
     parameter is an id that the events must have; both work on pages, not on streams.
@@ -67,9 +68,7 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
         keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
         if not await _has_more(call, execution, after):
             return Response(status_code=204)
-        return StreamingResponse(
-            _stream(call, execution.execution_id, after), media_type=STREAM
-        )
+        return StreamingResponse(_stream(call, execution, after), media_type=STREAM)
     query = call.query
     wanted = query.wanted()
     if wanted or query.dialect != PLAIN:
@@ -121,11 +120,14 @@ def _position(call: Call[Nothing, EventsQuery]) -> int:
 
 
 async def _stream(
-    call: Call[Nothing, EventsQuery], execution_id: str, after: int
+    call: Call[Nothing, EventsQuery], execution: Summary, after: int
 ) -> AsyncIterator[bytes]:
+    execution_id = execution.execution_id
     trace = await call.site.looking.trace(execution_id)
     yield b"retry: 1000\n\n"
     async for page in call.site.streams.follow(execution_id, after):
+        if not await _still_sees(call, execution):
+            return
         if not page:
             yield _HEARTBEAT
         else:
@@ -133,3 +135,12 @@ async def _stream(
                 b"id: %d\ndata: %s\n\n" % (event.seq, event_line(event, trace))
                 for event in page
             )
+
+
+async def _still_sees(call: Call[Nothing, EventsQuery], execution: Summary) -> bool:
+    """Whether the stream would be opened now: tokens expire, and roles change."""
+    try:
+        renewed = await call.renewed()
+    except AccessError:
+        return False
+    return renewed.sees_data(execution)

@@ -103,6 +103,8 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     }
     if call.query.wait:
         answer |= await _end(call, started.execution_id, call.query.wait)
+        renewed = await call.renewed()  # it may have waited for long
+        renewed.require(READ, found.entry.about.get("path"))
     headers = {"Location": f"/api/executions/{started.execution_id}"}
     if started.repeated:
         headers["Idempotent-Replayed"] = "true"

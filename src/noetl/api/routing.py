@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -88,6 +88,15 @@ class Call(Generic[B, Q]):
         request = self.request
         local = local_of(request)
         return self.site.access.look(request.method, self.headers, local=local)
+
+    async def renewed(self) -> Call[B, Q]:
+        """This call with the rights that its sender has at this moment. An answer that
+        takes long asks for it before it tells more. Raises ``AccessError``."""
+        request, access = self.request, self.site.access
+        principal = await access.authenticate(
+            request.method, self.headers, local=local_of(request)
+        )
+        return replace(self, principal=principal)
 
     @property
     def caller(self) -> Caller:

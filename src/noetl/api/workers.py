@@ -19,7 +19,13 @@ from noetl.api.quotas import keep
 from noetl.api.routing import CLAIM, Call, Nothing, Reply, Routes
 from noetl.engine.report_shapes import Malformed, check_shape
 from noetl.engine.reports import FACTS, Fact, check_facts
-from noetl.errors import LeaseLost, LeaseNotOwned, ProtocolError, SecretError
+from noetl.errors import (
+    AccessError,
+    LeaseLost,
+    LeaseNotOwned,
+    ProtocolError,
+    SecretError,
+)
 from noetl.ports import Name
 from noetl.runtime import wire
 from noetl.runtime.worker_leases import Caller
@@ -65,9 +71,12 @@ async def claim_work(call: Call[wire.Claim, Nothing]) -> Reply:
     await call.site.roll.claims(caller.owner, asked.pool, asked.slots, call.address)
     is_gone = gone_check(call.request.scope)
     try:
-        return Reply(200, await call.site.desk.claim(caller, asked, is_gone))
+        found = await call.site.desk.claim(caller, asked, is_gone)
     except ProtocolError as error:
         raise Problem(error.kind, str(error)) from None
+    if found.orders:
+        await _check_again(call, caller, found)
+    return Reply(200, found)
 
 
 @routes.route(
@@ -211,6 +220,21 @@ async def fetch_token(call: Call[wire.Authorize, Nothing]) -> Reply:
     """A token for a task of the leased step that has `auth` of the type `oauth2`,
     sealed for this worker."""
     return Reply(200, await _held(call.site.desk.authorize(*_asked(call))))
+
+
+async def _check_again(
+    call: Call[wire.Claim, Nothing], caller: Caller, found: wire.Orders
+) -> None:
+    """Give work back that came when the worker's right to it had ended. Raises
+    ``AccessError``."""
+    asked = call.body
+    try:
+        _caller(await call.renewed(), asked.worker).require(asked.pool)
+    except AccessError:
+        leases = [each.lease for each in found.orders]
+        leaving = wire.Beat(asked.worker, asked.pool, asked.slots, leases, leaving=True)
+        await call.site.desk.beat(caller, leaving)
+        raise
 
 
 def _check_fact(fact: Fact) -> None:

@@ -13,8 +13,6 @@ from noetl.errors import Unreachable
 from noetl.runtime.live import Work
 from noetl.runtime.quarantine import is_defect, number_of
 
-KIND = "worker.defect"
-
 
 def is_stop(error: BaseException) -> bool:
     """Whether the current task itself is being stopped. A tool may raise the same."""
@@ -52,7 +50,7 @@ def last_facts(
         f"task '{label}' met a defect of NoETL ({type(error).__name__}); the log of "
         f"{work.lease.owner} has it under the number {number}"
     )
-    outcome = Outcome.failed(KIND, message, details={"defect": number})
+    outcome = Outcome.failed("worker.defect", message, details={"defect": number})
     kinds = {each.label: each.kind for each in work.playbook.steps[frame.step].tasks}
     meta = Meta(attempt, rfc3339(now), rfc3339(now), 0.0, frame.trace_id)
     body = envelope(outcome, kinds.get(label, ""), meta)
