@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -108,11 +110,12 @@ def test_what_a_stopped_server_has_left_to_move_is_moved_by_the_next(
         playbook("left", ROUNDS.replace("ROUNDS", "10000"))
     )
     first.stop()
+    with closing(sqlite3.connect(tmp_path / "home" / "log-server.db")) as log:
+        (status,) = log.execute("SELECT status FROM execution").fetchone()
+    assert status == "running", "the execution had ended before the server stopped"
     second = Running(tmp_path / "home")
     try:
         api = Api(second.url, second.token)
-        document = api.get(f"/api/executions/{execution_id}").body
-        assert document["status"] == "running", "it was not stopped in between"
         assert api.finish(execution_id)["status"] == "completed"
     finally:
         second.stop()
