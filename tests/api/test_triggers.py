@@ -96,7 +96,7 @@ def test_who_may_and_who_may_not(running: Running, api: Api) -> None:
     assert make(some, "mine", **heard).status == 403, "they may not see its executions"
     taken = {"name": "theirs", "playbook": "tests/other", "schedule": SCHEDULE}
     answer = some.post("/api/triggers", {"trigger": taken, "replace": True})
-    assert answer.status == 409, "a name does not go over to somebody else"
+    assert answer.status == 409, "the name does not pass to another account"
     assert "theirs" in answer.body["message"]
 
 

@@ -159,7 +159,7 @@ def attacks(pattern: str, flags: int) -> Iterator[str]:
             if pump and (prefix, pump, end) not in seen:
                 seen.add((prefix, pump, end))
                 yield prefix + pump * (LENGTH // len(pump)) + end
-        # The start again and again: whoever searches begins at each of them.
+        # The start again and again: a search begins at each of them.
         if prefix and (prefix + pump, "", "") not in seen:
             seen.add((prefix + pump, "", ""))
             yield (prefix + pump) * (LENGTH // len(prefix + pump)) + "!"

@@ -68,7 +68,7 @@ def test_the_templates_of_one_decision_share_one_budget(
     with Latency(running.url) as latency:
         document = admin.run(text)
     latency.check()
-    if make is step_with_admission:  # a denial is no failure (S-32)
+    if make is step_with_admission:  # a denial is not a failure (S-32)
         return
     assert document["status"] == "failed"
     assert document["error"]["kind"] == "template.budget"

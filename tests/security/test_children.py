@@ -229,7 +229,7 @@ def replaced(running: Running, admin: Api, name: str) -> None:
 def test_rights_are_those_of_the_moment_when_the_child_begins(
     teams: Running, admin: Api, change: Callable[[Running, Api, str], None]
 ) -> None:
-    """Whoever sends the signal, and resumes it: the initiator stays the same."""
+    """Signals and resumes of others leave the initiator the same."""
     name = f"leaves-{next(_numbers)}"
     both = teams.person(name, "author:finance/*", "operator:hr/*")
     execution_id = both.start(WAITS)

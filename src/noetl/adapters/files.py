@@ -88,7 +88,7 @@ class Roots:
     def locate(self, path: str, where: str, kind: str = "tool.contract") -> str:
         """The real path. Raises ``ToolError`` of this kind if it is not allowed."""
         if not path or "\0" in path:
-            raise ToolError("tool.contract", f"{where} is no path of a file")
+            raise ToolError("tool.contract", f"{where} is not the path of a file")
         if not os.path.isabs(path) and self.base is None:
             message = f"{where}: '{path}' is relative, and no folder is known here"
             raise ToolError(kind, f"{message}; the setting files.roots names one")
@@ -111,7 +111,7 @@ class Roots:
             raise ToolError(kind, f"{where}: {error.strerror}") from None
         why = None
         if not stat.S_ISREG(os.fstat(opened).st_mode):
-            why = f"{where} is no regular file"
+            why = f"{where} is not a regular file"
         elif not self.allows(_opened_path(opened, file)):  # a folder was exchanged
             why = f"{where}: '{path}' {OUTSIDE}"
         if why is not None:

@@ -124,8 +124,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse("The address of the request is too long.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers, which follow a body, say nothing about a request: whoever decides
-        on it has done so by then, and a proxy may have looked at the head alone."""
+        """Trailers, which follow a body, are ignored: the request was
+        authorized by its head, and a proxy may have looked at the head alone."""
         if not self._in_head:
             return
         self._head += len(name) + len(value)

@@ -44,7 +44,7 @@ class Postgres:
     """Its folder holds the data, the passwords and the file that says that it lives.
 
     Servers come with the role of ``address``. The role of ``owner_address`` may do
-    everything: whoever starts a server brings the tables up to date by it.
+    everything: the command that starts a server migrates the tables with it.
     """
 
     def __init__(self, home: Home) -> None:

@@ -47,7 +47,7 @@ class CommandRow(msgspec.Struct, frozen=True):
     ``owner`` has the lease while it is ``held``. Of a command that has ended it is the
     last owner; one that is offered again has none. ``reported`` is the number of the
     last report under this epoch. ``unreported`` counts the claims in a row, up to the
-    present one, after which nobody reported anything.
+    present one, under which the owner reported nothing.
     """
 
     execution_id: str
@@ -250,7 +250,7 @@ class Store(Protocol):
         ...
 
     async def forgive(self, leases: Sequence[Lease]) -> None:
-        """Do not count that nobody reported under these: their owners did no harm."""
+        """Do not count these claims without a report: their owners did no harm."""
         ...
 
     async def held(self, owner: str) -> Sequence[Lease]:

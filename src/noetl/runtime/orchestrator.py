@@ -361,7 +361,7 @@ class Orchestrator(Residents):
         return works
 
     async def _abandon(self, leases: Sequence[Lease]) -> None:
-        """End pipelines of which nobody has reported anything, claim after claim."""
+        """End pipelines whose owners reported nothing, claim after claim."""
         most = self.planner.most_lost
         often = [each for each in leases if most is not None and each.epoch > most]
         if most is None or not often:

@@ -63,8 +63,8 @@ class Turns:
         self.seconds = 0.0
 
     async def take(self, work: Callable[[], T]) -> T:
-        """Call it; whoever comes next waits until the loop has been round, if the
-        last ones took long. Raises what it raises."""
+        """Call ``work``. If the last calls took long, the next caller waits until the
+        loop has run its other tasks. Raises what ``work`` raises."""
         async with self._lock:
             began = thread_time()
             try:

@@ -159,5 +159,7 @@ def read_url(text: str) -> SplitResult:
     except ValueError:
         known = None
     if not known:
-        raise ToolError("tool.contract", f"the url is no server of NATS: {_EXPECTED}")
+        raise ToolError(
+            "tool.contract", f"the url is not an address of NATS: {_EXPECTED}"
+        )
     return url

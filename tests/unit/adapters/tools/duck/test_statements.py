@@ -328,7 +328,7 @@ def test_modules_of_the_playbook_do_not_take_the_place_of_others(duck: Duck) -> 
         ({}, {"export": 5}, "export must be a path, {path, format} or {format}"),
         ({}, {"export": "a.xls"}, "export.format must be one of csv, json, ndjson"),
         ({}, {"tables": []}, "tables must be a mapping of names to rows"),
-        ({}, {"database": "a\0b"}, "database is no path of a file"),
+        ({}, {"database": "a\0b"}, "database is not the path of a file"),
     ],
 )
 def test_inputs_of_no_use_are_told(
