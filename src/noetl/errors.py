@@ -17,6 +17,7 @@ NoetlError
 ├── Refused               a server's answer is no; has a stable kind
 ├── SignalRefused         nobody waits for the signal, or not for this one
 ├── ForgedReference       a value from outside claims to be a stored one
+│   └── ForgedHandle      … or a secret
 ├── Unreachable           a server does not answer: nobody knows what became of it
 │   └── Defective         it answered with status 500
 ├── AccessError           somebody is not known, or may not do what they ask for
@@ -164,6 +165,19 @@ class ForgedReference(NoetlError):
             "another name or value"
         )
         super().__init__(f"{self.kind}: {self.message}")
+
+
+class ForgedHandle(ForgedReference):
+    """A value from outside that claims to be a secret which a task has fetched."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.message = (
+            f"{path} claims to be the handle of a secret ({{secret: …}}), and only "
+            "NoETL makes those; give the member 'secret' another name, or a second "
+            "member beside it"
+        )
+        self.args = (f"{self.kind}: {self.message}",)
 
 
 class SignalRefused(NoetlError):

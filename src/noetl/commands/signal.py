@@ -12,7 +12,7 @@ from noetl.commands.run import read_inputs
 from noetl.commands.steering import steer
 from noetl.commands.targets import server_option
 from noetl.embedded import Embedded
-from noetl.engine.references import admit
+from noetl.engine.references import admit_later
 from noetl.engine.signals import receive
 from noetl.types import JSON
 
@@ -46,7 +46,7 @@ def command(
     if settings and data is not None:
         raise click.UsageError("--set contradicts --data: use one of them")
     value = read_inputs(None, settings) if settings else _parse(data)
-    admit(value, "data")
+    admit_later(value, "data")
     order: dict[str, JSON] = {"do": "signal", "name": name, "data": value}
 
     async def record(runtime: Embedded) -> None:

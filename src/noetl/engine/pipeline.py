@@ -227,6 +227,8 @@ class Pipeline:
         # What was waited for is the server's own word, and may be a reference; the
         # result of a choice is a template's.
         is_answer = self.progress.waiting is not None and task.kind != "choose"
+        if not is_answer and task.kind != "secrets":
+            outcome = self._secrets.mask_handles(outcome)
         given = outcome if is_answer else _checked(outcome)
         body = envelope(given, task.kind, meta)
         if given.stored:

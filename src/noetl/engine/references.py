@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
 
-from noetl.errors import BlobFormat, ForgedReference, TemplateError, Unloaded
+from noetl.errors import (
+    BlobFormat,
+    ForgedHandle,
+    ForgedReference,
+    TemplateError,
+    Unloaded,
+)
 from noetl.types import JSON
 
 STORE = "noetl"
@@ -20,6 +26,8 @@ FILES = frozenset({"csv", "ndjson", "parquet"})
 WORKER_LIMIT = 256 * 1024 * 1024
 
 _MARK = b'"store":"noetl"'
+_SECRET = b'"secret":"'
+_HANDLE = re.compile("[0-9a-f]{32}")
 _BLOB = re.compile(r"[0-9a-f]{64}")
 _LOOP = re.compile(r"log:[0-9A-Za-z-]{1,80}(?:/[0-9]{1,9}){0,16}")
 _SPAN = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
@@ -76,12 +84,12 @@ def claims_encoded(body: bytes) -> bool:
     return any(map(claims, _parts(msgspec.json.decode(body))))
 
 
-def find_claim(value: JSON) -> str | None:
+def find_claim(value: JSON, is_claim: Callable[[JSON], bool] = claims) -> str | None:
     """Where a value from outside claims to be a reference, as a JSON path (S-82)."""
     waiting = [(value, "$")]
     while waiting:
         part, path = waiting.pop()
-        if claims(part):
+        if is_claim(part):
             return path
         if isinstance(part, dict):
             waiting += [(part[name], _member(path, name)) for name in reversed(part)]
@@ -107,6 +115,29 @@ def admit(value: JSON, name: str = "$") -> None:
     if claims_reference(value):
         path = find_claim(value) or "$"
         raise ForgedReference(name + path.removeprefix("$"))
+
+
+def admit_later(value: JSON, name: str = "$") -> None:
+    """The door for values that reach an execution which has begun: signals, and edits
+    of forks.
+
+    Such an execution may hold secrets, and its log shows their handles. A caller who
+    could write a handle would have a playbook send the secret where it sends the
+    caller's own data. Raises ``ForgedReference``, also as ``ForgedHandle``.
+    """
+    admit(value, name)
+    if _SECRET in _encode(value):
+        path = find_claim(value, is_handle)
+        if path is not None:
+            raise ForgedHandle(name + path.removeprefix("$"))
+
+
+def is_handle(value: JSON) -> bool:
+    """Whether it has the shape of what stands for a fetched secret."""
+    if value.__class__ is not dict or len(value) != 1:
+        return False
+    name = value.get("secret")
+    return isinstance(name, str) and _HANDLE.fullmatch(name) is not None
 
 
 def _parts(value: JSON) -> Iterator[dict[str, JSON]]:

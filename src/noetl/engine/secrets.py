@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from noetl.engine.matching import LONG
+from noetl.engine.matching import LONG, MASK
 from noetl.engine.outcome import Failure, Outcome
 from noetl.engine.redaction import Redactor
+from noetl.engine.references import is_handle
 from noetl.engine.secret_parts import as_data, parts
 from noetl.templates.evaluation import Stored
 from noetl.templates.values import Sealed
@@ -24,9 +24,6 @@ PUBLIC = frozenset(
 )
 """Fields of a credential that say who and where: they are not masked, for a result that
 has the name of a host or a user in it would be spoilt without protecting anything."""
-
-
-_HANDLE = re.compile("[0-9a-f]{32}")
 
 
 def handle(name: str) -> dict[str, JSON]:
@@ -44,10 +41,9 @@ def handles_in(value: JSON, secrets: Secrets) -> dict[str, str]:
             part = dict(enumerate(part))
         elif not isinstance(part, dict):
             continue
-        name = part.get("secret")
-        if len(part) == 1 and isinstance(name, str) and _HANDLE.fullmatch(name):
+        if is_handle(part):
             if secrets.open(part) is part:
-                found[name] = place
+                found[part["secret"]] = place
             continue
         for key, item in part.items():
             waiting.append((f"{place}.{key}" if place else str(key), item))
@@ -144,6 +140,27 @@ class Secrets:
             )
         except RecursionError:
             return Outcome.failed("tool.contract", "the result nests too deep")
+
+    def mask_handles(self, outcome: Outcome) -> Outcome:
+        """The outcome of a tool that makes no handles: a service may have learned one
+        from a log, and would have the next template open it."""
+        if not self._sealed:
+            return outcome
+        error = outcome.error
+        if error is not None:
+            details = self._without_handles(error.details)
+            error = msgspec.structs.replace(error, details=details)
+        result = self._without_handles(outcome.result)
+        return msgspec.structs.replace(outcome, result=result, error=error)
+
+    def _without_handles(self, value: JSON) -> JSON:
+        if next(self.held_in(value), None) is None:
+            return value
+        if self.open(value) is not value:
+            return MASK
+        if isinstance(value, dict):
+            return {key: self._without_handles(item) for key, item in value.items()}
+        return [self._without_handles(item) for item in value]
 
 
 class _Opening:

@@ -19,7 +19,7 @@ from noetl.engine.expected import (
 )
 from noetl.engine.ids import Path
 from noetl.engine.listening import listening, offer, offer_missed, told
-from noetl.engine.references import admit
+from noetl.engine.references import admit_later
 from noetl.engine.resuming import emit_resumed
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import Run
@@ -50,7 +50,7 @@ def receive(
     Raises ``SignalRefused``, or ``ForgedReference`` for data that claim to be a stored
     value, before anything is recorded.
     """
-    admit(data, "data")
+    admit_later(data, "data")
     state = batch.state
     if state.finished or state.cancelling is not None:
         return

@@ -9,7 +9,7 @@ import msgspec
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.model import Playbook
 from noetl.engine.forking import Fork
-from noetl.engine.references import admit
+from noetl.engine.references import admit_later
 from noetl.engine.succession import find_obstacles
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, Summary
@@ -70,8 +70,8 @@ async def make_plan(
 ) -> Plan:
     """Raises ``ConfigError`` where no fork can begin, or not like this, and
     ``ForgedReference`` for edits that claim to be stored values (S-82)."""
-    admit(edits.workload, "workload")
-    admit(edits.set_ctx, "ctx")
+    admit_later(edits.workload, "workload")
+    admit_later(edits.set_ctx, "ctx")
     point = await find_point(origin.log, origin.execution_id, start)
     if newer is not None:
         _check_successor(newer, point, start)
