@@ -191,6 +191,31 @@ def sandbox() -> None:
         pytest.skip(f"no sandbox can be made here: {done.stderr.strip()}")
 
 
+FILTERED = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(*call):
+    name, *args = call
+    return getattr(libc, name)(*args) == -1 and ctypes.get_errno() == 1
+result = {
+    "unshare": refused("unshare", 0x10000000),
+    "mount": refused("mount", 0, b"/tmp", 0, 0, 0),
+    "ptrace": refused("ptrace", 0, 0, 0, 0),
+    "filter": "Seccomp:\\t2" in open("/proc/self/status").read(),
+}
+"""
+
+
+def test_86_without_a_sandbox_system_calls_are_filtered(attempt: Attempt) -> None:
+    """Damage limitation: no namespaces, mounts or traced processes, also for root."""
+    status = "grep -c '^Seccomp:.*2$' /proc/self/status"
+    asks = {"code": python(FILTERED), "program": shell(command=status)}
+    ran = attempt(asks)
+
+    assert set(ran.outcomes["code"]["result"].values()) == {True}, ran.outcomes["code"]
+    assert ran.outcomes["program"]["result"]["stdout"] == "1\n"
+
+
 @pytest.mark.usefixtures("sandbox")
 def test_86_in_a_sandbox_there_is_nobody_else(attempt: Attempt, peer: str) -> None:
     port = int(peer.rpartition(":")[2])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from noetl import load
 from noetl.engine.cancellation import cancel
 from noetl.engine.decide import report
 from noetl.engine.reports import FACTS, Fact, OutOfOrder
@@ -310,3 +311,20 @@ def test_the_limit_of_step_runs_stops_what_runs_beside(prepare: Run) -> None:
     assert execution.state.status == "failed"
     assert execution.state.error["kind"] == "limit.exceeded"
     assert len(ended) == len(execution.events("step.scheduled")) == 9
+
+
+@pytest.mark.spec("S-36", "S-70")
+@pytest.mark.parametrize(
+    ("limit", "most"), [("step_runs", 100_000), ("task_runs", 1_000_000)]
+)
+def test_a_playbook_lowers_a_limit_and_never_raises_it(limit: str, most: int) -> None:
+    def is_valid(value: int) -> bool:
+        return load(
+            "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
+            f"executor: {{spec: {{limits: {{{limit}: {value}}}}}}}\n"
+            "workflow: [{step: start, tool: {kind: noop}}]\n"
+        ).valid
+
+    assert is_valid(1)
+    assert is_valid(most)
+    assert not is_valid(most + 1)

@@ -13,6 +13,7 @@ import pytest
 
 from noetl.adapters.host import HostPolicy
 from noetl.adapters.tools.http import HttpTool
+from noetl.adapters.tools.web.response import shown_headers
 from noetl.engine.outcome import Meta, Outcome, envelope
 from noetl.ports import ToolCall
 
@@ -308,6 +309,22 @@ def test_the_helper_tells_about_the_response(get: Get) -> None:
     assert http["elapsed_ms"] > 0
     assert http["headers"]["content-type"] == "application/json; charset=utf-8"
     assert http["headers"]["set-cookie"] == "***"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Authorization", "Cookie", "Set-Cookie", "X-Api-Key"),
+        *("Proxy-Authenticate", "Proxy-Authorization"),
+    ],
+)
+def test_headers_that_carry_credentials_are_masked(name: str) -> None:
+    """In any case: what an answer repeats goes into the log."""
+    given = {name: "s3cret", "Content-Type": "text/plain"}
+
+    shown = shown_headers(given)
+
+    assert shown == {name.lower(): "***", "content-type": "text/plain"}
 
 
 def test_no_cookie_is_kept_between_calls(peer: str, call: Call, using: Any) -> None:
