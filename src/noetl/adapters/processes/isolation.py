@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from noetl.adapters.files import Files
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from noetl.adapters.processes.probe import Probe
     from noetl.adapters.processes.sandbox import Sandbox
 
+_MANY = 256
 _AGAIN = 10.0  # seconds after which a machine without a sandbox is looked at again
 
 
@@ -42,6 +43,7 @@ class Isolation:
         self._path = path
         self._probe: Probe | None = None
         self._probed = 0.0
+        self._usual: dict[str | None, Sandbox] = {}  # by folder, while isolation is on
 
     @property
     def is_on(self) -> bool:
@@ -59,8 +61,8 @@ class Isolation:
         folder: str | None,
         *,
         required: bool = False,
-        readable: Iterable[str] = (),
-        own: Iterable[str] = (),
+        readable: Sequence[str] = (),
+        own: Sequence[str] = (),
         network: bool = True,
     ) -> Sandbox | None:
         """The one for a call, or None if it needs none.
@@ -69,8 +71,27 @@ class Isolation:
         besides those of the policy. Raises ``ToolError`` (``tool.isolation``) if there
         must be one and cannot.
         """
-        if not required and not self.is_on:
+        is_on = self.is_on
+        if not is_on and not required:
             return None
+        is_usual = is_on and network and not readable and not own
+        if is_usual and folder in self._usual:
+            return self._usual[folder]
+        sandbox = await self._make(folder, required, readable, own, network)
+        if is_usual:
+            if len(self._usual) >= _MANY:
+                self._usual.clear()
+            self._usual[folder] = sandbox
+        return sandbox
+
+    async def _make(
+        self,
+        folder: str | None,
+        required: bool,
+        readable: Sequence[str],
+        own: Sequence[str],
+        network: bool,
+    ) -> Sandbox:
         from noetl.adapters.processes.sandbox import Sandbox
 
         probe = await self.probe()

@@ -18,6 +18,7 @@ from noetl.adapters.processes.key import Key
 # More processes are started when those that exist need longer than this for the calls
 # that wait: a second process is no help for small calls.
 PATIENCE = 0.01
+_SANDBOXED = 0.1  # the same for processes in a sandbox, which take longer to start
 _NEAR = 0.0002  # seconds of work in a process that is better than to wake another
 _FAIRNESS = 0.1  # a call waits no longer than this for slots of other keys
 KEPT = 60.0  # seconds without a call
@@ -308,7 +309,8 @@ class Schedule(Generic[T, P]):
         if any(now - each.started < PATIENCE for each in processes):
             return 0  # one is being started, or was just now
         paces = [process.pace(now) for process in processes]
-        if calls * sum(paces) / len(paces) ** 2 < PATIENCE:
+        patience = PATIENCE if key.sandbox is None else _SANDBOXED
+        if calls * sum(paces) / len(paces) ** 2 < patience:
             return 0
         return min(calls, len(processes))
 

@@ -105,6 +105,7 @@ class PythonTool:
         self._files = Files(host)
         self._on_output = on_output
         self._pool: Pool | None = None
+        self._shared = _SHARED
         self._alone = count(1)
         self._contained: dict[str, bool] = {}  # of code that was seen
 
@@ -156,10 +157,10 @@ class PythonTool:
         code = request.code
         if code is None or not may_share(call) or not self._contained.get(code, True):
             return None
-        key = _SHARED
-        if self._isolation.is_on:
-            key = _SHARED._replace(sandbox=await self._isolation.sandbox(None))
-        reply = await self._processes().call(key, request, seconds)
+        sandbox = await self._isolation.sandbox(None)
+        if sandbox is not self._shared.sandbox:
+            self._shared = _SHARED._replace(sandbox=sandbox)
+        reply = await self._processes().call(self._shared, request, seconds)
         if len(self._contained) >= _SEEN:
             self._contained.clear()
         self._contained[code] = not reply.foreign
