@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -105,6 +106,35 @@ def test_a_silent_stream_ends_when_its_token_expires(
 
     assert list(stream) == []
     server.stop()
+
+
+def test_a_stream_by_a_cookie_ends_with_its_session(
+    running: Running, admin: Api
+) -> None:
+    password = "correct horse battery"
+    body = {"name": "browses", "roles": ["viewer"], "password": password}
+    assert admin.post("/api/users", body).status == 201
+    signed_in = Api(running.url, None).post(
+        "/api/sessions", {"name": "browses", "password": password}
+    )
+    execution_id = admin.start(ASKS)
+    admin.await_event(execution_id, "task.suspended")
+    connection = http.client.HTTPConnection(admin.host, admin.port, timeout=HUNG)
+    headers = {
+        "Cookie": signed_in.headers["set-cookie"].partition(";")[0],
+        **{"Accept": "text/event-stream", "Sec-Fetch-Site": "same-origin"},
+    }
+    connection.request("GET", f"/api/executions/{execution_id}/events", None, headers)
+    response = connection.getresponse()
+    assert response.status == 200
+    while b"task.suspended" not in response.readline():
+        pass
+
+    assert admin.call("DELETE", "/api/users/browses/sessions").status == 200
+    admin.post(f"/api/executions/{execution_id}/signal", {"name": "go"})
+
+    assert b"data:" not in response.read()
+    connection.close()
 
 
 def in_thread(call: Callable[[], Answer]) -> Callable[[], Answer]:
