@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,41 @@ def test_data_that_look_like_templates_stay_data(running: Running, admin: Api) -
     given, heard = document["result"]
     assert given == TEMPLATES
     assert heard.get("data", heard) == TEMPLATES
+
+
+ESCAPES = """
+        - step: start
+          tool:
+            - prints:
+                kind: python
+                code: |
+                  print("\\x1b[31m printed \\x1b]0;title\\x07")
+                  result = {"\\x1b[1m key": "\\x1b[2J value \\x9b1m \\r"}
+            - fails:
+                kind: python
+                code: raise ValueError("\\x1b[2J failed")
+"""
+
+
+def test_no_command_prints_control_characters_of_data(tmp_path: Path) -> None:
+    file = tmp_path / "book.yaml"
+    file.write_text(playbook("escapes", ESCAPES, 'workload: {given: "\\e[2J\\a"}\n'))
+    environ = {**os.environ, "NOETL_HOME": str(tmp_path / "home")}
+    for command in (
+        *(["run", str(file)], ["show", "last"], ["events", "last"], ["list"]),
+        *(["replay", "last"], ["sql", "select payload from events"]),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "noetl", *command],
+            env=environ,
+            capture_output=True,
+            encoding="utf-8",
+        )
+        printed = done.stdout + done.stderr
+        assert printed, command
+        assert "ValueError" in printed or command[0] in ("list", "replay"), printed
+        found = {char for char in printed if unicodedata.category(char) == "Cc"}
+        assert found <= {"\n", "\t"}, (command, found)
 
 
 # -- GET ------------------------------------------------------------------------------
