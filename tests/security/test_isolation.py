@@ -375,3 +375,32 @@ def test_no_process_of_its_user_reads_the_memory_of_a_server_or_worker(
     ran = subprocess.run([sys.executable, "-c", FIRST_STEP, role], check=False)
 
     assert ran.returncode == 0
+
+
+FAMILIES = """
+import socket
+found = {}
+for number in range(1, 46):
+    try:
+        socket.socket(number, socket.SOCK_STREAM).close()
+        found[number] = True
+    except OSError as error:
+        found[number] = error.errno == 93 or error.errno == 94  # of another type
+result = [number for number, is_there in found.items() if is_there]
+"""
+
+
+def test_code_gets_no_socket_that_leads_past_its_network(shared: Running) -> None:
+    """AF_VSOCK leads to the host of a virtual machine from every network namespace."""
+    admin = Api(shared.url, shared.token)
+
+    assert set(python(admin, FAMILIES)) <= {1, 2, 10, 16}
+
+
+def test_code_sees_certificates_and_no_private_keys_of_the_system(
+    shared: Running,
+) -> None:
+    admin = Api(shared.url, shared.token)
+
+    code = "import os; result = sorted(os.listdir('/etc/ssl'))"
+    assert set(python(admin, code)) <= {"certs", "openssl.cnf"}

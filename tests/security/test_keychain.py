@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from servers import HEAD, Api, Running
+from servers import HEAD, Api, Running, playbook
 
 VARIABLE = "NOETL_TEST_CANARY"
 CANARY = "canary-of-the-environment-4c1d"
@@ -616,3 +616,17 @@ def test_what_is_no_declaration_is_refused(
 
     assert answer.status == 422
     assert words in answer.body["message"]
+
+
+def test_an_entry_that_fails_does_not_keep_later_ones_from_their_path(
+    admin: Api,
+) -> None:
+    admin.post("/api/keychain/bound_to_tests", {"value": "v" * 20, "for": ["tests/*"]})
+    entries = "keychain: [{name: a, kind: secret_manager, path: missing_one}, "
+    entries += "{name: b, kind: secret_manager, path: bound_to_tests}]\n"
+    text = playbook("later", "- {step: start, tool: {kind: noop}}", entries)
+
+    refused = admin.post("/api/executions", {"playbook": text})
+
+    assert refused.body["kind"] == "keychain.unresolved"
+    assert [each["name"] for each in refused.body["entries"]] == ["a"]

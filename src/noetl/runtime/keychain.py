@@ -58,8 +58,9 @@ class Keyring:
             except SecretError as error:
                 # An entry may be made of those before it, and its error quotes it.
                 message = Secrets(found).redact_text(error.message)
-                about = {"name": entry.name, "kind": entry.kind}
-                problems.append({**about, "message": message})
+                problems.append(
+                    {"name": entry.name, "kind": entry.kind, "message": message}
+                )
         if problems:
             message = "; ".join(map(_sentence, problems))
             raise KeychainError(_refusal(message, problems))

@@ -19,7 +19,8 @@ SCRATCH = "/tmp"
 _PACKAGE = ENTRY.parents[3]  # NoETL itself
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
-    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
+    *("/etc/ssl/certs", "/etc/ssl/openssl.cnf"),  # and not /etc/ssl/private
 )
 _NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 _SIZE = str(1024**3)  # of the scratch, which is in memory

@@ -3,7 +3,9 @@
 A list of what is denied, as containers have one: calls that reach other processes, the
 kernel's own interfaces or new namespaces, and that no program for data needs. Denied
 calls answer EPERM; ``clone3`` answers ENOSYS, so that libraries fall back to ``clone``,
-whose flags a filter can see.
+whose flags a filter can see. Of sockets there are those of programs for data only: a
+namespace of the network does not hold back AF_VSOCK, which leads out of a virtual
+machine, and others make the kernel load drivers.
 """
 
 from __future__ import annotations
@@ -75,6 +77,8 @@ _DENIED = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
+_SOCKET = (41, 198)
+_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 _CLONE, _CLONE3, _PERSONALITY = (56, 220), (435, 435), (135, 92)
 _NEW_NAMESPACE = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, …
 _X32 = 0x40000000  # the other numbers of x86_64, which no program of today needs
@@ -105,6 +109,16 @@ def assemble(machine: str) -> bytes | None:
     for numbers in _DENIED.values():
         if numbers[column] >= 0:
             lines += [_line(_JUMP_EQUAL, numbers[column], 0, 1), _line(_RETURN, _EPERM)]
+    lines += [
+        _line(_JUMP_EQUAL, _SOCKET[column], 0, len(_FAMILIES) + 3),
+        _line(_LOAD, _FIRST),
+        *(
+            _line(_JUMP_EQUAL, family, len(_FAMILIES) - place, 0)
+            for place, family in enumerate(_FAMILIES)
+        ),
+        _line(_RETURN, _EPERM),
+        _line(_RETURN, _ALLOW),
+    ]
     lines += [
         _line(_JUMP_EQUAL, _CLONE3[column], 0, 1),
         _line(_RETURN, _ENOSYS),
