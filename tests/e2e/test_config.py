@@ -79,6 +79,7 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["files_roots", ",".join(sorted([os.getcwd(), str(tmp_path)])), "default"],
         ["network_private", "allow", "default"],
         ["isolation", "auto", "default"],
+        ["isolation_network", "False", "default"],
         *[[name, "-", "default"] for name in ("proxies", "tls_cert")],
         *[[name, "-", "default"] for name in ("tls_key", "ca")],
         *[[name, "-", "default"] for name in ("public_url", "oidc_issuer")],

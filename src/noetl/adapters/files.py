@@ -108,7 +108,8 @@ class Roots:
             # Not blocking: a pipe without a writer must not hold the worker.
             opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError as error:
-            raise ToolError(kind, f"{where}: {error.strerror}") from None
+            message = f"{where}: '{path}' cannot be read: {error.strerror}"
+            raise ToolError(kind, message) from None
         why = None
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             why = f"{where} is not a regular file"

@@ -6,7 +6,6 @@ name which changes between the check and the connection changes nothing.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import Iterable
@@ -134,6 +133,8 @@ async def look_up(host: str, port: int) -> list[Address]:
     literal = read_address(host)
     if literal is not None:
         return [literal]
+    import asyncio  # making tools loads no event loop
+
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(plain_host(host), port, type=socket.SOCK_STREAM)
