@@ -34,7 +34,8 @@ workflow:
 """
 COUNTED = """
 CREATE TABLE public.seen (held integer);
-CREATE FUNCTION public.note_places() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION public.note_places() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER AS $$
 BEGIN
   INSERT INTO public.seen SELECT count(*) FROM noetl.place AS p
   JOIN noetl.execution AS x ON x.number = p.execution

@@ -35,8 +35,8 @@ def root(tmp_path: Path) -> Path:
         ("pipe", "regular"),
         (".", "regular"),
         ("missing", "No such file"),
-        ("a\0b", "no path"),
-        ("", "no path"),
+        ("a\0b", "not the path"),
+        ("", "not the path"),
     ],
 )
 def test_only_regular_files_below_the_roots_are_opened(
