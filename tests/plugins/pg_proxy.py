@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator
 
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 COMMIT = b"COMMIT\0"
+_FIELDS = b"SFATAL\0VFATAL\0C28000\0Mno entry for a connection without encryption\0\0"
+DENIED = b"E" + struct.pack("!i", 4 + len(_FIELDS)) + _FIELDS
 
 
 class Proxy:
     """Forwards everything, until a client commits while ``holds_commit`` is set.
 
     Then the server commits, but the client does not hear of it; ``committed`` is set.
-    With ``tls`` the client's half is encrypted; the server never is.
+    With ``tls`` the client's half must be encrypted; the server's never is.
     """
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
@@ -50,7 +52,10 @@ class Proxy:
         self._open.add(writer)
         with contextlib.suppress(OSError):  # one of them has left
             if self._tls is not None:
-                assert await reader.readexactly(8) == SSL_REQUEST
+                if await reader.readexactly(8) != SSL_REQUEST:
+                    writer.write(DENIED)
+                    writer.close()
+                    return
                 writer.write(b"S")
                 await writer.start_tls(self._tls)
             far, near = await asyncio.open_connection("127.0.0.1", self._target)

@@ -85,17 +85,16 @@ async def _from_postgres(
 ) -> AsyncIterator[Rows]:
     import asyncpg
 
-    from noetl.adapters.network.loops import PinnedLoop
     from noetl.adapters.tools.pg.address import read_address
+    from noetl.adapters.tools.pg.dialer import Dialer
     from noetl.adapters.tools.pg.faults import Place, explain
     from noetl.adapters.tools.pg.rows import Shape
 
     roots = reach.files.roots(call.folder)
     where, sql = read_address(address(side), roots), _query(side)
-    loop: Any = PinnedLoop(reach.network)
     connection: Any = None
     try:
-        connection = await asyncpg.connect(loop=loop, **where.arguments())
+        connection = await Dialer(where, reach.network).connect()
         async with connection.transaction(readonly=True):
             prepared = await connection.prepare(sql)
             shape = Shape(prepared.get_attributes())

@@ -31,6 +31,9 @@ _SETTINGS = frozenset(
     )
 )
 _CERTIFICATES = 1024 * 1024
+_NO_TICKETS = "gssapi" if os.name == "nt" else "sspi"
+"""The library of the other system: a server that asks for the Kerberos ticket of the
+process gets none."""
 _OTHER_NAMES = {"dbname": "database", "username": "user"}
 
 
@@ -54,7 +57,10 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(f"{host}:{port}" for host, port in pairs)
 
     def arguments(self) -> dict[str, Any]:
-        """For the driver. Each is given, so that it looks nowhere else."""
+        """For the driver. Each is given, so that it looks nowhere else.
+
+        The modes ``allow`` and ``prefer`` need the second attempt of a ``Dialer``.
+        """
         return {
             "host": list(self.hosts),
             "port": list(self.ports),
@@ -63,17 +69,23 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
             "database": self.database,
             "ssl": self._tls(),
             "direct_tls": False,
+            "krbsrvname": "postgres",
+            "gsslib": _NO_TICKETS,
             "target_session_attrs": self.target_session_attrs,
             "server_settings": {"options": self.options} if self.options else {},
             "timeout": self.connect_timeout,
         }
 
-    def _tls(self) -> ssl.SSLContext | str:
-        if self.sslmode in ("disable", "allow", "prefer"):
-            return self.sslmode
+    def _tls(self) -> ssl.SSLContext | bool:
+        """A context without a client certificate: a text would make the driver load
+        the one of the process's environment or home."""
+        if self.sslmode == "disable":
+            return False
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.sslmode == "verify-full"
-        if self.sslrootcert is not None:
+        if self.sslmode in ("allow", "prefer"):
+            context.verify_mode = ssl.CERT_NONE
+        elif self.sslrootcert is not None:
             trust(context, self.sslrootcert)
         elif self.sslmode == "require":
             context.verify_mode = ssl.CERT_NONE  # as everywhere: encrypted, not known

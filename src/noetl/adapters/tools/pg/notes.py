@@ -10,7 +10,8 @@ a password percent-encoded. `auth` is a mapping with `host`, `port`, `database` 
 file below a folder of `files.roots`),
 `connect_timeout` (10 seconds), `target_session_attrs`, `options` and
 `application_name` (`noetl <action_id>`). Several hosts are separated by commas. Nothing
-is read from `PG*` variables or `~/.pgpass`. Calls with the same credential share
+is read from `PG*` variables, `~/.pgpass` or `~/.postgresql`, and no client certificate
+or Kerberos ticket of the process is used. Calls with the same credential share
 connections; each call finds a connection as if it were new (`DISCARD ALL`). On a server
 a private address, or a socket of the machine, needs the setting `network.private`.
 

@@ -10,8 +10,8 @@ from typing import Any
 import asyncpg
 
 from noetl.adapters.network import Network
-from noetl.adapters.network.loops import PinnedLoop
 from noetl.adapters.tools.pg.address import Address
+from noetl.adapters.tools.pg.dialer import Dialer
 from noetl.adapters.tools.pg.values import CODECS
 from noetl.errors import ToolError
 
@@ -52,15 +52,16 @@ class Pools:
         async with self._opening:
             pool = self._pools.get((address, most))
             if pool is None:
+                dialer = Dialer(address, self._network)
                 pool = await asyncpg.create_pool(
+                    connect=dialer.connect,
+                    loop=dialer.loop,
                     min_size=0,
                     max_size=most,
                     max_inactive_connection_lifetime=_IDLE,
                     init=set_up,
                     reset=forget,
                     statement_cache_size=0,  # poolers in between hand out others
-                    loop=PinnedLoop(self._network),
-                    **address.arguments(),
                 )
                 self._pools[address, most] = pool
             return pool
