@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import Api, Running, playbook
+from servers import Api, Running, WorkerProcess, playbook
 
 from noetl.engine.references import admit_later
+from noetl.engine.secrets import Secrets
 from noetl.errors import ForgedHandle
+from noetl.runtime.drafts import RowDraft
 
 pytestmark = pytest.mark.spec("S-41", "S-82")
 
@@ -140,6 +144,73 @@ def test_a_service_that_answers_with_a_handle_gets_no_secret(
 
     assert operator.finish(execution_id)["status"] == "completed"
     assert outside.heard[1] == b'{"note":{"deep":["***"]}}'
+
+
+def test_a_worker_elsewhere_masks_the_handles_that_it_was_not_given(
+    outside: Outside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step that asks reads no secret; the one after it reads ``ctx``."""
+    monkeypatch.setenv("NOETL_NETWORK_PRIVATE", "127.0.0.0/8")
+    server = Running(tmp_path / "home", slots=0)
+    admin = Api(server.url, server.token)
+    admin.post("/api/keychain/key", {"value": SECRET, "for": ["tests/*"]})
+    worker = WorkerProcess(tmp_path / "worker", server.url, server.token)
+    post = f"kind: http, method: POST, url: '{outside.url}'"
+    then = "{do: continue, set_ctx: {note: '{{ outcome.result }}'}}"
+    workflow = f"""
+        - step: start
+          tool: {{kind: secrets, name: key}}
+          next: {{arcs: [{{step: pause}}]}}
+        - step: pause
+          tool: {{kind: wait, signal: go}}
+          next: {{arcs: [{{step: ask}}]}}
+        - step: ask
+          tool:
+            - ask:
+                kind: http
+                method: POST
+                url: '{outside.url}'
+                spec: {{policy: {{rules: [{{else: {{then: {then}}}}}]}}}}
+          next: {{arcs: [{{step: tell}}]}}
+        - step: tell
+          tool: {{{post}, json: {{note: "{{{{ ctx.note }}}}"}}}}
+    """
+    try:
+        execution_id = admin.start(playbook("notes", workflow))
+        admin.await_event(execution_id, "task.suspended")
+        handle = handle_in_log(admin, execution_id)
+        outside.answer = b'{"deep": [{"secret": "%b"}]}' % handle["secret"].encode()
+        signal = {"name": "go", "data": 1}
+        path = f"/api/executions/{execution_id}/signal"
+        assert admin.post(path, signal).status == 200
+        document = admin.finish(execution_id)
+    finally:
+        worker.stop()
+        server.stop()
+
+    assert document["status"] == "completed", document
+    assert outside.heard[1] == b'{"note":{"deep":["***"]}}'
+
+
+@pytest.mark.parametrize("spelling", ['"secret"', '"\\u0073ecret"'])
+def test_rows_that_are_written_to_a_file_hold_no_handle(
+    spelling: str, tmp_path: Path
+) -> None:
+    row = f'{{"a": {{{spelling}: "{"0" * 32}"}}}}\n'.encode()
+    shelf: Any = None  # only keeping a draft needs one
+
+    async def written(secrets: Secrets) -> bytes:
+        file = tmp_path / "rows"
+        draft = RowDraft(str(file), shelf, secrets)
+        await draft.add_lines([row])
+        draft._flush()
+        found = file.read_bytes()
+        draft.drop()
+        return found
+
+    for secrets in (Secrets(partial=True), Secrets(sealed={"0" * 32: SECRET})):
+        assert b"0000" not in asyncio.run(written(secrets))
+    assert b"0000" in asyncio.run(written(Secrets()))
 
 
 def test_other_data_with_a_member_secret_are_data() -> None:

@@ -81,7 +81,7 @@ def claims_encoded(body: bytes) -> bool:
     """The same of a value that is encoded already."""
     if _MARK not in body:
         return False
-    return any(map(claims, _parts(msgspec.json.decode(body))))
+    return any(map(claims, mappings_in(msgspec.json.decode(body))))
 
 
 def find_claim(value: JSON, is_claim: Callable[[JSON], bool] = claims) -> str | None:
@@ -126,10 +126,15 @@ def admit_later(value: JSON, name: str = "$") -> None:
     caller's own data. Raises ``ForgedReference``, also as ``ForgedHandle``.
     """
     admit(value, name)
-    if _SECRET in _encode(value):
+    if may_hold_handle(_encode(value)):
         path = find_claim(value, is_handle)
         if path is not None:
             raise ForgedHandle(name + path.removeprefix("$"))
+
+
+def may_hold_handle(body: bytes) -> bool:
+    """Look for a handle in what ``msgspec`` has encoded; quick, and sometimes wrong."""
+    return _SECRET in body
 
 
 def is_handle(value: JSON) -> bool:
@@ -140,7 +145,7 @@ def is_handle(value: JSON) -> bool:
     return isinstance(name, str) and _HANDLE.fullmatch(name) is not None
 
 
-def _parts(value: JSON) -> Iterator[dict[str, JSON]]:
+def mappings_in(value: JSON) -> Iterator[dict[str, JSON]]:
     """Every mapping in it, however deep. A million numbers are passed over quickly:
     servers look through what callers send before they serve the next one."""
     waiting = [value]
@@ -167,7 +172,7 @@ def make_reference(
         "schema_hint": hint,
     }
     if _MARK in body:
-        parts = _parts(msgspec.json.decode(body))
+        parts = mappings_in(msgspec.json.decode(body))
         reference["refs"] = sorted({p["key"] for p in parts if is_reference(p)})
     if made:
         reference["made"] = sorted(made)
@@ -186,7 +191,7 @@ def check_format(reference: dict[str, JSON]) -> None:
 
 def references_in(value: JSON) -> Iterator[dict[str, JSON]]:
     """All of them, however deep; not those inside of what they stand for."""
-    return filter(is_reference, _parts(value))
+    return filter(is_reference, mappings_in(value))
 
 
 def places_in(value: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JSON]]]:
@@ -218,7 +223,7 @@ def made_by(payload: Mapping[str, JSON]) -> Iterator[str]:
 
 def holds_reference(value: JSON) -> bool:
     """Whether there is one in it, however deep."""
-    return any(map(is_reference, _parts(value)))
+    return any(map(is_reference, mappings_in(value)))
 
 
 def is_same(stored: JSON, value: JSON) -> bool:

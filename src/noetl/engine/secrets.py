@@ -9,7 +9,7 @@ import msgspec
 from noetl.engine.matching import LONG, MASK
 from noetl.engine.outcome import Failure, Outcome
 from noetl.engine.redaction import Redactor
-from noetl.engine.references import is_handle
+from noetl.engine.references import is_handle, mappings_in
 from noetl.engine.secret_parts import as_data, parts
 from noetl.templates.evaluation import Stored
 from noetl.templates.values import Sealed
@@ -52,13 +52,17 @@ def handles_in(value: JSON, secrets: Secrets) -> dict[str, str]:
 
 class Secrets:
     """``keychain`` are the resolved entries by name; ``sealed`` the secrets that tasks
-    have fetched, by the name in their handle."""
+    have fetched, by the name in their handle. With ``partial`` the execution may have
+    fetched others."""
 
     def __init__(
         self,
         keychain: Mapping[str, JSON] | None = None,
         sealed: Mapping[str, JSON] | None = None,
+        *,
+        partial: bool = False,
     ) -> None:
+        self._partial = partial
         self.keychain: dict[str, JSON] = dict(keychain or {})
         self._sealed: dict[str, JSON] = {}
         self._redactor = Redactor()
@@ -143,24 +147,37 @@ class Secrets:
 
     def mask_handles(self, outcome: Outcome) -> Outcome:
         """The outcome of a tool that makes no handles: a service may have learned one
-        from a log, and would have the next template open it."""
-        if not self._sealed:
+        from a log, and would have the next template open it. With some of the
+        execution's secrets only, every mapping of that shape may be a handle."""
+        if not self._sealed and not self._partial:
             return outcome
         error = outcome.error
-        if error is not None:
-            details = self._without_handles(error.details)
-            error = msgspec.structs.replace(error, details=details)
-        result = self._without_handles(outcome.result)
+        try:
+            if error is not None:
+                details = self.without_handles(error.details)
+                error = msgspec.structs.replace(error, details=details)
+            result = self.without_handles(outcome.result)
+        except RecursionError:
+            return Outcome.failed("tool.contract", "the result nests too deep")
         return msgspec.structs.replace(outcome, result=result, error=error)
 
-    def _without_handles(self, value: JSON) -> JSON:
-        if next(self.held_in(value), None) is None:
-            return value
-        if self.open(value) is not value:
+    def without_handles(self, value: JSON) -> JSON:
+        """The value itself if it holds none, else a copy with a mask for each."""
+        if any(map(self._may_open, mappings_in(value))):
+            return self._masked(value)
+        return value
+
+    def _masked(self, value: JSON) -> JSON:
+        if self._may_open(value):
             return MASK
         if isinstance(value, dict):
-            return {key: self._without_handles(item) for key, item in value.items()}
-        return [self._without_handles(item) for item in value]
+            return {key: self._masked(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._masked(item) for item in value]
+        return value
+
+    def _may_open(self, value: JSON) -> bool:
+        return self.open(value) is not value or (self._partial and is_handle(value))
 
 
 class _Opening:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from noetl.engine.outcome import Stored
-from noetl.engine.references import claims_encoded
+from noetl.engine.references import claims_encoded, may_hold_handle
 from noetl.engine.secrets import Secrets
 from noetl.errors import StoreError, ToolError
 from noetl.ports import tool_error
@@ -51,7 +51,7 @@ class RowDraft:
 
     async def add_lines(self, lines: Sequence[bytes]) -> None:
         """Rows that are JSON already."""
-        if self._secrets.hides:
+        if self._secrets.hides or any(map(_may_name_secret, lines)):
             await self.add([msgspec.json.decode(line) for line in lines])
             return
         for line in lines:
@@ -84,11 +84,19 @@ class RowDraft:
 
     def _encoded(self, row: JSON) -> bytes:
         try:
-            line = _encode(self._secrets.redact(row))
+            row = self._secrets.redact(row)
+            line = _encode(row)
+            if may_hold_handle(line):
+                line = _encode(self._secrets.without_handles(row))
         except (TypeError, ValueError) as error:
             message = f"the result is not JSON: {error}"
             raise ToolError("tool.contract", message) from None
         return _checked(line)
+
+
+def _may_name_secret(line: bytes) -> bool:
+    """Tell whether a row of any spelling may hold the handle of a secret."""
+    return b'"secret"' in line or b"\\u" in line
 
 
 def _checked(line: bytes) -> bytes:

@@ -58,7 +58,8 @@ def seal_secrets(seal: Seal, work: Work) -> str | None:
 
 
 def open_secrets(seal: Seal, order: wire.Order) -> Secrets:
+    """Those of one command: the execution may hold others."""
     if order.secrets is None:
-        return Secrets()
+        return Secrets(partial=True)
     held = unseal_value(seal, order.secrets, order.lease.command_id)
-    return Secrets(held["keychain"], held["sealed"])
+    return Secrets(held["keychain"], held["sealed"], partial=True)
