@@ -120,6 +120,13 @@ def environment() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
+def allow_folder(environment: pytest.MonkeyPatch, folders: Folders) -> Path:
+    """A folder that tools of the servers started next may use."""
+    folder = folders.mktemp("data")
+    environment.setenv("NOETL_FILES_ROOTS", str(folder))
+    return folder
+
+
 def make_database(port: int, name: str) -> str:
     """One that no other test empties."""
     from urllib.parse import quote
@@ -172,22 +179,29 @@ def at_home(prepare: Prepare, tmp_path_factory: Folders) -> Host:
 
 
 @pytest.fixture(scope="module")
-def on_server(prepare: Prepare, tmp_path_factory: Folders) -> Iterator[Host]:
+def on_server(
+    prepare: Prepare, tmp_path_factory: Folders, environment: pytest.MonkeyPatch
+) -> Iterator[Host]:
+    folder = allow_folder(environment, tmp_path_factory)
     server = Running(tmp_path_factory.mktemp("server"))
-    yield prepare(OnServer(server, server.home.folder))
+    yield prepare(OnServer(server, folder))
     server.stop()
 
 
 @pytest.fixture(scope="module")
 def on_cluster(
-    prepare: Prepare, tmp_path_factory: Folders, postgres_server: int
+    prepare: Prepare,
+    tmp_path_factory: Folders,
+    postgres_server: int,
+    environment: pytest.MonkeyPatch,
 ) -> Iterator[Host]:
     """A server on PostgreSQL that runs no tools, and two workers on another machine:
     no folder is shared."""
     database = make_database(postgres_server, "hosts")
     server = Running(tmp_path_factory.mktemp("server"), database=database, slots=0)
-    folder = tmp_path_factory.mktemp("workers")
-    workers = [WorkerProcess(folder, server.url, server.token) for _ in range(2)]
+    folder = allow_folder(environment, tmp_path_factory)
+    home = tmp_path_factory.mktemp("workers")
+    workers = [WorkerProcess(home, server.url, server.token) for _ in range(2)]
     yield prepare(OnServer(server, folder))
     assert [worker.stop() for worker in workers] == [0, 0]
     server.stop()

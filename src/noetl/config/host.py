@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -120,17 +121,34 @@ def host_policy(
         if roots is not None:
             policy = replace(policy, home=None)
     else:
-        policy = HostPolicy(hidden=(str(home), *_SYSTEM, *_secret_files(settings)))
+        policy = HostPolicy(hidden=(str(home), *_secret_files(settings)))
     if role == "personal":
         here = () if folder is None else (folder,)
         policy = replace(policy, own=True, private="allow", roots=here)
+    roots = policy.roots if roots is None else roots
+    if role != "embedded":
+        policy = replace(policy, hidden=(*policy.hidden, *_hidden_system(roots)))
     return replace(
         policy,
-        roots=policy.roots if roots is None else roots,
+        roots=roots,
         private=policy.private if private is None else private,
         isolation=settings[ISOLATION],
         isolation_network=settings[ISOLATION_NETWORK],
     )
+
+
+def _hidden_system(roots: Sequence[str]) -> list[str]:
+    """Folders of the kernel, except one that holds a root and is in none.
+
+    An operator may name a folder of ``/dev/shm``; what else is in ``/dev`` is not below
+    that root. A root such as ``/`` does not open ``/dev``.
+    """
+    return [
+        each
+        for each in _SYSTEM
+        if not any(Path(root).is_relative_to(each) for root in roots)
+        or any(Path(each).is_relative_to(root) for root in roots)
+    ]
 
 
 def _secret_files(settings: Settings) -> list[str]:

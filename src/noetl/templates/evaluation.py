@@ -43,7 +43,8 @@ class Decision(Budget):
     __slots__ = ("count",)
 
     def __init__(self, steps: int = limits.DECISION) -> None:
-        super().__init__(steps)
+        self.steps = steps
+        self.output = limits.SIZE
         self.count = 0
 
     @property

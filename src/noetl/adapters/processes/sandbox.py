@@ -25,6 +25,7 @@ _SYSTEM = (
 _NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 _SIZE = str(1024**3)  # of the scratch, which is in memory
 _KERNEL = ("/dev", "/proc", "/sys")  # made anew, or absent
+_MEMORY = "/dev/shm"  # folders of files, not of devices
 _HIDDEN_VARIABLES = ("HOME", "LOGNAME", "TMPDIR", "USER")
 
 
@@ -101,7 +102,7 @@ def _options(sandbox: Sandbox) -> Iterator[str]:
         yield "--share-net"
     scratch = (*(("--size", _SIZE) if sandbox.bounded else ()), "--tmpfs")
     mounts: dict[str, tuple[str, ...]] = {"/proc": ("--proc",), "/dev": ("--dev",)}
-    mounts |= {SCRATCH: scratch, "/dev/shm": scratch}
+    mounts |= {SCRATCH: scratch, _MEMORY: scratch}
     frozen = ["/dev", "/"]
     for path, option in _binds(sandbox).items():
         if path == "/":
@@ -122,7 +123,7 @@ def _binds(sandbox: Sandbox) -> dict[str, str]:
     found = dict.fromkeys(system, "--ro-bind-try")
     for path in sandbox.writable:
         for each in {path, os.path.realpath(path)}:
-            if sandbox.shows(each) and not _is_of(each, _KERNEL):
+            if sandbox.shows(each) and not _is_kernel(each, _KERNEL):
                 found[each] = "--bind-try"
     for path in sandbox.readable:
         if not _is_of(path, sandbox.writable) or _is_of(path, sandbox.hidden):
@@ -141,7 +142,7 @@ def _masks(sandbox: Sandbox) -> dict[str, bool]:
         real = os.path.realpath(place)
         for path in hidden:
             inside = path != real and is_within(path, real) and os.path.exists(path)
-            if inside and not _is_of(path, _KERNEL[:2]):
+            if inside and not _is_kernel(path, _KERNEL[:2]):
                 at = os.path.join(place, os.path.relpath(path, real))
                 found[at] = os.path.isdir(path)
     return found
@@ -159,6 +160,12 @@ def is_within(path: str, folder: str) -> bool:
 
 def _is_of(path: str, folders: Sequence[str]) -> bool:
     return any(is_within(path, each) for each in folders)
+
+
+def _is_kernel(path: str, folders: Sequence[str]) -> bool:
+    """Whether the path is the kernel's; folders below ``/dev/shm`` are not."""
+    is_file = path != _MEMORY and is_within(path, _MEMORY)
+    return _is_of(path, folders) and not is_file
 
 
 def _depth(path: str) -> int:
