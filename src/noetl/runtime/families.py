@@ -16,11 +16,18 @@ from noetl.engine.suspensions import MAX_DEPTH
 from noetl.engine.waits import answer_child, children_of
 from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Catalog, Store
+from noetl.runtime.lanes import Lane
 from noetl.runtime.live import Answer, Decision, Live
 from noetl.runtime.ownership import Owners
 from noetl.runtime.rights import RUN, Rights, find_initiator
 from noetl.runtime.tasks import end_tasks
 from noetl.types import JSON
+
+WIDTH = 8
+"""Children of one family that a server begins, answers for or stops at once: other
+teams wait behind so many of them at most."""
+REMEMBERED = 1_000
+"""Cancelled families whose children are not begun any more."""
 
 
 class Parents(Protocol):
@@ -57,6 +64,8 @@ class Families:
         self._parents = parents
         self._catalog = catalog
         self._tasks: set[asyncio.Future[None]] = set()
+        self._begins, self._answers, self._stops = Lane(WIDTH), Lane(WIDTH), Lane(WIDTH)
+        self._called_off: dict[str, None] = {}
         self.broken: BaseException | None = None
 
     @property
@@ -88,10 +97,19 @@ class Families:
         """After a commit: begin children, stop those that nobody waits for."""
         for command_id, child in effects.children.items():
             self._adopt(execution_id, live, command_id, child)
+        if live.state.cancelling is not None and live.state.parent is None:
+            self._call_off(live.state.trace_id)
         if live.children:
             self._drop(live)
         if live.state.finished and live.state.parent is not None:
-            self._spawn(self._answer(execution_id, live.state))
+            work = self._answer(execution_id, live.state)
+            self._spawn(work, self._answers, live.state.trace_id)
+
+    def _call_off(self, family: str) -> None:
+        """Begin no more children: the root is cancelled, and all others will be."""
+        self._called_off[family] = None
+        if len(self._called_off) > REMEMBERED:
+            del self._called_off[next(iter(self._called_off))]
 
     def _drop(self, live: Live) -> None:
         """Stop the children that nobody waits for any more."""
@@ -99,7 +117,8 @@ class Families:
         for child_id in live.children.keys() - awaited:
             del live.children[child_id]
             if self._parents.is_loaded(child_id) or self._parents.is_server:
-                self._spawn(self._stop(child_id, live.state.cancelling))
+                work = self._stop(child_id, live.state.cancelling)
+                self._spawn(work, self._stops, live.state.trace_id)
 
     def take_up(self, execution_id: str, live: Live) -> None:
         """After a restart: the children that the log says are waited for."""
@@ -110,12 +129,15 @@ class Families:
         self, execution_id: str, live: Live, command_id: str, child: dict[str, JSON]
     ) -> None:
         live.children[child["execution_id"]] = command_id
-        self._spawn(self._begin(execution_id, live, command_id, child))
+        work = self._begin(execution_id, live, command_id, child)
+        self._spawn(work, self._begins, live.state.trace_id)
 
     async def _begin(
         self, parent_id: str, live: Live, command_id: str, child: dict[str, JSON]
     ) -> None:
         child_id, path = child["execution_id"], child["path"]
+        if child_id not in live.children or live.state.trace_id in self._called_off:
+            return  # it was called off before its turn
         known = await self._parents.store.read(child_id, limit=1)
         if known:
             await self._attach(child_id)
@@ -230,7 +252,12 @@ class Families:
         if not self._parents.state(child_id).finished:
             await self._parents.cancel(child_id, error)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(
+        self, work: Coroutine[None, None, None], lane: Lane, family: str
+    ) -> None:
+        """Do it in the family's turn; at home, where there is one family, at once."""
+        if self._parents.is_server:
+            work = _in_turn(work, lane, family)
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
@@ -240,6 +267,14 @@ class Families:
         if not task.cancelled() and task.exception() is not None:
             self.broken = task.exception()  # a store that failed: never hang on it
         self._parents.changed.set()
+
+
+async def _in_turn(work: Coroutine[None, None, None], lane: Lane, family: str) -> None:
+    try:
+        async with lane.turn(family):
+            await work
+    finally:
+        work.close()  # it may never have begun
 
 
 def _marked(about: dict[str, JSON], caller: dict[str, JSON]) -> dict[str, JSON]:
