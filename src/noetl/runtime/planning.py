@@ -108,5 +108,5 @@ class Planner(msgspec.Struct):
         if live.children:
             awaited = {child["execution_id"] for _, child in children_of(state)}
             for child_id in live.children.keys() - awaited:
-                theirs.append(Timer(child_id, "parent", now + BEGUN_AFTER, "family"))
+                theirs.append(Timer(child_id, "parent", now, "family"))
         return mine, theirs
