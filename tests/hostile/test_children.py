@@ -19,7 +19,7 @@ Attempt = Callable[..., Any]
 
 pytestmark = pytest.mark.spec("PIPE-17", "S-37", "S-65")
 
-CHILDREN = 400
+CHILDREN = 800
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {0}, path: t/{0}}}\n"
 
 
