@@ -159,9 +159,15 @@ OPEN, CLOSED = "127.0.0.2", "127.0.0.1"
 @asynccontextmanager
 async def two_hosts() -> AsyncIterator[Hosts]:
     hosts = Hosts(0)
-    first = await asyncio.start_server(hosts.serve, OPEN, 0)
-    hosts.port = first.sockets[0].getsockname()[1]
-    second = await asyncio.start_server(hosts.serve, CLOSED, hosts.port)
+    while True:  # a port that is free at one address may be taken at the other
+        first = await asyncio.start_server(hosts.serve, OPEN, 0)
+        hosts.port = first.sockets[0].getsockname()[1]
+        try:
+            second = await asyncio.start_server(hosts.serve, CLOSED, hosts.port)
+            break
+        except OSError:
+            first.close()
+            await first.wait_closed()
     async with first, second:
         yield hosts
 

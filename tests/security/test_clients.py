@@ -23,8 +23,8 @@ KNOWN = {
     "adapters/network/web.py": "checks each address",
     "adapters/network/loops.py": "checks each address",
     "adapters/network/network.py": "binds a socket to ask which addresses are local",
-    "adapters/tools/pg/pools.py": "by a loop that checks each address",
-    "adapters/tools/classic/sources.py": "by a loop that checks each address",
+    "adapters/tools/pg/dialer.py": "by a loop that checks each address",
+    "adapters/tools/pg/pools.py": "by the dialer",
     "adapters/tools/classic/nats.py": "to a checked address",
     "adapters/blobs/nats.py": "the operator's setting nats",
     "adapters/nats/link.py": "the operator's setting nats",
@@ -59,8 +59,9 @@ def test_no_client_is_made_without_a_reason() -> None:
 
 def test_a_client_that_a_playbook_steers_gets_a_network() -> None:
     for file, sign in (
-        ("adapters/tools/pg/pools.py", "loop=PinnedLoop("),
-        ("adapters/tools/classic/sources.py", "loop=loop"),
+        ("adapters/tools/pg/dialer.py", "PinnedLoop(network)"),
+        ("adapters/tools/pg/pools.py", "connect=dialer.connect"),
+        ("adapters/tools/classic/sources.py", "Dialer("),
         ("adapters/tools/classic/nats.py", "await pin("),
         ("adapters/tools/web/client.py", "open_session("),
         ("adapters/secrets/web.py", "open_session("),
