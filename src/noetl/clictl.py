@@ -1,4 +1,4 @@
-"""The command line: a parser that loads a command when it is called."""
+"""The command line, which imports the module of a command when it is called."""
 
 from __future__ import annotations
 
@@ -11,52 +11,53 @@ from typing import NoReturn
 import click
 
 from noetl import __version__
-from noetl.errors import NoetlError, Unreachable
+from noetl.errors import ConfigError, NoetlError, Unreachable
 
-# Short helps stand here so that `noetl --help` imports no command.
+# The short helps are here so that `noetl --help` imports no command.
 COMMANDS = {
-    "audit": "List who changed what on a server.",
-    "backfill": "Run the missing slots of a schedule; stop, resume, look.",
-    "bench": "Measure how fast NoETL is on this machine.",
-    "cancel": "Cancel an execution: its tools are stopped.",
+    "audit": "List the audit log of a server.",
+    "backfill": "Run the missing slots of a schedule; stop, resume and show backfills.",
+    "bench": "Measure the throughput of NoETL on this machine.",
+    "cancel": "Cancel an execution and stop its tools.",
     "catalog": "Register playbooks; list and compare their versions.",
-    "clean": "Remove results that nobody needs, and old executions.",
-    "config": "Print the settings that hold, and where they come from.",
-    "down": "Stop the cluster of this home; its data is kept.",
-    "doctor": "Check this machine and this home; say what to mend.",
+    "clean": "Remove unreferenced results and old executions.",
+    "config": "Print the effective settings and where each value comes from.",
+    "down": "Stop the local cluster of this home; its data is kept.",
+    "doctor": "Check this machine and this home, and show how to fix problems.",
     "events": "Print the log of an execution.",
     "exec": "Execute a registered playbook on a server.",
-    "fork": "Go on from any event of an execution, with other inputs.",
+    "fork": "Continue from any event of an execution, with other inputs.",
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "keychain": "Store secrets for playbooks, sealed.",
     "list": "List executions, the newest first.",
-    "migrate": "Rewrite a playbook of an older dialect into the language.",
-    "pause": "Pause an execution: nothing new starts.",
+    "logs": "Print what tasks printed and logged; follow it live.",
+    "migrate": "Rewrite a playbook of an older dialect into the current language.",
+    "pause": "Pause an execution: running tasks finish, no new ones start.",
     "replay": "Rebuild the state of an execution from its log.",
     "result": "List and fetch the results of an execution.",
-    "resume": "Go on with an execution that was paused or killed.",
-    "retry": "Run again what failed, or from a step on.",
+    "resume": "Continue an execution that was paused or killed.",
+    "retry": "Run failed steps again, or all steps from a given one.",
     "run": "Run a playbook to its end, durably.",
-    "server": "Start, stop and look at the server of this home.",
-    "session": "List and end sessions: who is signed in.",
+    "server": "Start, stop and inspect the server of this home.",
+    "session": "List and end browser sessions of a server.",
     "schema": "Print the JSON Schema of playbooks, for editors.",
-    "signal": "Tell a waiting execution something.",
-    "sql": "Ask the log in SQL: executions, events, results.",
+    "signal": "Send a signal to a waiting execution.",
+    "sql": "Query the log in SQL: executions, events, results.",
     "show": "Show an execution: its steps, its result, its error.",
-    "status": "Say which parts of the cluster of this home run.",
+    "status": "Show which services of the local cluster are running.",
     "test": "Test playbooks with scripted tools, in virtual time.",
-    "token": "Make, list and revoke API tokens.",
-    "trigger": "Make, list, pause and fire what starts executions by itself.",
-    "up": "Start a whole cluster on this machine, or what is missing of it.",
-    "user": "Make and change accounts: who may do what.",
-    "validate": "Check playbooks; show what is wrong and how to mend it.",
+    "token": "Create, list and revoke API tokens.",
+    "trigger": "Create, list, pause and fire triggers, which start executions.",
+    "up": "Start a complete cluster on this machine, or its missing services.",
+    "user": "Create and change accounts and their roles.",
+    "validate": "Check playbooks; show what is wrong and how to fix it.",
     "verify": "Analyse a playbook's Petri net before anything runs.",
     "worker": "Start, stop and count workers of a server.",
 }
 
 
 class Verbs(click.Group):
-    """A group whose commands live in ``noetl.commands.<verb>``."""
+    """A group whose commands are the modules ``noetl.commands.<verb>``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -75,7 +76,7 @@ class Verbs(click.Group):
             from noetl.dsl.diagnostics import did_you_mean
 
             hint = did_you_mean(args[0], COMMANDS) or ""
-            ctx.fail(f"no command '{args[0]}'. {hint.capitalize()}")
+            ctx.fail(f"unknown command '{args[0]}'. {hint.capitalize()}")
         return super().resolve_command(ctx, args)
 
     def format_commands(
@@ -95,7 +96,7 @@ class Verbs(click.Group):
 )
 @click.pass_context
 def noetl(context: click.Context, config: str | None) -> None:
-    """Runs declarative playbooks as event-sourced Petri nets.
+    """Run declarative playbooks as event-sourced Petri nets.
 
     \b
     Example:
@@ -104,15 +105,31 @@ def noetl(context: click.Context, config: str | None) -> None:
     if "NO_COLOR" in os.environ:
         context.color = False
     if config is not None:
-        # In the environment, so that a process which this one starts agrees with it.
+        # In the environment, so that child processes use the same file.
         os.environ["NOETL_CONFIG"] = config
 
 
+_HOSTS = frozenset({"run", "resume", "retry", "server", "worker", "up", "bench"})
+"""Commands that start processes for tasks."""
+
+
+def _check_system(verb: list[str]) -> None:
+    """Raise ``ConfigError`` for a command that needs Linux elsewhere."""
+    if sys.platform == "linux" or not _HOSTS & {*verb}:
+        return
+    message = f"noetl {verb[0]} needs Linux, and this is {sys.platform}"
+    hint = "use a Linux machine or a container; noetl validate and test work here"
+    raise ConfigError(f"{message}; {hint}")
+
+
 def main() -> NoReturn:
-    """The entry point: every error that NoETL means to say is one line, exit 2, or 3
-    if something cannot be reached."""
-    gc.disable()  # most lives are short: collecting would cost more than it frees
+    """Run the command line; print a ``NoetlError`` on one line.
+
+    The exit code of an error is 2, or 3 if a server or store cannot be reached.
+    """
+    gc.disable()  # most commands are short: a collection costs more than it frees
     try:
+        _check_system(sys.argv[1:2])
         noetl(prog_name="noetl")
         code = 0
     except NoetlError as error:
@@ -125,13 +142,10 @@ def main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process without freeing a large playbook piece by piece.
-
-    That takes a tenth of `noetl validate`, and the system does it at once.
-    """
+    """Exit without freeing memory: that takes a tenth of `noetl validate`."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # whoever read our output has left
+    except OSError:  # the reader of the output has closed the pipe
         code = code or 1
     os._exit(code)

@@ -1,97 +1,81 @@
-"""Server and worker in one process on SQLite: what ``noetl run`` uses."""
+"""Server and worker in one process on SQLite, for ``noetl run``."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import secrets
-import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.catalogs.files import FileCatalog, pin
-from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.registry import Providers
-from noetl.adapters.secrets.sealed import SealedFiles
-from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.adapters.tools.registry import make_tools
-from noetl.config import SLOTS, host_policy, read_settings
-from noetl.control import ControlServer
+from noetl.config import SLOTS, Settings, ceilings_of, host_policy
 from noetl.dsl.load import Loaded
-from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
+from noetl.dsl.playbook_inputs import MAX_WARNINGS, merge_inputs
 from noetl.engine.decide import Request, pause
-from noetl.engine.decide import resume as go_on
-from noetl.engine.document import Document
-from noetl.engine.events import Event
-from noetl.engine.forking import Fork
-from noetl.engine.runs import status_of
-from noetl.engine.signals import receive
+from noetl.engine.decide import resume as resume_execution
+from noetl.engine.events import EXECUTION_REQUESTED, Event
+from noetl.engine.execution_document import Document
+from noetl.engine.forks import Fork
+from noetl.engine.state import status_of
+from noetl.engine.waits.signals import receive
 from noetl.errors import ConfigError, StoreError
-from noetl.home import Home
-from noetl.ports import Catalog
-from noetl.results import make_results
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.executor import Executor
-from noetl.runtime.forks import begin_fork
-from noetl.runtime.keychain import Keyring
-from noetl.runtime.loading import Events
-from noetl.runtime.orchestrator import Orchestrator, Watcher
-from noetl.runtime.origins import Point
+from noetl.local.control_socket import ControlServer
+from noetl.local.home import Home
+from noetl.ports import Catalog, LocalStore, LogChunk
+from noetl.runtime.event_loop import SystemClock
+from noetl.runtime.executions.after_commit import Watcher
+from noetl.runtime.forks.create import begin_fork
+from noetl.runtime.forks.points import Point
+from noetl.runtime.make_orchestrator import make_orchestrator
+from noetl.runtime.values.ownership import Events
+from noetl.runtime.worker.executor import Executor
+from noetl.runtime.worker.task_output import LogSender
 from noetl.types import JSON
+from noetl.wiring.identifiers import new_execution_id
+from noetl.wiring.keyring import make_keyring
+from noetl.wiring.result_stores import make_results
 
 MAX_LOGS = 64
 
-
-def new_mark() -> int:
-    """What tells a server from others in the names that it gives: twelve bits."""
-    return secrets.randbits(12)
-
-
-def new_execution_id(mark: int | None = None) -> str:
-    """A UUID of version 7: unique, and in the order of time. The first twelve of its
-    random bits may be the ``mark`` of a server."""
-    milliseconds = time.time_ns() // 1_000_000
-    first = new_mark() if mark is None else mark
-    bits = milliseconds << 80 | 0x7 << 76 | first << 64 | secrets.randbits(64)
-    bits = bits & ~(0x3 << 62) | 0x2 << 62
-    text = f"{bits:032x}"
-    parts = (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
-    return "-".join(parts)
+LogWatcher = Callable[[Sequence[LogChunk]], None]
 
 
 class Embedded:
     """One execution and its children on one log, with their own tools and slots.
 
-    Their pool is their own, too: what a killed run left in the same log stays
-    untouched until somebody resumes it.
+    ``pool`` is the pool of all its commands, by default the id of the execution: what a
+    killed run left in the same log stays untouched until ``noetl resume``.
     """
 
     def __init__(
         self,
         home: Home,
-        store: SqliteStore,
+        store: LocalStore,
         folder: str | None,
+        settings: Settings,
         *,
         execution_id: str | None = None,
+        pool: str | None = None,
         playbooks: Sequence[str] = (),
         extensions: frozenset[str] = frozenset(),
-        slots: int | None = None,
         plugins: Plugins | None = None,
     ) -> None:
         plugins = plugins or Plugins()
-        slots = slots or SLOTS.default()
+        slots = settings[SLOTS]
         self.execution_id = execution_id or new_execution_id()
         self._folder = folder
         self._store = store
-        results = make_results(home, plugins)
+        results = make_results(home, plugins, settings)
         self._blobs = results.own
         folders = playbooks or ([folder] if folder is not None else [])
         paths = [Path(folder) for folder in folders]
@@ -103,7 +87,8 @@ class Embedded:
                 shelf, self._blobs, extensions, files, plugins.kinds
             )
         clock = SystemClock()
-        policy = host_policy(read_settings(), home.folder, "embedded")
+        policy = host_policy(settings, home.folder, "embedded")
+        ceilings = ceilings_of(settings, "embedded")
         network = Network(policy.private)
         keys = make_keyring(home, plugins, network=network)
         self._tools = make_tools(
@@ -114,19 +99,65 @@ class Embedded:
             home=str(home.folder),
             plugins=plugins,
         )
-        self.orchestrator = Orchestrator(
-            store, results, catalog, clock, keys, pool=self.execution_id
+        self.orchestrator = make_orchestrator(
+            store,
+            results,
+            catalog,
+            clock,
+            keys,
+            pool=pool or self.execution_id,
+            ceilings=ceilings,
         )
-        self.orchestrator.kept.add(self.execution_id)
+        self.orchestrator.cache.pin(self.execution_id)
         owner = f"embedded-{os.getpid()}"
         self._executor = Executor(
-            self.orchestrator, self._tools, clock, owner=owner, slots=slots
+            self.orchestrator.assignment,
+            self._tools,
+            clock,
+            owner=owner,
+            slots=slots,
+            tool_time=ceilings.tool_time,
+            logs=LogSender(self._store_logs),
         )
+        self._task_logs = TaskLogFiles(home.task_logs)
+        self._log_watchers: list[LogWatcher] = []
         self._document = Document()
         self._left = asyncio.Event()
         self._tasks: set[asyncio.Future[None]] = set()
         self._interrupted = False
-        self.watch(self._document.note)
+        self.child_warnings: dict[str, None] = {}
+        self._watchers: list[Watcher] = [self._document.note]
+        self.orchestrator.watch(self._tell_watchers)
+
+    @classmethod
+    async def reopen(
+        cls,
+        home: Home,
+        store: LocalStore,
+        folder: str | None,
+        settings: Settings,
+        execution_id: str,
+        *,
+        playbooks: Sequence[str] = (),
+        plugins: Plugins | None = None,
+    ) -> Embedded:
+        """Make the runtime of an execution that is in the log already. Its commands are
+        in the pool of its root, which no other execution has called."""
+        try:
+            pool = await _find_root(store, execution_id)
+        except BaseException:
+            await store.close()
+            raise
+        return cls(
+            home,
+            store,
+            folder,
+            settings,
+            execution_id=execution_id,
+            pool=pool,
+            playbooks=playbooks,
+            plugins=plugins,
+        )
 
     async def start(
         self,
@@ -137,13 +168,14 @@ class Embedded:
     ) -> bool:
         """Accept the execution; it is in the log when this returns.
 
-        ``limit`` is how many seconds it may take. Whether it was accepted: a keychain
-        that cannot be resolved is on record, and nothing else will be.
+        ``limit`` is the maximum duration in seconds. Returns False if the inputs do
+        not fit, or the keychain cannot be resolved: the failure is recorded and nothing
+        runs.
         """
         assert loaded.playbook is not None
         await self._tidy()
         about = await pin(loaded, source, self._folder, self._blobs)
-        merged = deep_merge(loaded.playbook.workload, workload)
+        merged = merge_inputs(loaded.playbook, workload)
         request = Request(self.execution_id, about, merged, timeout=limit)
         refusal = await self.orchestrator.start(loaded.playbook, request)
         if refusal is not None:
@@ -153,7 +185,7 @@ class Embedded:
     async def fork(
         self, playbook: Playbook, fork: Fork, point: Point, log: Events
     ) -> bool:
-        """Accept a fork of an execution whose log is ``log``; as ``start`` otherwise.
+        """Accept a fork of an execution whose log is ``log``; otherwise like ``start``.
 
         Raises ``ConfigError`` for secrets that the origin does not have any more.
         """
@@ -162,11 +194,11 @@ class Embedded:
         if refusal is not None:
             self._document.take(await self._store.read(self.execution_id))
         else:
-            await self.take_up()
+            await self.resume_from_log()
         return refusal is None
 
     async def _tidy(self) -> None:
-        """Who was killed in the last moment of an execution has left its secrets."""
+        """Delete secrets of executions that ended while a killed process stopped."""
         keys = self.orchestrator.keys
         for execution_id in await keys.kept():
             if execution_id in await self._store.resolve(execution_id):
@@ -175,44 +207,33 @@ class Embedded:
                     await keys.drop(execution_id)
 
     async def refuse(self, loaded: Loaded, source: bytes, name: str) -> None:
-        """Put on record that the playbook is not valid, and why (S-42)."""
+        """Record that the playbook is not valid, with the reason (S-42)."""
         about = await pin(loaded, source, self._folder, self._blobs)
         about |= {"name": name, "path": None, "version": None}
         request = Request(self.execution_id, about, {})
         self._document.take(
-            await self.orchestrator.reject(request, loaded.refusal(name))
+            await self.orchestrator.starter.reject(request, loaded.refusal(name))
         )
 
-    async def take_up(self, *, resume: bool = True) -> None:
-        """Load the execution as an earlier process left it, and let it go on."""
-        self.orchestrator.planner.pool = await self._root()
+    async def resume_from_log(self, *, resume: bool = True) -> None:
+        """Load the execution as an earlier process left it, and continue it."""
         state = await self.orchestrator.load(self.execution_id)
         async for events in self._store.pages(self.execution_id):
             self._document.note(events)
         if resume and state.status == "paused":
-            await self.orchestrator.decide(self.execution_id, go_on)
+            await self.orchestrator.decide(self.execution_id, resume_execution)
 
     def history(self) -> AsyncIterator[Sequence[Event]]:
-        """What is in the log of the execution, a page at a time."""
+        """Yield the events of the execution, a page at a time."""
         return self._store.pages(self.execution_id)
-
-    async def _root(self) -> str:
-        """Who was called by nobody: a family has one pool."""
-        execution_id = self.execution_id
-        while True:
-            [first] = await self._store.read(execution_id, limit=1)
-            parent = first.payload.get("parent")
-            if parent is None:
-                return execution_id
-            execution_id = parent["execution_id"]
 
     async def finish(self) -> None:
         """Work until the execution and its children have ended."""
         control = ControlServer(self._store.path, self._steer)
         try:
             await control.open()
-            self._store.announce(str(control.path))
-        except OSError:  # a system or a disk without sockets: nobody can steer it
+            self._store.publish_address(str(control.path))
+        except OSError:  # no sockets here: other terminals cannot control it
             await control.close()
         try:
             await self._work()
@@ -233,24 +254,45 @@ class Embedded:
             task.cancel()
         for task in (*working, *ends):
             with contextlib.suppress(asyncio.CancelledError):
-                await task  # those that never return by themselves say why they did
+                await task  # raise the error of a background task that ended early
 
     def document(self) -> dict[str, JSON]:
-        if not self.orchestrator.is_loaded(self.execution_id):
+        if self.execution_id not in self.orchestrator.cache:
             return self._document.as_json()
-        return self._document.as_json(self.orchestrator.state(self.execution_id))
+        return self._document.as_json(self.orchestrator.cache[self.execution_id].state)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call this with what is committed of the execution; not of its children."""
+        """Call the watcher with each commit of the execution, not of its children."""
+        self._watchers.append(watcher)
 
-        def tell(events: Sequence[Event]) -> None:
-            if events[0].execution_id == self.execution_id:
+    def _tell_watchers(self, events: Sequence[Event]) -> None:
+        if events[0].execution_id == self.execution_id:
+            for watcher in self._watchers:
                 watcher(events)
+        elif events[0].name == EXECUTION_REQUESTED.name:
+            self._note_warnings(events)
 
-        self.orchestrator.watch(tell)
+    def _note_warnings(self, events: Sequence[Event]) -> None:
+        """Keep the warnings about the inputs of a child, each of them once."""
+        path = events[0].payload["playbook"].get("path")
+        for event in events[:2]:
+            for warning in event.payload.get("warnings", ()):
+                if len(self.child_warnings) < MAX_WARNINGS:
+                    self.child_warnings[f"playbook '{path}': {warning}"] = None
+
+    def watch_logs(self, watcher: LogWatcher) -> None:
+        """Call the watcher with what tasks of the execution print, once stored."""
+        self._log_watchers.append(watcher)
+
+    async def _store_logs(self, chunks: Sequence[LogChunk]) -> None:
+        await self._task_logs.append(chunks)
+        for watcher in self._log_watchers:
+            mine = [c for c in chunks if c.source.execution_id == self.execution_id]
+            watcher(mine)
 
     def interrupt(self) -> bool:
-        """The first time pause cleanly: running tasks finish. Then leave at once."""
+        """Pause at the first call: running tasks finish. Leave at once at the
+        second."""
         again, self._interrupted = self._interrupted, True
         if again:
             self.leave()
@@ -259,24 +301,24 @@ class Embedded:
         return again
 
     def leave(self) -> None:
-        """Stop here; what was begun is in the log, and resume goes on with it."""
+        """Stop this process; ``resume`` continues from the log."""
         self._left.set()
 
     async def pause(self) -> None:
-        """Pause the execution and its children; what runs is finished first."""
+        """Pause the execution and its children; running tasks finish first."""
         try:
-            while running := self.orchestrator.running():
+            while running := self.orchestrator.cache.running():
                 for execution_id in running:
-                    if self.orchestrator.is_loaded(execution_id):
+                    if execution_id in self.orchestrator.cache:
                         await self.orchestrator.decide(execution_id, pause)
             await self._executor.drain()
         finally:
             self._left.set()
 
     async def _steer(self, request: Mapping[str, JSON]) -> JSON:
-        """What somebody asks from another terminal; raises ``ConfigError``."""
+        """Apply a request from another terminal. Raises ``ConfigError``."""
         execution_id, orchestrator = request["execution_id"], self.orchestrator
-        if not orchestrator.is_loaded(execution_id):
+        if execution_id not in orchestrator.cache:
             raise ConfigError(f"{execution_id} is not running here")
         match request["do"]:
             case "cancel":
@@ -290,7 +332,7 @@ class Embedded:
                 await orchestrator.decide(execution_id, decision)
             case other:
                 raise ConfigError(f"there is no order '{other}'")
-        return status_of(orchestrator.state(execution_id))
+        return status_of(orchestrator.cache[execution_id].state)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -300,28 +342,23 @@ class Embedded:
     async def close(self) -> None:
         for tool in self._tools.values():
             await tool.close()
+        self._task_logs.close()
         await self._store.close()
 
 
-def make_keyring(
-    home: Home,
-    plugins: Plugins,
-    *,
-    declared_only: bool = False,
-    network: Network | None = None,
-) -> Keyring:
-    cipher = Cipher(home.key)
-    stored = StoredKeychain(home.keychain, cipher)
-    providers = Providers(
-        stored, plugins=plugins.secrets, declared_only=declared_only, network=network
-    )
-    return Keyring(providers, SealedFiles(home.sealed, cipher))
+async def _find_root(store: LocalStore, execution_id: str) -> str:
+    while True:
+        [first] = await store.read(execution_id, limit=1)
+        parent = first.payload.get("parent")
+        if parent is None:
+            return execution_id
+        execution_id = parent["execution_id"]
 
 
-def open_free_log(home: Home) -> SqliteStore:
-    """The first log that no other process writes, and in which nothing is open.
+def open_free_log(home: Home) -> LocalStore:
+    """Open the first log that no other process writes and that has no open execution.
 
-    What a killed or paused run has left must not be out of reach while this one runs.
+    An execution that was killed or paused must stay accessible while this one runs.
     """
     home.make()
     for number in range(1, MAX_LOGS + 1):

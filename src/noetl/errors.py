@@ -1,30 +1,30 @@
-"""Everything NoETL raises on purpose.
+"""Errors that NoETL raises on purpose.
 
 NoetlError
 ├── ConfigError           a setting or an argument is missing or malformed
-├── StoreError            a store misbehaved, or cannot be opened
-│   ├── LogConflict       somebody appended first: reload and decide again
+├── StoreError            a store failed, or cannot be opened
+│   ├── LogConflict       another process appended first: reload and decide again
 │   ├── LeaseLost         this worker no longer owns the run: stop, report nothing
-│   ├── PayloadTooLarge   a report holds a large value, and not a reference to it
-│   ├── RequestKnown      the request was answered before: there is an execution
-│   ├── NoPlace           as many executions of a concurrency key as may be under way
+│   ├── PayloadTooLarge   a report has a large value instead of a reference to it
+│   ├── RequestKnown      the request was answered before: its execution exists
+│   ├── NoPlace           the limit of a concurrency key is reached
 │   ├── VersionTaken      another playbook is registered under this path and version
-│   ├── BlobGone          a referenced value is not there any more
-│   ├── BlobFormat        a reference leads to a file, and not to a value
-│   └── BlobCorrupt       a referenced value is not what was stored
+│   ├── BlobGone          a referenced value no longer exists
+│   ├── BlobFormat        a reference leads to a file instead of a value
+│   └── BlobCorrupt       a referenced value differs from the stored one
 ├── ToolError             a tool call failed: becomes outcome.error, never a crash
-│   └── SecretError       a secret cannot be had, by a task or for the keychain
-├── Refused               a server's answer is no; has a stable kind
-├── SignalRefused         nobody waits for the signal, or not for this one
+│   └── SecretError       a task or the keychain cannot get a secret
+├── Refused               a server refused the request; has a stable kind
+├── SignalRefused         no task waits for the signal, or its data does not fit
 ├── ForgedReference       a value from outside claims to be a stored one
-│   └── ForgedHandle      … or a secret
-├── Unreachable           a server does not answer: nobody knows what became of it
-│   └── Defective         it answered with status 500
-├── AccessError           somebody is not known, or may not do what they ask for
+│   └── ForgedHandle      a value from outside claims to be a secret
+├── Unreachable           a server does not answer: the result of the call is unknown
+│   └── Defective         the server answered with status 500
+├── AccessError           a caller is unknown, or lacks the right for the request
 ├── KeychainError         entries of a keychain cannot be resolved: nothing is started
 └── TemplateError         a template cannot be compiled or evaluated; has a stable kind
 
-Unloaded                  no error: a value is needed that is stored elsewhere
+Unloaded                  not an error: an evaluation needs a value that is not loaded
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from noetl.types import JSON
 
 
 class NoetlError(Exception):
-    """The root: whoever catches it catches only what NoETL meant to say."""
+    """The base class of all errors that NoETL raises on purpose."""
 
 
 class ConfigError(NoetlError):
@@ -41,7 +41,7 @@ class ConfigError(NoetlError):
 
 
 class StoreError(NoetlError):
-    """A store misbehaved, or cannot be opened; ``kind`` is stable and documented."""
+    """A store failed, or cannot be opened; ``kind`` is stable and documented."""
 
     kind = "store.error"
 
@@ -65,7 +65,7 @@ class LeaseNotOwned(StoreError):
 
 
 class ProtocolError(NoetlError):
-    """A worker of another version asks."""
+    """A worker has another version of the protocol."""
 
     kind = "worker.version"
 
@@ -75,7 +75,7 @@ class RequestKnown(StoreError):
 
 
 class NoPlace(StoreError):
-    """Nothing was stored: the execution may wait for a place, or be refused."""
+    """The limit of a concurrency key is reached, and nothing was stored."""
 
     kind = "place.taken"
 
@@ -85,7 +85,7 @@ class VersionTaken(StoreError):
 
 
 class SetAside(StoreError):
-    """Nothing is recorded of an execution in quarantine until it is taken back."""
+    """The execution is in quarantine: nothing is recorded until its release."""
 
     kind = "execution.quarantined"
 
@@ -103,13 +103,13 @@ class BlobFormat(StoreError):
 
 
 class BlobNotOwned(StoreError):
-    """A reference to what another execution has stored, or a forged one."""
+    """A reference to a value of another execution, or a forged one."""
 
     kind = "ref.not_owner"
 
 
 class PayloadTooLarge(StoreError):
-    """A worker reports more than an event may hold: refused, and nothing changes."""
+    """A worker's report is larger than an event may be; it is refused."""
 
     kind = "event.too_large"
 
@@ -139,13 +139,13 @@ class ToolError(NoetlError):
 
 
 class SecretError(ToolError):
-    """A secret cannot be had. ``kind`` is ``secret.missing``, ``secret.denied``,
+    """A secret is not available. ``kind`` is ``secret.missing``, ``secret.denied``,
     ``secret.unreachable``, ``secret.wrong``, ``secret.extra`` or ``secret.sealed``; or
-    ``keychain.unresolved`` where an admin must declare it first."""
+    ``keychain.unresolved`` if an admin must declare it first."""
 
 
 class Refused(NoetlError):
-    """A server's answer is no; ``kind`` says why."""
+    """A server refused the request; ``kind`` is the reason."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -153,7 +153,7 @@ class Refused(NoetlError):
 
 
 class ForgedReference(NoetlError):
-    """A value from outside that claims to be a stored one; ``path`` says where."""
+    """A value from outside claims to be a stored one; ``path`` is its place."""
 
     kind = "ref.not_owner"
 
@@ -168,7 +168,7 @@ class ForgedReference(NoetlError):
 
 
 class ForgedHandle(ForgedReference):
-    """A value from outside that claims to be a secret which a task has fetched."""
+    """A value from outside claims to be a secret that a task has fetched."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -181,9 +181,9 @@ class ForgedHandle(ForgedReference):
 
 
 class SignalRefused(NoetlError):
-    """A signal that is not recorded. ``kind`` is ``signal.unknown`` (nobody waits for
-    it), ``signal.invalid`` (its data do not fit; ``problems`` lists why) or
-    ``auth.role`` (its sender may not). ``waits`` is what the execution waits for."""
+    """A signal that is not recorded. ``kind`` is ``signal.unknown`` (no task waits for
+    it), ``signal.invalid`` (its data does not fit; ``problems`` lists why) or
+    ``auth.role`` (its sender lacks the role). ``waits`` are the execution's waits."""
 
     def __init__(
         self,
@@ -200,17 +200,17 @@ class SignalRefused(NoetlError):
 
 
 class Unreachable(NoetlError):
-    """The server does not answer: nobody knows what became of the call."""
+    """The server does not answer: the result of the call is unknown."""
 
 
 class Defective(Unreachable):
-    """The server answered that it met a defect of its own (status 500)."""
+    """The server answered with status 500, an internal error."""
 
 
 class AccessError(NoetlError):
-    """Somebody is refused. No credential is in the message.
+    """A caller is refused. The message contains no credential.
 
-    ``kind`` is stable and documented, ``status`` is what HTTP has for it, and
+    ``kind`` is stable and documented, ``status`` is the HTTP status, and
     ``retry_after`` is in seconds, if waiting helps.
     """
 
@@ -230,7 +230,7 @@ class AccessError(NoetlError):
 
 
 class KeychainError(NoetlError):
-    """Entries of a keychain cannot be resolved; ``error`` is what the log will say."""
+    """Entries of a keychain cannot be resolved; ``error`` is recorded in the log."""
 
     def __init__(self, error: dict[str, JSON]) -> None:
         super().__init__(error["message"])
@@ -252,9 +252,9 @@ class TemplateError(NoetlError):
 
 
 class Unloaded(BaseException):
-    """An evaluation touched values that its host has not loaded: load, and try again.
+    """An evaluation touched values that are not loaded: load them, and try again.
 
-    It is a question, so no handler of errors may take it for one.
+    It is not an ``Exception``, so that handlers of errors do not catch it.
     """
 
     def __init__(self, references: list[dict[str, JSON]]) -> None:

@@ -5,9 +5,9 @@ setting ``plugins``. Each group of entry points has its own declaration: ``noetl
 a ``ToolPlugin``, ``noetl.secrets`` a ``SecretPlugin``, ``noetl.results`` a
 ``ResultPlugin``, ``noetl.quantum`` a ``QuantumPlugin``.
 
-``API`` changes when a plug-in that works could stop working. Names may be added
-without that; none of this module goes away, or changes its meaning, under the same
-number. A plug-in states the number it was written for, as a number: ``api=1``.
+``API`` changes when a working plug-in could stop working. Names may be added without a
+change of ``API``; no name of this module is removed, or changes its meaning, under the
+same number. A plug-in states the number it was written for, as a literal: ``api=1``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from noetl.dsl.grammar.keychain import KeychainKind
-from noetl.dsl.grammar.shape import (
+from noetl.dsl.grammar.records import (
     ANY,
     BOOLEAN,
     DURATION,
@@ -31,8 +31,8 @@ from noetl.dsl.grammar.shape import (
     list_of,
     one_of,
 )
-from noetl.dsl.kinds import Input, Kind
-from noetl.engine.outcome import Failure, Outcome
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Failure, Outcome
 from noetl.errors import BlobGone, SecretError, StoreError, ToolError
 from noetl.ports import SecretProvider, Tool, ToolCall, Wanted
 from noetl.types import JSON
@@ -41,7 +41,7 @@ API = 1
 
 
 class ToolPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool kind. The entry point is named as the kind."""
+    """A tool kind. The entry point has the name of the kind."""
 
     api: int
     kind: Kind
@@ -49,7 +49,7 @@ class ToolPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of keychain entry. The entry point is named as the kind."""
+    """A kind of keychain entry. The entry point has the name of the kind."""
 
     api: int
     kind: KeychainKind
@@ -57,21 +57,21 @@ class SecretPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultStore(Protocol):
-    """Large values by their keys. NoETL makes the keys, and compares what it gets."""
+    """A store of large values by key. NoETL makes the keys and verifies the values."""
 
     async def put(self, key: str, data: bytes) -> None:
-        """Durable when it returns; the same key always comes with the same bytes."""
+        """Store ``data`` durably before returning; a key always has the same bytes."""
         ...
 
     async def get(self, key: str) -> bytes:
-        """What was put. Raises ``BlobGone`` if it is not there."""
+        """Return the stored bytes. Raises ``BlobGone`` if there are none."""
         ...
 
 
 class ResultPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A store of large results. The entry point is named as the scheme of its URLs.
+    """A store of large results. The entry point has the name of its URL scheme.
 
-    ``make`` gets the whole URL. It raises ``ValueError`` for one that it cannot use.
+    ``make`` gets the whole URL. It raises ``ValueError`` for a URL that it cannot use.
     """
 
     api: int
@@ -82,9 +82,9 @@ JobStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a quantum job does. ``text`` is OpenQASM; ``params`` are its inputs.
+    """The input of a quantum job. ``text`` is OpenQASM; ``params`` are its inputs.
 
-    ``memory`` (bytes) and ``timeout`` (seconds) are limits for who simulates it.
+    ``memory`` (bytes) and ``timeout`` (seconds) are limits of a simulator.
     """
 
     text: str
@@ -97,10 +97,10 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuantumProvider(Protocol):
-    """Who runs circuits: jobs are known by ids, from every process.
+    """A provider that runs circuits; the ids of its jobs are valid in every process.
 
-    ``auth`` is the credential that the task names, or null. Everything raises
-    ``ToolError``; a job that nobody knows is ``quantum.unknown_job``.
+    ``auth`` is the credential that the task names, or null. Every method raises
+    ``ToolError``; an unknown job is ``quantum.unknown_job``.
     """
 
     async def submit(self, circuit: Circuit, auth: JSON, key: str) -> str:
@@ -110,14 +110,14 @@ class QuantumProvider(Protocol):
     async def status(self, job: str, auth: JSON) -> JobStatus: ...
 
     async def result(self, job: str, auth: JSON) -> Mapping[str, JSON]:
-        """Of a job that is done: ``counts`` by bit strings, and what else is known.
+        """Return ``counts`` by bit strings, and other data, of a job that is done.
 
-        Of one that failed, raises what it failed with.
+        Raises the error of a job that failed.
         """
         ...
 
     async def cancel(self, job: str, auth: JSON) -> None:
-        """Nothing happens if it is over."""
+        """Cancel a job; does nothing if it has finished."""
         ...
 
     async def close(self) -> None: ...

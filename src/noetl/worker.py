@@ -1,4 +1,4 @@
-"""The worker: a pool of slots without endpoints; it claims, works and reports."""
+"""The worker: claims, runs and reports pipelines; it has no endpoint of its own."""
 
 from __future__ import annotations
 
@@ -14,43 +14,49 @@ import msgspec
 
 from noetl.adapters.host import HostPolicy
 from noetl.adapters.network import Endpoint, Network
-from noetl.adapters.network.endpoints import endpoints_of
+from noetl.adapters.network.network import endpoints_of
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.processes.isolation import Isolation
-from noetl.adapters.secrets.worker_seal import WorkerSeal
-from noetl.adapters.servers.http import HttpTransport
-from noetl.adapters.tools.registry import make_tools
-from noetl.cluster.nats import Nats
-from noetl.cluster.postgres import Postgres
+from noetl.adapters.secrets.aes_gcm import WorkerSeal
+from noetl.adapters.tools.registry import make_tools, without_code
+from noetl.adapters.worker_http.transport import HttpClient
+from noetl.client.tls import Trust, trusted
 from noetl.config import (
     DATABASE,
     NATS,
     RESULTS_URL,
+    WORKER_PROXY,
     Settings,
     host_policy,
-    read_settings,
+    worker_ceilings,
 )
-from noetl.dialects import load
+from noetl.dialects import load_validated
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
-from noetl.home import Home
+from noetl.local.home import Home
+from noetl.local.services.nats import Nats
+from noetl.local.services.postgres import Postgres
 from noetl.ports import Lease
-from noetl.results import make_blobs
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.executor import Executor
-from noetl.runtime.line import Line
-from noetl.runtime.remote import RemoteDispatcher
-from noetl.trust import Trust, trusted
+from noetl.runtime.event_loop import SystemClock
+from noetl.runtime.worker.executor import Executor
+from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
+from noetl.runtime.worker.server_connection import ServerConnection
+from noetl.runtime.worker.task_output import LogSender
+from noetl.runtime.worker_protocol.messages import codec
+from noetl.wiring.result_stores import make_own_blobs
 
 log = logging.getLogger("noetl.worker")
 
 DRAIN = 25.0
-"""Seconds in which tools may come to their end when the worker stops."""
+"""Seconds that running tools get to finish when the worker stops."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """``policy`` is what its tools may reach, by default what the settings say of a
-    server; ``personal`` is the folder of a ``noetl up`` that started it."""
+    """Options of a worker.
+
+    ``policy`` is what its tools may reach, by default the server policy of the
+    settings; ``personal`` is the folder of the ``noetl up`` that started it.
+    """
 
     servers: Sequence[str]
     token: str
@@ -61,13 +67,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Opens connections only outwards (WKR-01). Large results go by way of the server;
-    with a ``results_url``, which must be the servers' own, straight there."""
+    """Opens outgoing connections only (WKR-01).
+
+    Large results go through the server; with a ``results_url``, which must name the
+    servers' own store, they go there directly.
+    """
 
     def __init__(
         self,
         home: Home,
         options: Options,
+        settings: Settings,
         plugins: Plugins,
         trust: Trust = lambda url: trusted(),
     ) -> None:
@@ -75,17 +85,23 @@ class Worker:
         self._kinds = plugins.kinds
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
-        self._transport = HttpTransport(options.servers, options.token, trust)
-        settings = read_settings()
+        self._client = HttpClient(
+            options.token,
+            trust,
+            proxy=settings[WORKER_PROXY],
+            content_type=codec.media_type,
+        )
         at = settings[RESULTS_URL]
-        results = str(home.drafts) if at is None else make_blobs(home, plugins)
+        results = (
+            str(home.drafts) if at is None else make_own_blobs(home, plugins, settings)
+        )
         self._dispatcher = dispatcher = RemoteDispatcher(
-            Line(self._transport),
+            ServerConnection(
+                self._client, options.servers, worker=self.name, pool=options.pool
+            ),
             self._parse,
             WorkerSeal(options.token),
             results,
-            worker=self.name,
-            pool=options.pool,
             slots=options.slots,
         )
         policy = options.policy or host_policy(
@@ -94,7 +110,9 @@ class Worker:
             "server" if options.personal is None else "personal",
             options.personal,
         )
-        self._isolation = Isolation(policy, dispatcher.line.has_accounts)
+        self._isolation = Isolation(policy, dispatcher.connection.has_accounts)
+        ceilings = worker_ceilings(settings)
+        self.runs_code = ceilings.runs_code(options.pool)
         self._tools = make_tools(
             options.slots,
             dispatcher.tokens,
@@ -104,16 +122,20 @@ class Worker:
             home=str(home.folder),
             plugins=plugins,
         )
+        if not self.runs_code:
+            self._tools = without_code(self._tools, options.pool)
         self._executor = Executor(
             dispatcher,
             self._tools,
             SystemClock(),
             owner=self.name,
             slots=options.slots,
+            tool_time=ceilings.tool_time,
+            logs=LogSender(dispatcher.append_logs),
         )
 
     async def serve(self) -> None:
-        """Until ``stop``: what is under way is finished, or another one goes on."""
+        """Work until ``stop``; other workers take over unfinished work."""
         log.log(*await self._isolation.describe())
         serving = asyncio.create_task(self._executor.serve())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -134,16 +156,17 @@ class Worker:
                 await self._close(left)
 
     async def _close(self, left: Sequence[Lease]) -> None:
-        """Tools first: of what is left nothing runs when somebody else takes it."""
+        """Stop all tools before the leases are released to other workers."""
         for tool in self._tools.values():
             await tool.close()
         if left:
             log.warning("%d pipelines are left to other workers", len(left))
             await self._dispatcher.release(left)
-        await self._transport.close()
+        await self._client.close()
 
     async def _drain(self) -> None:
-        """Until nothing is under way, for some time, or until somebody insists."""
+        """Wait until no pipeline runs, for at most ``DRAIN`` seconds or a second
+        ``stop``."""
         work = {
             asyncio.create_task(self._executor.retire()),
             asyncio.create_task(self._forced.wait()),
@@ -155,13 +178,13 @@ class Worker:
             task.cancel()
 
     def stop(self) -> None:
-        """The first time orderly; the second time at once: nothing is lost by it."""
+        """Stop gracefully; the second call stops at once, without loss of data."""
         if self._stopping.is_set():
             self._forced.set()
         self._stopping.set()
 
     def _parse(self, text: bytes, extensions: Sequence[str]) -> Playbook:
-        loaded = load(text, self._kinds, frozenset(extensions))
+        loaded = load_validated(text, self._kinds, frozenset(extensions))
         if loaded.playbook is None:
             message = "the server's playbook is not valid for this worker; are both of "
             raise ConfigError(f"{message}one version, with the same plug-ins?")
@@ -169,9 +192,10 @@ class Worker:
 
 
 def own_endpoints(home: Home, options: Options, settings: Settings) -> list[Endpoint]:
-    """What tools must never reach, as far as this worker knows it."""
+    """Return the endpoints that tools must never reach, as far as the worker knows
+    them."""
     database = settings[DATABASE] or Postgres(home).address()
-    nats = settings[NATS] or Nats(home).address()
+    nats = settings[NATS] or Nats(home).place()
     found = [database, nats, *options.servers]
     return [endpoint for each in found for endpoint in endpoints_of(each)]
 

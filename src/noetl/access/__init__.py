@@ -1,1 +1,2 @@
-"""Who may do what: roles, principals, tokens, sessions, and what browsers may send."""
+"""Access control: roles, principals, tokens, sessions and browser checks, without
+I/O."""

@@ -1,4 +1,4 @@
-"""The audit: who changed what on a server, from where, and what came of it (I-44)."""
+"""The audit: changes on a server, with caller, address and outcome (I-44)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import msgspec
 from noetl.types import JSON
 
 MASK = "***"
-_LONGEST = 255
+_MAX_CHARS = 255
 _TOKEN = re.compile(r"nt[ls]_[0-9A-Za-z]+")
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One call. Without a ``status`` it was begun, and nobody knows how it ended.
+    """One call. Without a ``status`` the call began, and its outcome is unknown.
 
     ``principal`` is the name of an account, ``credential`` the id of its token or
-    session. ``target`` says what the call was about; ``problem`` is why it was refused.
+    session. ``target`` names the object of the call; ``problem`` is why it was refused.
     """
 
     audit_id: str
@@ -36,10 +36,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(Protocol):
-    """Where entries are kept. Raises ``StoreError``."""
+    """The store of audit entries. Raises ``StoreError``."""
 
     async def note(self, entry: Entry) -> None:
-        """Keep it; said again with the same id, only its end is added."""
+        """Store the entry; a second call with the same id adds the outcome only."""
         ...
 
     async def entries(
@@ -51,15 +51,15 @@ class Audit(Protocol):
         before: str | None = None,
         limit: int,
     ) -> Sequence[Entry]:
-        """The newest first; ``before`` is the id of the last one that was seen."""
+        """Return entries, the newest first; ``before`` is the id of the last one
+        seen."""
         ...
 
 
 def plain(value: JSON) -> JSON:
-    """What may be kept of a name that somebody sent: short, and without a token, which
-    people paste where its id belongs."""
+    """Shorten a value from a request, and mask tokens, which users paste by mistake."""
     if isinstance(value, str):
-        return _TOKEN.sub(MASK, value)[:_LONGEST]
+        return _TOKEN.sub(MASK, value)[:_MAX_CHARS]
     if isinstance(value, Sequence):
         return [plain(each) for each in value]
     return value

@@ -1,4 +1,4 @@
-"""The account on whose behalf an execution runs, and what it may do at this moment."""
+"""Initiators: the accounts whose rights executions have."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 
 from noetl.access.accounts import Account
-from noetl.access.grants import read_grants
-from noetl.access.principal import Principal, allows
+from noetl.access.permissions import Principal, allows, read_grants
 from noetl.errors import AccessError
 
 INITIATOR = "initiator"
-"""The member of an execution's first event."""
+"""The member of an execution's first event that holds the initiator."""
 
 
 class Initiator(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``scopes`` are those of the token that was used; None is no limit.
+    """The account whose rights an execution has.
 
-    ``user_id`` is None in records that are older than this type. The account is then
-    found by its name.
+    ``scopes`` are those of the token that was used; None means no limit. ``user_id`` is
+    None in records that are older than this type; the account is then found by its
+    name.
     """
 
     principal: str
@@ -32,17 +32,17 @@ class Initiator(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def initiator_of(principal: Principal) -> Initiator:
-    """The initiator of what this principal begins."""
+    """Return the initiator for executions that this principal starts."""
     limits = principal.limits
     scopes = None if limits is None else tuple(str(grant) for grant in limits)
     return Initiator(principal.name, principal.user_id, scopes)
 
 
 def read_initiator(payload: dict[str, Any]) -> Initiator | None:
-    """The initiator in the payload of a first event.
+    """Read the initiator from the payload of a first event.
 
-    A payload that is older names the caller only. None is an execution without a
-    server's caller: it was begun by `noetl run`.
+    An older payload has the caller only. None is an execution of `noetl run`, which has
+    no caller on a server.
     """
     if INITIATOR in payload:
         return msgspec.convert(payload[INITIATOR], Initiator)
@@ -53,10 +53,10 @@ def read_initiator(payload: dict[str, Any]) -> Initiator | None:
 def may(
     initiator: Initiator, account: Account | None, permission: str, path: str
 ) -> bool:
-    """Whether the account, as it is now, may do this on behalf of the initiator.
+    """Return True if the account has the permission now, within the initiator's scopes.
 
-    A role that holds everywhere covers a path of any form: then the answer says that
-    nothing is there.
+    A role without a path covers malformed paths, too; the caller then reports that the
+    playbook does not exist.
     """
     if account is None or account.disabled:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -13,22 +13,23 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from noetl.access.grants import Grant, read_grant
+from noetl.access.credentials import find_cookies
+from noetl.access.permissions import Grant, read_grant
 from noetl.errors import AccessError, ConfigError
 from noetl.types import JSON
 
-LEEWAY = 60.0
-"""Seconds by which the provider's clock may differ from ours."""
-PATIENCE = 600.0
-"""Seconds that somebody may take to sign in."""
+CLOCK_SKEW_S = 60.0
+"""Seconds by which the provider's clock may differ from the server's."""
+SIGN_IN_TIMEOUT_S = 600.0
+"""Seconds within which a sign-in must be completed."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class OidcClient(msgspec.Struct, frozen=True, kw_only=True):
-    """This server as a provider knows it.
+    """The registration of this server at a provider.
 
-    ``roles_claim`` is where an ID token names roles: a claim, or a path such as
-    ``realm_access.roles``. ``roles`` says what each of them is here.
+    ``roles_claim`` is the claim of an ID token that holds roles, or a path such as
+    ``realm_access.roles``. ``roles`` maps the provider's roles to grants.
     """
 
     issuer: str
@@ -53,7 +54,7 @@ class OidcClient(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What a provider publishes about itself."""
+    """The discovery document of a provider."""
 
     issuer: str
     authorization_endpoint: str
@@ -63,7 +64,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A sign-in that has begun; it stays in the browser that began it."""
+    """A sign-in that has begun; the browser keeps it in a cookie."""
 
     state: str
     nonce: str
@@ -75,7 +76,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a provider vouches for, with the roles that this means here."""
+    """A user that a provider has authenticated, with the mapped grants."""
 
     issuer: str
     subject: str
@@ -88,19 +89,19 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(Protocol):
-    """Who vouches for people. Each method raises ``AccessError``."""
+    """An OpenID Connect provider. Each method raises ``AccessError``."""
 
     @property
     def issuer(self) -> str: ...
 
     async def begin(self) -> tuple[str, Pending]:
-        """The address to send a browser to, and what to keep in it meanwhile."""
+        """Return the URL to redirect to, and the state to keep in the browser."""
         ...
 
     async def finish(
         self, answer: Mapping[str, str], pending: Pending | None
     ) -> Identity:
-        """Who came back, by the query of the redirect."""
+        """Return the identity from the query of the provider's redirect."""
         ...
 
 
@@ -108,10 +109,11 @@ def read_metadata(value: JSON, client: OidcClient) -> Metadata:
     try:
         metadata = msgspec.convert(value, Metadata)
     except msgspec.ValidationError as error:
-        message = f"what {client.issuer} publishes is not understood: {error}"
+        message = f"the discovery document of {client.issuer} is not valid: {error}"
         raise refused(message) from None
     if metadata.issuer.rstrip("/") != client.issuer.rstrip("/"):
-        raise refused(f"{client.issuer} calls itself '{metadata.issuer:.200}'")
+        published = f"{metadata.issuer:.200}"
+        raise refused(f"{client.issuer} publishes the issuer '{published}'")
     for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
         try:
             _need_tls(name, getattr(metadata, name))
@@ -123,7 +125,7 @@ def read_metadata(value: JSON, client: OidcClient) -> Metadata:
 def begin(
     client: OidcClient, metadata: Metadata, entropy: bytes, now: float
 ) -> tuple[str, Pending]:
-    """Where to send the browser, and what to remember; from 96 random bytes."""
+    """Return the URL to redirect to, and the state to keep; from 96 random bytes."""
     if len(entropy) != 96:
         raise ValueError("a sign-in needs 96 random bytes")
     state, nonce, verifier = (_text(entropy[at : at + 32]) for at in (0, 32, 64))
@@ -148,14 +150,18 @@ def read_answer(
     client: OidcClient,
     now: float,
 ) -> str:
-    """The code that the browser brought back. Raises ``AccessError``."""
+    """Return the authorization code from the redirect. Raises ``AccessError``."""
     state = answer.get("state", "").encode()
     if pending is None or not hmac.compare_digest(state, pending.state.encode()):
         raise refused("this sign-in was not begun in this browser: begin it again")
-    if not 0 <= now - pending.created_at + LEEWAY <= PATIENCE + LEEWAY:
+    if (
+        not 0
+        <= now - pending.created_at + CLOCK_SKEW_S
+        <= SIGN_IN_TIMEOUT_S + CLOCK_SKEW_S
+    ):
         raise refused("this sign-in took too long: begin it again")
     if answer.get("iss", client.issuer).rstrip("/") != client.issuer.rstrip("/"):
-        raise refused("the answer is from another provider")
+        raise refused("the redirect is from another provider")
     if "error" in answer:
         code = answer["error"]
         said = code if code.isascii() and code.isidentifier() else "an error"
@@ -168,7 +174,7 @@ def read_answer(
 def read_claims(
     claims: Mapping[str, JSON], client: OidcClient, pending: Pending, now: float
 ) -> Identity:
-    """Who an ID token is about; its signature was checked. Raises ``AccessError``."""
+    """Return the identity in a verified ID token. Raises ``AccessError``."""
     audience = claims.get("aud")
     if str(claims.get("iss")).rstrip("/") != client.issuer.rstrip("/"):
         raise refused("the ID token is from another issuer")
@@ -180,13 +186,13 @@ def read_claims(
     nonce = str(claims.get("nonce", "")).encode()
     if not hmac.compare_digest(nonce, pending.nonce.encode()):
         raise refused("the ID token is of another sign-in")
-    if not _moment(claims, "exp") > now - LEEWAY:
+    if not _moment(claims, "exp") > now - CLOCK_SKEW_S:
         raise refused("the ID token has expired")
-    if _moment(claims, "iat") > now + LEEWAY:
-        raise refused("the ID token is from the future: compare the clocks")
+    if _moment(claims, "iat") > now + CLOCK_SKEW_S:
+        raise refused("the ID token was issued in the future: synchronize the clocks")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= 255:
-        raise refused("the ID token does not say who it is about")
+        raise refused("the ID token has no subject")
     verified = claims.get("email_verified", True) is not False
     return Identity(
         issuer=client.issuer.rstrip("/"),
@@ -198,7 +204,7 @@ def read_claims(
 
 
 def grants_of(claims: Mapping[str, JSON], client: OidcClient) -> tuple[Grant, ...]:
-    """What the provider's roles are here; those that nobody mapped are nothing."""
+    """Return the grants of the provider's roles; unmapped roles grant nothing."""
     found = _claim(claims, client.roles_claim)
     named: Sequence[JSON] = [found] if isinstance(found, str) else found or []
     if not isinstance(named, list):
@@ -208,7 +214,7 @@ def grants_of(claims: Mapping[str, JSON], client: OidcClient) -> tuple[Grant, ..
 
 
 def _claim(claims: Mapping[str, JSON], name: str) -> JSON:
-    """By its whole name, which may be an address with dots, or else by a path."""
+    """Find a claim by its whole name, which may contain dots, or else by a path."""
     if name in claims:
         return claims[name]
     value: JSON = claims
@@ -238,7 +244,7 @@ def _need_tls(name: str, address: str) -> None:
     try:
         parts = urlsplit(address)
     except ValueError:
-        raise ConfigError(f"{name} is no address: expected https://…") from None
+        raise ConfigError(f"{name} is not a URL: expected https://…") from None
     local = parts.scheme == "http" and parts.hostname in _LOOPBACK
     if not (parts.scheme == "https" and parts.hostname) and not local:
         raise ConfigError(f"{name} must begin with https:// (http on loopback alone)")
@@ -246,3 +252,42 @@ def _need_tls(name: str, address: str) -> None:
 
 def refused(message: str) -> AccessError:
     return AccessError("oidc.refused", message, 401)
+
+
+COOKIE = "noetl_oidc"
+SECURE_COOKIE = "__Host-noetl_oidc"
+
+
+class _Cookie(msgspec.Struct):
+    pending: Pending
+    place: str
+
+
+def set_pending(
+    pending: Pending | None, place: str, seconds: float, *, secure: bool
+) -> str:
+    """Return a Set-Cookie header; None as ``pending`` deletes the cookie.
+
+    The cookie is SameSite=Lax, because the redirect from the provider must carry it.
+    """
+    name, text = SECURE_COOKIE if secure else COOKIE, ""
+    if pending is not None:
+        text = urlsafe_b64encode(msgspec.json.encode(_Cookie(pending, place))).decode()
+    parts = [f"{name}={text.rstrip('=')}", "Path=/", f"Max-Age={int(seconds)}"]
+    parts += ["HttpOnly", "SameSite=Lax"]
+    return "; ".join([*parts, "Secure"] if secure else parts)
+
+
+def read_pending(
+    cookies: Sequence[str], *, secure: bool
+) -> tuple[Pending | None, str | None]:
+    """Return the sign-in and the page to open after it; None for an invalid cookie."""
+    found = find_cookies(SECURE_COOKIE if secure else COOKIE, cookies)
+    if len(found) != 1 or len(found[0]) > 4096:
+        return None, None
+    try:
+        text = urlsafe_b64decode(found[0] + "=" * (-len(found[0]) % 4))
+        kept = msgspec.json.decode(text, type=_Cookie)
+    except ValueError:
+        return None, None
+    return kept.pending, kept.place

@@ -1,11 +1,10 @@
-"""Rules for kept secrets: which playbooks may use them, and what those may change."""
+"""Rules for stored secrets: their bindings to playbooks and their declared fields."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from noetl.access.grants import is_pattern, within
-from noetl.access.principal import Principal, allows_below
+from noetl.access.permissions import Principal, allows_below, is_pattern, within
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.grammar.keychain import KeychainKind
 from noetl.dsl.node import shorten
@@ -14,22 +13,22 @@ from noetl.types import JSON
 
 EVERYWHERE = "*"
 """The binding of a secret that every playbook may use."""
-MOST_BINDINGS = 64
+MAX_BINDINGS = 64
 SELECTORS = frozenset({"field", "format"})
-"""Fields of an entry that only choose a part of what was found."""
+"""Fields of an entry that select a part of the resolved value."""
 ADDRESSES = frozenset(
     {
         *("address", "audience", "dsn", "host", "hostaddr", "namespace", "port"),
         *("service", "token_url", "url", "vault_url"),
     }
 )
-"""Fields that say where a credential is sent."""
+"""Fields that name the address to which a credential is sent."""
 _ABOUT = frozenset({"name", "kind", "provider"})
 _KEPT = frozenset(
     {"secret_manager", "postgres_credential", "http_credential", "oauth2"}
 )
-"""Kinds whose values are stored."""
-_LONGEST = 4096
+"""Keychain kinds whose values are stored."""
+_MAX_CHARS = 4096
 
 
 # -- bindings to paths -------------------------------------------------------------
@@ -38,17 +37,18 @@ _LONGEST = 4096
 def read_bindings(texts: Sequence[str]) -> tuple[str, ...]:
     """Check path patterns such as ``finance/*``. Raises ``AccessError``."""
     found = tuple(dict.fromkeys(texts))
-    if not 1 <= len(found) <= MOST_BINDINGS:
-        raise _wrong(f"a secret is for 1 to {MOST_BINDINGS} paths")
+    if not 1 <= len(found) <= MAX_BINDINGS:
+        raise _wrong(f"a secret needs 1 to {MAX_BINDINGS} paths")
     for text in found:
         if text != EVERYWHERE and not is_pattern(text):
-            expected = "a secret is for a path, 'finance/*' or '*'"
+            expected = "a binding must be a path, 'finance/*' or '*'"
             raise _wrong(f"{expected}, found '{shorten(text, 40)}'")
     return (EVERYWHERE,) if EVERYWHERE in found else found
 
 
 def is_for(bound: Iterable[str], path: str | None) -> bool:
-    """Whether the playbook with this path may use a secret with these bindings."""
+    """Return True if the playbook with this path may use a secret with these
+    bindings."""
     return any(
         each == EVERYWHERE or (path is not None and within(path, each))
         for each in bound
@@ -56,7 +56,7 @@ def is_for(bound: Iterable[str], path: str | None) -> bool:
 
 
 def may_manage(principal: Principal, permission: str, bound: Iterable[str]) -> bool:
-    """Whether the permission holds for every place that the secret is for."""
+    """Return True if the permission holds for every binding of the secret."""
     return all(
         allows_below(principal, permission, None if each == EVERYWHERE else each)
         for each in bound
@@ -64,8 +64,10 @@ def may_manage(principal: Principal, permission: str, bound: Iterable[str]) -> b
 
 
 def default_bindings(principal: Principal, permission: str) -> tuple[str, ...]:
-    """All places where they have the permission: for a grant that holds everywhere,
-    every path. Empty if there are none."""
+    """Return the paths where the permission holds; ``*`` for a grant without a path.
+
+    Empty if the permission holds nowhere.
+    """
     if allows_below(principal, permission, None):
         return (EVERYWHERE,)
     grants = [*principal.grants, *(principal.limits or ())]
@@ -78,18 +80,18 @@ def default_bindings(principal: Principal, permission: str) -> tuple[str, ...]:
     )
 
 
-# -- what an admin declares --------------------------------------------------------
+# -- declarations by an admin ------------------------------------------------------
 
 
 def host_kinds(kinds: Mapping[str, KeychainKind]) -> dict[str, KeychainKind]:
-    """Those that read the host or use a credential of its operator."""
+    """Return the kinds that read the host or use a credential of its operator."""
     return {name: kind for name, kind in kinds.items() if name not in _KEPT}
 
 
 def check_declaration(
     kind: str, fields: Mapping[str, str], kinds: Mapping[str, KeychainKind]
 ) -> None:
-    """Raises ``AccessError`` if the fields cannot be those of an entry of the kind."""
+    """Raise ``AccessError`` if the fields do not fit an entry of the kind."""
     hosts = host_kinds(kinds)
     about = hosts.get(kind)
     if about is None:
@@ -100,24 +102,24 @@ def check_declaration(
         hint = did_you_mean(unknown[0], about.fields) or ""
         raise _wrong(f"{kind} has no field '{shorten(unknown[0], 40)}'; {hint}")
     for name, value in fields.items():
-        if not value or len(value) > _LONGEST or not value.isprintable():
-            message = f"'{name}' must be text of 1 to {_LONGEST} printable characters"
+        if not value or len(value) > _MAX_CHARS or not value.isprintable():
+            message = f"'{name}' must be text of 1 to {_MAX_CHARS} printable characters"
             raise _wrong(message)
     if kind == "file" and not fields.get("path", "").startswith("/"):
         message = "file needs 'path', and the path must be absolute: a server has no "
         raise _wrong(message + "folder of a playbook")
 
 
-# -- what a playbook may say about a secret that is not its own --------------------
+# -- limits on entries that use a declared secret ----------------------------------
 
 
 def find_declared(
     kind: str, name: str, fields: Mapping[str, JSON], declared: Mapping[str, str]
 ) -> tuple[str, frozenset[str]] | None:
-    """The declared entry that an entry of a host kind means.
+    """Find the declared entry that an entry of a host kind refers to.
 
-    ``declared`` are the kinds of the declared entries that the playbook may use, by
-    name. Also returns the fields that named the entry: they say nothing else.
+    ``declared`` maps the names of declared entries that the playbook may use to their
+    kinds. Also returns the fields that identified the entry.
     """
     for key in ("path", "variable"):
         if (given := fields.get(key)) and declared.get(str(given)) == kind:
@@ -130,10 +132,10 @@ def find_declared(
 def disagreements(
     given: Mapping[str, JSON], declared: Mapping[str, str], known: Iterable[str] | None
 ) -> list[str]:
-    """Fields of an entry that a declaration states otherwise, or does not state.
+    """Return the fields of an entry that contradict its declaration or are not in it.
 
-    ``known`` are the fields that the kind reads; None if it may read any. A selector
-    is the playbook's choice unless the declaration has made it.
+    ``known`` are the fields that the kind reads; None if it may read any. A playbook
+    may set a selector unless the declaration sets it.
     """
     read = set(given) if known is None else set(given) & set(known)
     return sorted(
@@ -146,7 +148,8 @@ def disagreements(
 
 
 def redirections(given: Mapping[str, JSON], kept: Mapping[str, JSON]) -> list[str]:
-    """Addresses of an entry that are not those of the kept credential under it."""
+    """Return the addresses of an entry that differ from those of the stored
+    credential."""
     return sorted(
         key for key in ADDRESSES & given.keys() if given[key] != kept.get(key)
     )

@@ -1,7 +1,7 @@
-"""Roles of a PostgreSQL: an owner makes the tables, servers have the rights they need.
+"""Roles of PostgreSQL: an owner makes the tables, servers have the rights they need.
 
 The log is append-only for servers: they may insert and read events, and no more
-(RELIABILITY B9). What removes executions is a function of the owner's.
+(RELIABILITY B9). Executions are removed by a function that belongs to the owner.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncpg
 import msgspec
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.scripts import read_migrations
+from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres.store import read_functions
 from noetl.errors import ConfigError, StoreError
 
@@ -28,18 +28,19 @@ PARTS = {
 _ORDINARY = "SELECT, INSERT, UPDATE, DELETE"
 _RIGHTS = {
     "event": "SELECT, INSERT",
+    "task_log": "SELECT, INSERT",
     "execution": "SELECT, INSERT, UPDATE",
     "audit": "SELECT, INSERT, UPDATE (target, status, problem)",
     "migration": "SELECT",
     "made_functions": "SELECT",
 }
-"""Those of servers, where they are fewer than the ordinary ones."""
+"""Rights of servers on tables with fewer rights than ``_ORDINARY``."""
 _TABLES = """
 SELECT quote_ident(relname) AS name, relispartition AS is_part FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
 ORDER BY relname
 """
-_LOOK = """
+_READ_ROLE = """
 SELECT current_user::text AS name,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
   EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('event')
@@ -48,7 +49,7 @@ SELECT current_user::text AS name,
 
 
 class Role(msgspec.Struct, frozen=True):
-    """The role that a server uses."""
+    """Database role that a server uses."""
 
     name: str
     is_superuser: bool
@@ -56,8 +57,10 @@ class Role(msgspec.Struct, frozen=True):
 
 
 async def prepare_database(owner: str, address: str) -> None:
-    """Bring all tables up to date as their owner, and grant the role of ``address``
-    what a server needs. Raises ``StoreError`` or ``ConfigError``."""
+    """Migrate all tables as their owner and grant rights to the role of ``address``.
+
+    Raises ``StoreError`` or ``ConfigError``.
+    """
     role = role_of(address)
     postgres = Postgres(owner, size=1)
     try:
@@ -71,7 +74,7 @@ async def prepare_database(owner: str, address: str) -> None:
 
 
 def role_of(address: str) -> str:
-    """The role that an address names. Raises ``ConfigError``."""
+    """Return the role that an address names. Raises ``ConfigError``."""
     parts = urlsplit(address)
     named = parse_qs(parts.query).get("user", [None])[0]
     role = unquote(parts.username) if parts.username else named
@@ -83,12 +86,12 @@ def role_of(address: str) -> str:
 
 
 async def look_at_role(postgres: Postgres) -> Role:
-    row: Any = await postgres.run(lambda connection: connection.fetchrow(_LOOK))
+    row: Any = await postgres.run(lambda connection: connection.fetchrow(_READ_ROLE))
     return Role(*row)
 
 
 def judge_role(role: Role) -> str | None:
-    """What is wrong with a role that a server uses, if anything is."""
+    """Return the problem with a role that a server uses, or None."""
     if role.is_superuser:
         return f"the database role '{role.name}' is a superuser: give servers another"
     if role.owns_log:
@@ -107,7 +110,7 @@ async def _grant(postgres: Postgres, role: str) -> None:
             await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}")
             for table, is_part in await connection.fetch(_TABLES):
                 await connection.execute(f"REVOKE ALL ON {table} FROM {name}")
-                if not is_part:  # its rights are those of the whole
+                if not is_part:  # a partition has the rights of its table
                     rights = _RIGHTS.get(table, _ORDINARY)
                     await connection.execute(f"GRANT {rights} ON {table} TO {name}")
             removal = "remove_executions(text[])"

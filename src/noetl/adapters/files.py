@@ -1,4 +1,4 @@
-"""Which files of the host a tool may touch: one check for all inputs that name one."""
+"""Access of tools to files of the host: one check for all inputs that name a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTSIDE = (
 
 
 class Files:
-    """The files of a host policy."""
+    """Files that a host policy allows."""
 
     def __init__(self, host: HostPolicy) -> None:
         self._host = host
@@ -29,14 +29,14 @@ class Files:
         self._hidden = _real(host.hidden)
 
     def folder(self, of_playbook: str | None) -> str | None:
-        """The playbook's folder, where tools may use it."""
+        """Return the playbook's folder if tools may use it."""
         if of_playbook is None or not self._host.playbook_folder:
             return None
         folder = os.path.realpath(of_playbook)
         return None if is_under(folder, self._hidden) else folder
 
     def roots(self, of_playbook: str | None, *, home: bool = False) -> Roots:
-        """The folders of one call, with NOETL_HOME if the policy has one for it."""
+        """Return the folders of one call; ``home`` adds the policy's NOETL_HOME."""
         own = self.folder(of_playbook)
         base = own or self._host.folder
         if base is None and len(self._roots) == 1:
@@ -48,9 +48,9 @@ class Files:
         return Roots(base, folders, self._hidden, own=self._host.own)
 
     def placed(self, call: ToolCall) -> ToolCall:
-        """The call of a program with the folders that it may be started in.
+        """Return the call with a checked folder to start its program in.
 
-        On the user's own machine any folder will do.
+        On the user's own machine every folder is allowed.
         """
         cwd = call.inputs.get("cwd")
         if self._host.own or (cwd is None and call.folder is None):
@@ -63,7 +63,7 @@ class Files:
 
 
 class Visible(NamedTuple):
-    """What a program may see that knows allowed folders and no hidden ones."""
+    """Allowed folders and files, for a program that cannot exclude hidden ones."""
 
     folders: list[str]
     files: list[str]
@@ -86,26 +86,26 @@ class Roots:
         self.own = own
 
     def locate(self, path: str, where: str, kind: str = "tool.contract") -> str:
-        """The real path. Raises ``ToolError`` of this kind if it is not allowed."""
+        """Return the real path. Raises ``ToolError`` of this kind if it is denied."""
         if not path or "\0" in path:
             raise ToolError("tool.contract", f"{where} is not the path of a file")
         if not os.path.isabs(path) and self.base is None:
-            message = f"{where}: '{path}' is relative, and no folder is known here"
-            raise ToolError(kind, f"{message}; the setting files.roots names one")
+            message = f"{where}: '{path}' is relative, but there is no folder for it"
+            raise ToolError(kind, f"{message}; name one in the setting files.roots")
         file = os.path.realpath(os.path.join(self.base or "/", path))
         if not self.allows(file):
             raise ToolError(kind, f"{where}: '{path}' {OUTSIDE}")
         return file
 
     def allows(self, file: str) -> bool:
-        """Whether a real path is below a folder and not hidden."""
+        """Return whether a real path is below a folder and not hidden."""
         return is_under(file, self.folders) and not is_under(file, self.hidden)
 
     def open_file(self, path: str, where: str, kind: str = "tool.contract") -> BinaryIO:
         """Open a regular file for reading. Raises ``ToolError``."""
         file = self.locate(path, where, kind)
         try:
-            # Not blocking: a pipe without a writer must not hold the worker.
+            # Without blocking: a pipe without a writer must not stop the worker.
             opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError as error:
             message = f"{where}: '{path}' cannot be read: {error.strerror}"
@@ -113,7 +113,7 @@ class Roots:
         why = None
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             why = f"{where} is not a regular file"
-        elif not self.allows(_opened_path(opened, file)):  # a folder was exchanged
+        elif not self.allows(_opened_path(opened, file)):  # a folder was replaced
             why = f"{where}: '{path}' {OUTSIDE}"
         if why is not None:
             os.close(opened)
@@ -121,16 +121,17 @@ class Roots:
         return os.fdopen(opened, "rb")
 
     def resolve_folder(self, path: str, where: str) -> str:
-        """An existing folder, itself an allowed one or below it."""
+        """Return the real path of an existing allowed folder. Raises ``ToolError``."""
         folder = self.locate(path, where)
         if not os.path.isdir(folder):
-            raise ToolError("tool.contract", f"{where}: there is no folder '{path}'")
+            message = f"{where}: the folder '{path}' does not exist"
+            raise ToolError("tool.contract", message)
         return folder
 
     def visible(self) -> Visible:
-        """The same as a list of allowed folders and files.
+        """Return the allowed folders and files as a list.
 
-        A folder that holds a hidden one is replaced by what is in it at this moment.
+        A folder that contains a hidden one is replaced by its present entries.
         """
         seen = Visible([], [])
         for folder in self.folders:
@@ -151,7 +152,7 @@ class Roots:
 
 
 def is_under(file: str, folders: Iterable[str]) -> bool:
-    """Whether a real path is one of these folders, or below one."""
+    """Return whether a real path is one of these folders or below one."""
     return any(os.path.commonpath((folder, file)) == folder for folder in folders)
 
 
@@ -165,7 +166,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _opened_path(opened: int, file: str) -> str:
-    """Where the opened file really is; as it was asked for, if the system is silent."""
+    """Return the real path of an open file; ``file`` if there is no ``/proc``."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{opened}")
     return file

@@ -1,4 +1,4 @@
-"""What tools may reach of the machine and the network that they run on."""
+"""Host policy: files, networks and limits of tools."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import msgspec
 Private = Literal["allow", "deny"] | tuple[str, ...]
 Isolation = Literal["auto", "none", "required"]
 
+MEMORY = 4 * 1024**3
+PROCESSES = 1024
+
 
 class HostPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The files, networks and isolation of tools; the default is that of a server.
+    """The files, networks, isolation and limits of tools, by default of a server.
 
     ``roots`` are the folders whose files tools may touch, with ``playbook_folder`` also
-    the folder of the playbook. Nothing below ``hidden`` is reached, whatever the roots
-    say. Relative paths begin in the playbook's folder, else in ``folder``. ``home`` is
-    NOETL_HOME where ``duckdb`` may use its files. ``private`` says which local networks
-    requests may go to; code in a sandbox has a network only with
-    ``isolation_network``. On a machine that is the user's ``own``, tools also use its
-    cloud credentials and its certificates.
+    the folder of the playbook. Files below ``hidden`` are always denied. Relative paths
+    begin in the playbook's folder, else in ``folder``. ``home`` is NOETL_HOME if
+    ``duckdb`` may use its files. ``private`` names the local networks that requests may
+    reach; code in a sandbox has a network only with ``isolation_network``. ``memory``
+    limits each process of code, in bytes, and ``processes`` the processes and threads
+    of a sandbox. ``own`` marks the user's own machine, where tools also use its cloud
+    credentials and certificates.
     """
 
     roots: tuple[str, ...] = ()
@@ -31,11 +35,13 @@ class HostPolicy(msgspec.Struct, frozen=True, kw_only=True):
     private: Private = "deny"
     isolation: Isolation = "auto"
     isolation_network: bool = False
+    memory: int | None = MEMORY
+    processes: int = PROCESSES
     own: bool = False
 
 
 def own_host(home: str | None = None) -> HostPolicy:
-    """The policy of ``noetl run``: a user's own machine, in the current folder."""
+    """Return the policy of ``noetl run``: the user's machine and current folder."""
     here = os.getcwd()
     return HostPolicy(
         roots=(here,),
@@ -43,5 +49,6 @@ def own_host(home: str | None = None) -> HostPolicy:
         folder=here,
         home=home,
         private="allow",
+        memory=None,
         own=True,
     )

@@ -1,4 +1,4 @@
-"""One PostgreSQL for all that a cluster keeps: connections, and tables up to date."""
+"""Connection pool and migrations of the PostgreSQL database of a cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 SIZE = 8
 CONNECT_TIMEOUT = 10.0
 TRIES = 5
-_LOCK = 0x4E6F4554  # "NoET": two servers that start at once migrate one after the other
+_LOCK = 0x4E6F4554  # "NoET": serializes the migrations of servers that start together
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-_GONE = (
+_RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+_UNREACHABLE = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
@@ -33,14 +33,15 @@ _GONE = (
 
 
 class Postgres:
-    """A pool, made when something is first asked.
+    """Pool that is opened on the first call.
 
-    ``schema`` is where the tables are: several installations may share a database.
+    ``schema`` holds the tables: several installations may share a database.
     """
 
     def __init__(self, dsn: str, *, schema: str = "noetl", size: int = SIZE) -> None:
         if _SCHEMA.fullmatch(schema) is None:
-            raise ConfigError(f"'{schema:.64}' is no name for a schema")
+            hint = "use lower-case letters, digits and '_'"
+            raise ConfigError(f"'{schema:.64}' is not a valid schema name: {hint}")
         self._dsn = dsn
         self._schema = schema
         self._size = size
@@ -51,15 +52,18 @@ class Postgres:
         self._closed = False
 
     async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Do it on some connection. Raises ``StoreError``; what lost a race is tried
-        again, what lost its connection is not: nobody knows what became of it."""
+        """Call ``work`` with a connection. Raises ``StoreError``.
+
+        A deadlock or serialization failure is retried. A lost connection is not, since
+        the statement may have taken effect.
+        """
         for attempt in range(1, TRIES + 1):
             try:
                 return await self._run(work)
-            except _AGAIN as error:
+            except _RETRYABLE as error:
                 if attempt == TRIES:
                     raise StoreError(f"PostgreSQL: {error}", "store.busy") from error
-            except _GONE as error:
+            except _UNREACHABLE as error:
                 raise _unreachable(error) from error
             except asyncpg.PostgresError as error:
                 raise StoreError(f"PostgreSQL: {error}", "store.error") from error
@@ -74,10 +78,9 @@ class Postgres:
     ) -> None:
         """Bring the tables of a part to the version that this code needs.
 
-        ``functions`` are made anew each time, also those that an earlier version
-        declared otherwise. A role that may not make tables only looks whether those
-        that are there will do. Raises ``StoreError`` if the tables are of a newer
-        version, or of an older one and this role cannot change them.
+        ``functions`` are replaced each time. A role that may not create tables only
+        checks their version. Raises ``StoreError`` if the tables are of a newer
+        version, or of an older one that this role cannot change.
         """
         newest = steps[-1][0]
 
@@ -104,8 +107,10 @@ class Postgres:
         await self.run(work)
 
     async def begin_change(self, connection: Any) -> None:
-        """In a transaction that changes tables or rights: one at a time, and what is
-        declared in it looks for tables in this schema alone."""
+        """Begin to change tables or rights, inside a transaction.
+
+        Such transactions are serialized, and their functions see this schema alone.
+        """
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
         await connection.execute(f"SET LOCAL search_path = {self._schema}, pg_temp")
@@ -114,7 +119,7 @@ class Postgres:
         if version > newest:
             raise StoreError(
                 f"the tables of the {part} in schema '{self._schema}' are of version "
-                f"{version}, this NoETL knows {newest}: use a newer NoETL",
+                f"{version}, but this NoETL knows {newest}: use a newer NoETL",
                 "store.version",
             )
 
@@ -134,8 +139,10 @@ class Postgres:
             await pool.close()
 
     async def _run(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        """To take a connection from the pool and to give it back costs as much as a
-        small statement: it is kept until something goes wrong."""
+        """Run on an idle connection, and keep it unless ``work`` fails.
+
+        Acquiring and releasing a connection costs as much as a small statement.
+        """
         pool = self._pool or await self._open()
         async with self._places:
             connection = await self._take(pool)
@@ -165,7 +172,7 @@ class Postgres:
             if self._pool is None:
                 self._pool = await asyncpg.create_pool(
                     self._dsn,
-                    min_size=0,  # it is made when it is needed, also after a restart
+                    min_size=0,  # connect on demand, also after a restart
                     max_size=self._size,
                     timeout=CONNECT_TIMEOUT,
                     reset=_leave,
@@ -174,8 +181,8 @@ class Postgres:
                         "application_name": "noetl",
                         "jit": "off",
                         "plan_cache_mode": "force_generic_plan",
-                        # A plan is made while the tables are empty, and kept: one
-                        # that walks through them would be kept, too.
+                        # Plans are made while the tables are empty and then cached;
+                        # a sequential scan would be cached, too.
                         "enable_seqscan": "off",
                     },
                 )
@@ -185,20 +192,19 @@ class Postgres:
 def _is_gone(connection: Any) -> bool:
     try:
         return bool(connection.is_closed())
-    except asyncpg.InterfaceError:  # the pool has noticed before us
+    except asyncpg.InterfaceError:  # the pool has already removed it
         return True
 
 
 async def _leave(connection: Any) -> None:
-    """Nothing that we do outlives its transaction: tidying up would be one more round
-    trip for each one."""
+    """Skip the pool's reset, a round trip: no state outlives our transactions."""
 
 
 async def _make_functions(connection: Any, functions: str) -> None:
     try:
         async with connection.transaction():
             await connection.execute(functions)
-    except asyncpg.InvalidFunctionDefinitionError:  # one returns something else now
+    except asyncpg.InvalidFunctionDefinitionError:  # the type of a result has changed
         names = _FUNCTION.findall(functions)
         for (signature,) in await connection.fetch(_DECLARED, names):
             await connection.execute(f"DROP FUNCTION {signature}")
@@ -232,7 +238,7 @@ _MIGRATED = "INSERT INTO migration (part, version) VALUES ($1, $2)"
 
 
 async def _read_version(connection: Any, part: str) -> tuple[int, str | None]:
-    """The version of the tables, and which functions they have."""
+    """Return the version of the tables and the digest of their functions."""
     try:
         version = await connection.fetchval(_VERSION, part)
         return version, await connection.fetchval(_WHICH, part)
@@ -245,6 +251,6 @@ def _digest(functions: str) -> str | None:
 
 
 def _unreachable(error: BaseException) -> StoreError:
-    """Without the driver's own words: they may quote the address and its password."""
+    """Make an error without the driver's text, which may quote the password."""
     why = getattr(error, "sqlstate", None) or type(error).__name__
     return StoreError(f"PostgreSQL does not answer ({why})", "store.unreachable")

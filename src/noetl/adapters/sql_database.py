@@ -1,4 +1,4 @@
-"""One SQLite file for what an embedded server knows of its users, or of triggers."""
+"""Tables of accounts or triggers: in a SQLite file, or in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from noetl.adapters.scripts import read_migrations
-from noetl.adapters.stores.sqlite.faults import translated
-from noetl.adapters.stores.sqlite.mounts import refuse_network
+from noetl.adapters.sql_files import read_migrations
+from noetl.adapters.stores.sqlite.connection import refuse_network, translated
 from noetl.errors import StoreError
+
+if TYPE_CHECKING:
+    from noetl.adapters.postgres import Postgres  # needs an extra
 
 APPLICATION = 1315913555
 ACCOUNTS = ("noetl.adapters.accounts", "noetl.adapters.sessions")
 TRIGGERS = ("noetl.adapters.triggers",)
-# No write-ahead log: several processes write here now and then, none of them often.
+# No write-ahead log: several processes write to this file, each of them rarely.
 _PRAGMAS = """
 PRAGMA busy_timeout = 5000
 PRAGMA trusted_schema = OFF
@@ -40,7 +42,7 @@ class SqliteFile:
 
     @classmethod
     def open(cls, path: Path, packages: Sequence[str] = ACCOUNTS) -> SqliteFile:
-        """Open or make it, for its owner alone, with the tables of these packages.
+        """Open or create the file (mode 0600) with the tables of these packages.
 
         Raises ``StoreError``.
         """
@@ -80,7 +82,7 @@ class SqliteFile:
 
 
 def _migrate(db: sqlite3.Connection, path: Path, packages: Sequence[str]) -> None:
-    """Each package numbers its own; all of one number go in one transaction."""
+    """Apply the missing migrations of all packages, by number, in one transaction."""
     steps = sorted(step for package in packages for step in read_migrations(package))
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -88,7 +90,7 @@ def _migrate(db: sqlite3.Connection, path: Path, packages: Sequence[str]) -> Non
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION:
-            message = f"{path} does not hold what NoETL keeps there"
+            message = f"{path} is not a database of NoETL: move it away and try again"
             raise StoreError(message, "store.corrupt")
         if version > steps[-1][0]:
             message = f"{path} has version {version}; this NoETL knows {steps[-1][0]}"
@@ -104,3 +106,33 @@ def _migrate(db: sqlite3.Connection, path: Path, packages: Sequence[str]) -> Non
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+class Database(Protocol):
+    async def fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement with ``$1``, ``$2``, …; durable when this returns.
+
+        Raises ``StoreError``.
+        """
+        ...
+
+
+class PostgresDatabase:
+    """Creates its tables on the first call."""
+
+    def __init__(self, postgres: Postgres, part: str = "accounts") -> None:
+        self._postgres = postgres
+        self._part = part
+        self._ready = False
+        self._opening = asyncio.Lock()
+
+    async def fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        async with self._opening:
+            if not self._ready:
+                steps = read_migrations(f"noetl.adapters.{self._part}")
+                await self._postgres.migrate(self._part, steps)
+                self._ready = True
+        return await self._postgres.fetch(query, *values)
+
+    async def close(self) -> None:
+        await self._postgres.close()

@@ -1,1 +1,1 @@
-"""The server's HTTP surface: one file of routes per noun."""
+"""The server's HTTP API: one module of routes per resource."""

@@ -1,4 +1,4 @@
-"""The application: every request is timed, guarded, and answered with care."""
+"""The ASGI application: authentication, routing, metrics and problem documents."""
 
 from __future__ import annotations
 
@@ -18,36 +18,32 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from noetl.access.principal import Principal
+from noetl.access.permissions import Principal, require_somewhere
 from noetl.api import (
-    audit,
     backfills,
     catalog,
     control,
     events,
     executions,
     forks,
-    health,
-    hooks,
     keychain,
-    oidc,
+    monitoring,
     results,
-    roster,
     sessions,
-    tokens,
+    task_logs,
     triggers,
     users,
-    validation,
-    workers,
+    webhooks,
+    worker_protocol,
 )
-from noetl.api.access import Headers
-from noetl.api.bodies import read_body
+from noetl.api import workers as roster
+from noetl.api.audit_trail import AuditTrail
 from noetl.api.events import STREAM
-from noetl.api.health import show_health
-from noetl.api.openapi import document
-from noetl.api.problems import MEDIA_TYPE, Problem, problem_of
-from noetl.api.quotas import release
-from noetl.api.routing import (
+from noetl.api.http.openapi import document
+from noetl.api.http.problems import MEDIA_TYPE, Problem, problem_of
+from noetl.api.http.quotas import release
+from noetl.api.http.request_body import read_body
+from noetl.api.http.routes import (
     PUBLIC,
     SIGNED_IN,
     WEBHOOK,
@@ -62,20 +58,22 @@ from noetl.api.routing import (
     local_of,
     read_query,
 )
-from noetl.api.site import Site
-from noetl.api.trail import Trail
+from noetl.api.monitoring import show_health
+from noetl.api.services import Services
 from noetl.errors import AccessError
+from noetl.runtime.worker_protocol import messages
+from noetl.service.access.authenticate import Headers
 
 log = logging.getLogger("noetl.api")
 
 NOUNS = (
-    *(executions, control, forks, events, results, catalog, validation),
-    *(triggers, backfills, hooks),
-    *(keychain, workers, roster, users, tokens, sessions, oidc, audit, health),
+    *(executions, control, forks, events, results, task_logs, catalog),
+    *(triggers, backfills, webhooks),
+    *(keychain, worker_protocol, roster, users, sessions, monitoring),
 )
 Answering = Callable[[Request], Awaitable[Response]]
 
-STRANGER = Principal(user_id="", name="stranger", grants=(), means="open")
+UNAUTHENTICATED = Principal(user_id="", name="stranger", grants=(), means="open")
 HEADERS = {
     b"cache-control": b"no-store",
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
@@ -88,11 +86,11 @@ _GUARDS = tuple(HEADERS.items())
 
 
 def endpoints() -> list[Endpoint]:
-    """All routes of the API."""
+    """Return all routes of the API."""
     return [*_described, *(each for noun in NOUNS for each in noun.routes)]
 
 
-def make_app(site: Site) -> ASGIApp:
+def make_app(site: Services) -> ASGIApp:
     answers = [(each, _endpoint(site, each)) for each in endpoints()]
     app = Starlette(
         routes=[
@@ -101,18 +99,18 @@ def make_app(site: Site) -> ASGIApp:
         ],
         exception_handlers={HTTPException: partial(_no_route, site)},
     )
-    # A path is what it says: /x/ is not /x, and nobody is sent elsewhere.
+    # Paths match exactly: /x/ is not /x, and there are no redirects.
     app.router.redirect_slashes = False
     direct = {(each.method, each.path): answer for each, answer in answers}
     return Guarded(app, direct, site.mark)
 
 
 class Guarded:
-    """Puts the headers that browsers obey on every answer.
+    """Adds security headers to every answer.
 
-    ``direct`` are answers by method and path: what workers say a thousand times a
-    second is found without a look at each route. A path with places in it is none.
-    They say by its ``mark`` which server has answered.
+    ``direct`` are handlers by method and path: the frequent calls of workers skip the
+    matching of routes. A path with parameters is not among them. The ``mark``
+    identifies the server in the answer.
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class Guarded:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = message["headers"]
-                said = {name for name, _ in headers}  # in small letters (ASGI)
+                said = {name for name, _ in headers}  # in lower case (ASGI)
                 headers += [each for each in _GUARDS if each[0] not in said]
             await send(message)
 
@@ -149,17 +147,17 @@ _described = Routes()
 
 @_described.route("GET", "/openapi.json", permission=PUBLIC, answers={200: dict})
 async def show_openapi(call: Call[Nothing, Nothing]) -> Reply:
-    """This API, as an OpenAPI document."""
+    """Return the OpenAPI document of this API."""
     return Reply(200, _document())
 
 
 @cache
 def _document() -> msgspec.Raw:
-    """The routes do not change, and it takes some time to describe them."""
+    """Cache the document: routes do not change, and it is slow to generate."""
     return msgspec.Raw(msgspec.json.encode(document(endpoints())))
 
 
-def _endpoint(site: Site, endpoint: Endpoint) -> Answering:
+def _endpoint(site: Services, endpoint: Endpoint) -> Answering:
     route = endpoint.plain_path
     seconds = site.metrics.seconds.labels(route)
     counts: dict[tuple[str, int], Any] = {}
@@ -182,28 +180,36 @@ def _endpoint(site: Site, endpoint: Endpoint) -> Answering:
     return answer
 
 
-async def _answer(site: Site, endpoint: Endpoint, request: Request) -> Response:
-    """What is answered is in the audit before that."""
-    headers, peer = headers_of(request), request.client
+async def _answer(site: Services, endpoint: Endpoint, request: Request) -> Response:
+    """Return the answer after its outcome is in the audit."""
+    headers, local, peer = headers_of(request), local_of(request), request.client
     where = site.access.address("" if peer is None else peer.host, headers)
-    trail = Trail(site.audit, endpoint.name, endpoint.recorded, where)
+    trail = AuditTrail(site.audit, endpoint.name, endpoint.recorded, where)
+    if request.path_params:
+        trail.add(**request.path_params)
     try:
-        response = _response(await _handle(site, endpoint, request, trail, headers))
+        principal = await _admit(site, endpoint, request.method, trail, headers, local)
+        reply = await _handle(site, endpoint, request, trail, headers, principal)
+        response = _response(reply)
     except Exception as error:
         problem = _problem(error, request)
         await trail.end(problem.status, problem.kind)
         return _refused(problem)
-    await trail.end(response.status_code)
+    if endpoint.recorded != "never":
+        await trail.end(response.status_code)
     return response
 
 
 async def _handle(
-    site: Site, endpoint: Endpoint, request: Request, trail: Trail, headers: Headers
+    site: Services,
+    endpoint: Endpoint,
+    request: Request,
+    trail: AuditTrail,
+    headers: Headers,
+    principal: Principal,
 ) -> Reply | Response:
-    """Who asks comes first: before that, nothing of the request is read."""
+    """Read the query and the body of an authenticated caller, and call the handler."""
     params: dict[str, str] = request.path_params
-    trail.add(**params)
-    principal = await _admit(site, endpoint, request, trail, headers)
     execution = None
     if "execution_id" in params:
         execution = await find_execution(
@@ -213,7 +219,7 @@ async def _handle(
             params["execution_id"],
             hides=endpoint.hides,
         )
-    if endpoint.permission == WEBHOOK:  # it reads on when it knows whose it is
+    if endpoint.permission == WEBHOOK:  # the route authenticates, then reads
         call: Call[Any, Any] = Call(
             site, principal, request, params, Nothing(), Nothing(), trail, headers
         )
@@ -224,7 +230,8 @@ async def _handle(
         who = principal.user_id or trail.address
         reserve = counting(site, endpoint.permission, who, request.scope)
         body = await read_body(request, endpoint.body, endpoint.largest, reserve)
-    await trail.begin()
+    if endpoint.recorded != "never":
+        await trail.begin()
     call = Call(
         site, principal, request, params, body, query, trail, headers, execution
     )
@@ -232,51 +239,62 @@ async def _handle(
 
 
 async def _admit(
-    site: Site, endpoint: Endpoint, request: Request, trail: Trail, headers: Headers
+    site: Services,
+    endpoint: Endpoint,
+    method: str,
+    trail: AuditTrail,
+    headers: Headers,
+    local: str,
 ) -> Principal:
-    """Raises ``AccessError`` or ``Problem``. Senders without an account are counted:
-    before their query and body are looked at, and after their Host was."""
-    method, local = request.method, local_of(request)
+    """Return the principal. Raises ``AccessError`` or ``Problem``.
+
+    Requests without an account are counted after the check of their Host, and before
+    their query and body are read.
+    """
     if endpoint.permission in (PUBLIC, WEBHOOK):
         if endpoint.permission == PUBLIC and endpoint.method != "GET":
             site.access.look(method, headers, local=local)
         else:
             site.access.visit(method, headers, local=local)
         _count(site, endpoint, trail.address)
-        return STRANGER
+        return UNAUTHENTICATED
     stream = any(STREAM in each for each in headers.get("accept", ()))
     principal = await site.access.authenticate(
         method, headers, stream=stream, local=local
     )
     trail.of(principal)
     if endpoint.permission != SIGNED_IN:
-        site.access.may(principal, endpoint.permission)
+        require_somewhere(principal, endpoint.permission)
     return principal
 
 
-def _count(site: Site, endpoint: Endpoint, address: str) -> None:
+def _count(site: Services, endpoint: Endpoint, address: str) -> None:
     if endpoint.signs_in:
         site.logins.count(address)
-    elif endpoint.name != show_health.__name__:  # to refuse it would cost as much
+    # refusing a health check would cost as much as answering it
+    elif endpoint.name != show_health.__name__:
         wait = site.public_pace.take(address, time.monotonic())
         if wait is not None:
             headers = {"Retry-After": str(max(1, ceil(wait)))}
-            message = "too many requests came from this address; go on more slowly"
+            message = "too many requests came from this address; slow down"
             raise Problem("request.rate", message, headers=headers)
 
 
 def _response(reply: Reply | Response) -> Response:
     if isinstance(reply, Response):
         return reply
-    body = msgspec.json.encode(reply.value)
-    return Response(body, reply.status, reply.headers, "application/json")
+    if isinstance(reply.value, messages.Message | messages.UploadReply):
+        body, media_type = messages.codec.encode(reply.value), messages.codec.media_type
+    else:
+        body, media_type = msgspec.json.encode(reply.value), "application/json"
+    return Response(body, reply.status, reply.headers, media_type)
 
 
 def _problem(error: Exception, request: Request) -> Problem:
     problem = problem_of(error)
     if problem is None:
         log.exception("a defect", extra={"route": request.url.path})
-        message = "something is wrong with the server; its log says what"
+        message = "internal error; the server's log has the details"
         problem = Problem("internal", message)
     return problem
 
@@ -285,7 +303,7 @@ def _refused(problem: Problem) -> Response:
     return Response(problem.body(), problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _no_route(site: Site, request: Request, error: Exception) -> Response:
+async def _no_route(site: Services, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     try:
         site.access.visit(request.method, headers_of(request), local=local_of(request))
@@ -293,11 +311,11 @@ async def _no_route(site: Site, request: Request, error: Exception) -> Response:
         return _refused(_problem(refusal, request))
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        message = f"{request.method} is not possible here"
-        hint = f"possible: {headers.get('Allow', '')}"
+        message = f"the method {request.method} is not allowed here"
+        hint = f"allowed: {headers.get('Allow', '')}"
         problem = Problem("route.method", message, hint=hint)
     else:
-        message = "there is nothing at this address"
-        hint = "the calls are listed at /openapi.json"
+        message = "unknown path"
+        hint = "/openapi.json lists all paths"
         problem = Problem("route.unknown", message, hint=hint)
     return Response(problem.body(), problem.status, headers, MEDIA_TYPE)

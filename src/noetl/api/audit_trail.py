@@ -1,4 +1,4 @@
-"""What a call leaves in the audit: begun before it changes anything, ended after."""
+"""Audit of calls: recorded before a change begins and after it ends."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from http import HTTPStatus
 from typing import Literal
 
 from noetl.access.audit import Audit, Entry, plain
-from noetl.access.principal import Principal
-from noetl.embedded import new_execution_id
+from noetl.access.permissions import Principal
 from noetl.errors import StoreError
 from noetl.types import JSON
+from noetl.wiring.identifiers import new_execution_id
 
 log = logging.getLogger("noetl.audit")
 
 Recorded = Literal["audit", "log", "never"]
-"""Where it is put down who called: in the audit; in an event of the execution's log, so
-that the audit has only what was refused; or nowhere, for nothing is changed by people.
-"""
+"""Place of the caller's record: the audit; an event of the execution's log, with
+refusals in the audit; or none, for calls that change nothing."""
 
 
-class Trail:
-    """One call's."""
+class AuditTrail:
+    """The audit record of one call."""
 
     def __init__(
         self, audit: Audit, action: str, recorded: Recorded, address: str
@@ -32,12 +31,12 @@ class Trail:
         self._action = action
         self._recorded = recorded
         self._at = time.time()
-        self._begun: str | None = None  # under which id
+        self._begun: str | None = None  # the entry's id
         self._who: dict[str, str | None] | None = None
         self._target: dict[str, JSON] = {}
 
     def of(self, principal: Principal) -> None:
-        """Whose call it is."""
+        """Set the caller."""
         self._who = {
             "principal": principal.name,
             "user_id": principal.user_id,
@@ -46,22 +45,23 @@ class Trail:
         }
 
     def signs_in(self, name: str | None, means: str) -> None:
-        """Somebody says that they are this account; None is nobody that is there."""
+        """Set the account of a sign-in attempt; None is an unknown account."""
         self._who = {"principal": name, "means": means}
 
     def add(self, **target: JSON) -> None:
-        """What the call is about: nothing that is, or could be, a secret."""
+        """Add members of the target; never a value that is or may be a secret."""
         self._target |= {name: plain(value) for name, value in target.items()}
 
     async def begin(self) -> None:
-        """What cannot be put down is not done. Raises ``StoreError``."""
+        """Record the call before it changes anything. Raises ``StoreError``."""
         if self._recorded == "audit" and self._who is not None:
             entry = self._entry(None, None)
             await self._audit.note(entry)
             self._begun = entry.audit_id
 
     async def end(self, status: int, problem: str | None = None) -> None:
-        """Raises ``StoreError`` if nothing of the call is in the audit."""
+        """Record the outcome. Raises ``StoreError`` if the call is not in the audit at
+        all."""
         if not self._matters(status):
             return
         try:
@@ -69,10 +69,11 @@ class Trail:
         except StoreError:
             if self._begun is None:
                 raise
-            log.exception("the end of a call is not in the audit")
+            log.exception("the outcome of a call is missing from the audit")
 
     def _matters(self, status: int) -> bool:
-        """Strangers, and who is too fast, change nothing and could fill it."""
+        """Return False for refused callers without account and rate limits: they change
+        nothing and could fill the audit."""
         if self._who is None or status == HTTPStatus.TOO_MANY_REQUESTS:
             return self._begun is not None
         if self._recorded == "log":

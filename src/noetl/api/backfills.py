@@ -1,19 +1,19 @@
-"""``/api/backfills``: run the missing slots of a schedule; stop, resume, look."""
+"""``/api/backfills``: start, stop, resume and show backfills of a schedule."""
 
 from __future__ import annotations
 
-from noetl.api.routing import Call, Nothing, Reply, Routes
-from noetl.api.trigger_shapes import (
+from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.api.schemas.triggers import (
     BackfillLine,
     BackfillList,
     MakeBackfill,
-    OfTrigger,
+    TriggerFilter,
 )
 from noetl.api.triggers import READ, RUN, WRITE
 from noetl.engine.times import rfc3339
 from noetl.ports import Backfill
-from noetl.service.backfills import no_backfill, no_trigger
-from noetl.service.refusal import Refusal
+from noetl.service.errors import RequestRefused
+from noetl.service.triggers.backfills import no_backfill, no_trigger
 from noetl.triggers.slots import slot_name
 from noetl.types import JSON
 
@@ -50,11 +50,11 @@ async def begin_backfill(call: Call[MakeBackfill, Nothing]) -> Reply:
     "GET",
     "/api/backfills",
     permission=READ,
-    query=OfTrigger,
+    query=TriggerFilter,
     answers={200: BackfillList},
 )
-async def list_backfills(call: Call[Nothing, OfTrigger]) -> Reply:
-    """Backfills, the newest first; with `trigger`, those of one."""
+async def list_backfills(call: Call[Nothing, TriggerFilter]) -> Reply:
+    """List backfills, the newest first; with `trigger`, those of one trigger."""
     paths = {
         each.name: each.definition.path for each in await call.site.arranging.list_all()
     }
@@ -75,7 +75,7 @@ async def list_backfills(call: Call[Nothing, OfTrigger]) -> Reply:
     problems=("backfill.unknown",),
 )
 async def show_backfill(call: Call[Nothing, Nothing]) -> Reply:
-    """How far a backfill is."""
+    """Show the progress of a backfill."""
     return Reply(200, _line(await _named(call, READ)))
 
 
@@ -87,7 +87,7 @@ async def show_backfill(call: Call[Nothing, Nothing]) -> Reply:
     problems=("backfill.unknown", "backfill.state"),
 )
 async def stop_backfill(call: Call[Nothing, Nothing]) -> Reply:
-    """Begin no more of its slots; executions that run come to their ends."""
+    """Stop a backfill: running executions finish, no new one starts."""
     backfill_id = (await _named(call, WRITE)).backfill_id
     return Reply(200, _line(await call.site.backfills.stop(backfill_id)))
 
@@ -100,7 +100,7 @@ async def stop_backfill(call: Call[Nothing, Nothing]) -> Reply:
     problems=("backfill.unknown", "backfill.state"),
 )
 async def resume_backfill(call: Call[Nothing, Nothing]) -> Reply:
-    """Go on where it was stopped."""
+    """Continue a stopped backfill."""
     backfill_id = (await _named(call, WRITE)).backfill_id
     return Reply(200, _line(await call.site.backfills.resume(backfill_id)))
 
@@ -109,7 +109,7 @@ async def _named(call: Call[object, object], permission: str) -> Backfill:
     backfill = await call.site.backfills.get(call.params["backfill_id"])
     try:
         path = (await call.site.arranging.get(backfill.trigger)).definition.path
-    except Refusal:  # the trigger is deleted at this moment, and its backfills
+    except RequestRefused:  # the trigger is being deleted, and its backfills with it
         raise no_backfill() from None
     if not call.allows(READ, path):
         raise no_backfill()

@@ -1,14 +1,14 @@
-"""``/api/catalog``: register playbooks, list, show and compare their versions."""
+"""``/api/catalog`` and ``/api/validate``: playbooks, their versions and diagnostics."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import UNSET
 
-from noetl.api.bodies import LARGEST_PLAYBOOK
 from noetl.api.executions import check_size, require_code
-from noetl.api.routing import Call, Nothing, Reply, Routes
-from noetl.api.shapes import (
+from noetl.api.http.request_body import MAX_PLAYBOOK_BODY_BYTES
+from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.api.schemas.executions import (
     CatalogQuery,
     DiffAnswer,
     DiffQuery,
@@ -16,6 +16,8 @@ from noetl.api.shapes import (
     PlaybookList,
     RegisterRequest,
     Registration,
+    ValidateAnswer,
+    ValidateRequest,
     VersionList,
     VersionQuery,
 )
@@ -35,14 +37,13 @@ WRITE = "playbooks:write"
     body=RegisterRequest,
     answers={201: Registration, 200: Registration},
     problems=("playbook.invalid", "catalog.version_taken", "request.too_large"),
-    largest=LARGEST_PLAYBOOK,
+    largest=MAX_PLAYBOOK_BODY_BYTES,
 )
 async def register_playbook(call: Call[RegisterRequest, Nothing]) -> Reply:
     """Register a playbook under its `metadata.path`.
 
-    Its version is `metadata.version`, or the next whole number. What is registered
-    stays: the same again is answered with 200, another playbook of the same version
-    with 409.
+    Its version is `metadata.version`, or the next whole number. A registered version is
+    immutable: the same playbook gets 200, another one with the same version 409.
     """
     text = call.body.playbook
     check_size(text)
@@ -69,7 +70,7 @@ async def register_playbook(call: Call[RegisterRequest, Nothing]) -> Reply:
     answers={200: PlaybookList},
 )
 async def list_playbooks(call: Call[Nothing, CatalogQuery]) -> Reply:
-    """The latest version of each playbook, in the order of their paths."""
+    """List the latest version of each playbook by path."""
     query = call.query
     prefix = "" if query.prefix is UNSET else query.prefix
     cursor = "" if query.cursor is UNSET else query.cursor
@@ -88,7 +89,7 @@ async def list_playbooks(call: Call[Nothing, CatalogQuery]) -> Reply:
     problems=("playbook.not_found",),
 )
 async def list_versions(call: Call[Nothing, Nothing]) -> Reply:
-    """All versions of a playbook, the latest first."""
+    """List all versions of a playbook, the latest first."""
     found = await call.site.playbooks.versions(_path(call))
     return Reply(200, {"versions": [_line(each) for each in found]})
 
@@ -102,9 +103,9 @@ async def list_versions(call: Call[Nothing, Nothing]) -> Reply:
     problems=("playbook.not_found",),
 )
 async def diff_versions(call: Call[Nothing, DiffQuery]) -> Reply:
-    """What differs between two versions, as a unified diff.
+    """Show the differences between two versions, as a unified diff.
 
-    Without `to` it is the latest version, without `from` the one before that.
+    `to` defaults to the latest version, `from` to the one before it.
     """
     path, query = _path(call), call.query
     diff = await call.site.playbooks.diff(path, query.before, query.after)
@@ -120,15 +121,17 @@ async def diff_versions(call: Call[Nothing, DiffQuery]) -> Reply:
     problems=("playbook.not_found",),
 )
 async def show_playbook(call: Call[Nothing, VersionQuery]) -> Reply:
-    """A version of a playbook with its text; the latest, if none is named."""
+    """Show a version of a playbook with its source; by default the latest."""
     found = await call.site.playbooks.show(_path(call), call.query.version)
     return Reply(200, {**_line(found.registered), "source": found.source})
 
 
 def _path(call: Call[Nothing, object]) -> str:
-    """The path, if it is theirs to see: a path is no secret, what it holds is."""
+    """Return the path if the caller may see it; refuse a hidden one like an absent
+    one."""
     path = call.params["path"]
-    if not call.allows(READ, None):  # who may see all is told what is not there
+    # a caller who may see all paths gets the specific error
+    if not call.allows(READ, None):
         call.require(READ, path)
     return path
 
@@ -137,3 +140,23 @@ def _line(found: Registered) -> dict[str, JSON]:
     line: dict[str, JSON] = msgspec.to_builtins(found)
     del line["source"]
     return line
+
+
+@routes.route(
+    "POST",
+    "/api/validate",
+    permission="playbooks:read",
+    body=ValidateRequest,
+    answers={200: ValidateAnswer},
+    problems=("request.too_large",),
+    recorded="never",
+    largest=MAX_PLAYBOOK_BODY_BYTES,
+)
+async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
+    """Validate a playbook. Nothing in it is executed or stored."""
+    check_size(call.body.playbook)
+    loaded = await call.site.playbooks.validate(
+        call.body.playbook, strict=call.body.strict
+    )
+    diagnostics = msgspec.to_builtins(loaded.diagnostics)
+    return Reply(200, {"valid": loaded.valid, "diagnostics": diagnostics})

@@ -1,20 +1,25 @@
-"""``/api/executions/{id}/cancel`` and the other orders; one to many at once."""
+"""``/api/executions/{id}/cancel`` and other orders, also to many executions."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from noetl.access.principal import roles_at
+from noetl.access.permissions import roles_at
 from noetl.api.executions import moment, named
-from noetl.api.problems import Problem
-from noetl.api.routing import Call, Nothing, Reply, Routes
-from noetl.api.shapes import BulkAnswer, BulkRequest, ControlAnswer, SignalRequest
-from noetl.engine.callers import Caller
-from noetl.engine.signals import Sender
+from noetl.api.http.problems import Problem
+from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.api.schemas.executions import (
+    BulkAnswer,
+    BulkRequest,
+    ControlAnswer,
+    SignalRequest,
+)
+from noetl.engine.events import Caller
 from noetl.engine.state import ExecutionStatus
-from noetl.service.looking import Filter
-from noetl.service.refusal import Refusal
-from noetl.service.steering import Steering
+from noetl.engine.waits.signals import Sender
+from noetl.service.errors import RequestRefused
+from noetl.service.executions.control import ExecutionControl
+from noetl.service.executions.queries import Filter
 from noetl.types import JSON
 
 routes = Routes()
@@ -22,11 +27,11 @@ routes = Routes()
 CONTROL = "executions:control"
 PROBLEMS = ("execution.unknown", "execution.state")
 
-Order = Callable[[Steering, str, Caller], Awaitable[ExecutionStatus]]
+Order = Callable[[ExecutionControl, str, Caller], Awaitable[ExecutionStatus]]
 ORDERS: Mapping[str, Order] = {
-    "cancel": Steering.cancel,
-    "pause": Steering.pause,
-    "resume": Steering.resume,
+    "cancel": ExecutionControl.cancel,
+    "pause": ExecutionControl.pause,
+    "resume": ExecutionControl.resume,
 }
 FITTING: Mapping[str, tuple[ExecutionStatus, ...]] = {
     "cancel": ("running", "waiting", "paused"),
@@ -43,14 +48,14 @@ FITTING: Mapping[str, tuple[ExecutionStatus, ...]] = {
     answers={200: BulkAnswer},
 )
 async def steer_many(call: Call[BulkRequest, Nothing]) -> Reply:
-    """Cancel, pause or resume all executions that fit the filters.
+    """Cancel, pause or resume all executions that match the filters.
 
-    At most `limit` of them, the newest first; `more` says that there are others.
+    At most `limit` of them, the newest first; `more` is true if others match.
     """
     body = call.body
     call.trail.add(order=body.action, status=body.status, path=body.path)
     if body.status is None and body.path is None and body.since is None:
-        message = "at least one of status, path and since is needed"
+        message = "at least one of status, path and since is required"
         raise Problem("request.invalid", message)
     statuses = FITTING[body.action]
     if body.status is not None:
@@ -74,7 +79,7 @@ async def steer_many(call: Call[BulkRequest, Nothing]) -> Reply:
                     call.site.steering, each.execution_id, call.caller
                 )
                 done.append(line)
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 refused.append({**line, "status": refusal.more["state"]})
     return Reply(200, {"done": done, "refused": refused, "more": more})
 
@@ -87,8 +92,9 @@ async def steer_many(call: Call[BulkRequest, Nothing]) -> Reply:
     problems=PROBLEMS,
 )
 async def cancel_execution(call: Call[Nothing, Nothing]) -> Reply:
-    """Cancel it and its children: tools are stopped. A second time changes nothing."""
-    return await _steer(call, Steering.cancel)
+    """Cancel an execution and its children: tools are stopped. Repeating it is
+    harmless."""
+    return await _steer(call, ExecutionControl.cancel)
 
 
 @routes.route(
@@ -99,8 +105,8 @@ async def cancel_execution(call: Call[Nothing, Nothing]) -> Reply:
     problems=PROBLEMS,
 )
 async def pause_execution(call: Call[Nothing, Nothing]) -> Reply:
-    """Pause it and its children: what runs is finished, nothing new starts."""
-    return await _steer(call, Steering.pause)
+    """Pause an execution and its children: running tasks finish, no new task starts."""
+    return await _steer(call, ExecutionControl.pause)
 
 
 @routes.route(
@@ -111,11 +117,11 @@ async def pause_execution(call: Call[Nothing, Nothing]) -> Reply:
     problems=(*PROBLEMS, "execution.quarantined"),
 )
 async def resume_execution(call: Call[Nothing, Nothing]) -> Reply:
-    """Go on with it and its children, as if they had never been paused.
+    """Resume an execution and its children.
 
-    What was set aside because of a defect is taken back, if it can be read again.
+    A quarantined execution is released if its log can be read again.
     """
-    return await _steer(call, Steering.resume)
+    return await _steer(call, ExecutionControl.resume)
 
 
 @routes.route(
@@ -128,11 +134,11 @@ async def resume_execution(call: Call[Nothing, Nothing]) -> Reply:
     recorded="log",
 )
 async def signal_execution(call: Call[SignalRequest, Nothing]) -> Reply:
-    """Send it a signal; a task of the kind `wait` takes it, now or later.
+    """Send a signal; a task of the kind `wait` receives it, now or later.
 
-    It is refused, and not recorded, if its data do not fit the task's `schema`
-    (`problems` lists why), if whoever sends it has none of the task's `roles`, or if
-    nothing can take it any more. `waits` is what the execution waits for.
+    A signal is refused, and not recorded, if its data do not fit the task's `schema`
+    (`problems` lists the reasons), if the sender has none of the task's `roles`, or if
+    no task can receive it any more. `waits` lists the waits of the execution.
     """
     name, data = call.body.name, call.body.data
     roles = roles_at(call.principal, named(call).playbook.get("path"))

@@ -1,21 +1,22 @@
-"""``/api/executions/{id}/events``: pages of the log, or a stream of it."""
+"""``/api/executions/{id}/events``: the log in pages, or as a stream."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from noetl.api.executions import named
-from noetl.api.problems import Problem
-from noetl.api.quotas import keep
-from noetl.api.routing import READ, Call, Nothing, Reply, Routes
-from noetl.api.shapes import EventList, EventsQuery, VarsDocument
-from noetl.engine.tracing import event_line
+from noetl.api.http.problems import Problem
+from noetl.api.http.quotas import keep
+from noetl.api.http.routes import READ, Call, Nothing, Reply, Routes
+from noetl.api.schemas.executions import EventList, EventsQuery, VarsDocument
+from noetl.engine.event_codec import event_line
 from noetl.errors import AccessError, StoreError
 from noetl.ports import Summary
-from noetl.runtime.streams import PAGE
+from noetl.runtime.subscriptions import EVENTS_PER_PAGE
 
 routes = Routes()
 
@@ -32,7 +33,7 @@ _HEARTBEAT = b": still here\n\n"
     problems=("execution.unknown",),
 )
 async def list_vars(call: Call[Nothing, Nothing]) -> Reply:
-    """The transient variables that the steps of a `legacy` playbook share."""
+    """List the transient variables that the steps of a `legacy` playbook share."""
     name = named(call).execution_id
     found = await call.site.looking.vars(name)
     return Reply(200, {"execution_id": name, "vars": found})
@@ -48,21 +49,21 @@ async def list_vars(call: Call[Nothing, Nothing]) -> Reply:
     media=(STREAM,),
 )
 async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
-    """The events after a position, in log order.
+    """List the events after a position, in log order.
 
-    With `Accept: text/event-stream` they come as they are committed, until the last;
-    the header `Last-Event-ID` goes on after the event that was seen last. A stream of
-    which nothing is left answers 204; so does that of an execution that is set aside.
-    A stream ends when its reader loses the right to it.
+    With `Accept: text/event-stream` events are sent as they are committed, until the
+    last; the header `Last-Event-ID` continues after that event. A stream without
+    further events gets 204; so does that of a quarantined execution. A stream ends when
+    its reader loses the right to it.
 
     `dialect` is a view of the log: `001` (the log itself), `000` or `003`. Every other
-    parameter is an id that the events must have; both work on pages, not on streams.
-    A page of large events ends after 4 MiB: `cursor` is where the next one begins.
+    parameter is an id that the events must have; both work on pages, not on streams. A
+    page of large events ends after 4 MiB: `cursor` is the start of the next one.
     """
     execution = named(call)
-    if STREAM in call.request.headers.get("accept", "") and _is_get(call):
+    if is_stream(call):
         if call.query.wanted() or call.query.dialect != PLAIN:
-            message = "a stream is the log itself; ask for pages to get a view of it"
+            message = "a stream has no views; request pages to use a dialect or filter"
             raise Problem("query.invalid", message, more={"parameter": "dialect"})
         after = _position(call)
         keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
@@ -90,12 +91,13 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
 async def _has_more(
     call: Call[Nothing, EventsQuery], execution: Summary, after: int
 ) -> bool:
-    """Of what is over, or set aside, nothing more comes than there is."""
+    """Return False if a finished or quarantined execution has no event after
+    ``after``."""
     aside = execution.status == "quarantined"
     if execution.finished_at is None and not aside:
         return True
-    try:  # as much as the stream reads at once: it may break off in there
-        looking, limit = call.site.looking, PAGE
+    try:  # the size of the stream's own reads: it may break off within one
+        looking, limit = call.site.looking, EVENTS_PER_PAGE
         return bool(
             await looking.events(execution.execution_id, after=after, limit=limit)
         )
@@ -105,8 +107,10 @@ async def _has_more(
         raise
 
 
-def _is_get(call: Call[Nothing, EventsQuery]) -> bool:
-    return call.request.method == "GET"  # nobody reads a stream by HEAD
+def is_stream(call: Call[Any, Any]) -> bool:
+    """Return whether the caller asks for a stream; a HEAD request cannot read one."""
+    accepted = call.request.headers.get("accept", "")
+    return STREAM in accepted and call.request.method == "GET"
 
 
 def _position(call: Call[Nothing, EventsQuery]) -> int:
@@ -114,7 +118,7 @@ def _position(call: Call[Nothing, EventsQuery]) -> int:
     if seen is None:
         return call.query.after
     if not (seen.isascii() and seen.isdigit() and len(seen) <= 9):
-        message = f"Last-Event-ID is the number of an event, found '{seen[:40]}'"
+        message = f"Last-Event-ID must be the number of an event, found '{seen[:40]}'"
         raise Problem("query.invalid", message, more={"parameter": "Last-Event-ID"})
     return int(seen)
 
@@ -138,7 +142,7 @@ async def _stream(
 
 
 async def _still_sees(call: Call[Nothing, EventsQuery], execution: Summary) -> bool:
-    """Whether the stream would be opened now: tokens expire, and roles change."""
+    """Check the rights again: tokens expire, and roles change."""
     try:
         renewed = await call.renewed()
     except AccessError:

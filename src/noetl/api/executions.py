@@ -1,4 +1,4 @@
-"""``/api/executions``: start, list, look."""
+"""``/api/executions``: start, list and show executions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from datetime import datetime
 import msgspec
 from starlette.responses import Response
 
-from noetl.access.initiators import initiator_of
-from noetl.api.problems import Problem
-from noetl.api.quotas import keep
-from noetl.api.routing import READ, Call, Nothing, Reply, Routes
-from noetl.api.shapes import (
+from noetl.access.initiator import initiator_of
+from noetl.access.permissions import require_somewhere
+from noetl.api.http.problems import Problem
+from noetl.api.http.quotas import keep
+from noetl.api.http.routes import READ, Call, Nothing, Reply, Routes
+from noetl.api.schemas.executions import (
     ExecutionDocument,
     ExecutionList,
     Key,
@@ -24,19 +25,20 @@ from noetl.api.shapes import (
     StateQuery,
 )
 from noetl.dsl.source import MAX_BYTES
-from noetl.engine.concurrency import Concurrency, why_not_key
+from noetl.engine.limits import CODE_KINDS
+from noetl.engine.steps.concurrency import Concurrency, why_not_key
 from noetl.engine.times import rfc3339
 from noetl.ports import Summary, summary_document
-from noetl.service.looking import Filter, waiting_document
-from noetl.service.sensitive import hide_in_document, hide_in_line
-from noetl.service.starting import Asked, Found, missing
+from noetl.service.executions.queries import Filter, waiting_document
+from noetl.service.executions.sensitive import hide_in_document, hide_in_line
+from noetl.service.executions.start import ResolvedPlaybook, StartInputs, missing
 from noetl.types import JSON
 
 routes = Routes()
 
 YAML = "application/yaml"
 INLINE = "playbooks:write"
-"""Whoever runs a text of their own is its author."""
+"""The permission to run an inline playbook, whose author is the caller."""
 
 
 @routes.route(
@@ -49,6 +51,7 @@ INLINE = "playbooks:write"
     problems=(
         "playbook.invalid",
         "playbook.not_found",
+        "inputs.invalid",
         "keychain.unresolved",
         "concurrency.key",
         "concurrency.taken",
@@ -58,33 +61,33 @@ INLINE = "playbooks:write"
     recorded="log",
 )
 async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
-    """Start an execution of a registered playbook, or of a text.
+    """Start an execution of a registered playbook, or of an inline playbook.
 
-    A request that cannot be granted is on record, too: the problem names the
-    execution. With an idempotency key (in the body, or as the header
-    `Idempotency-Key`) a repeated request gets the same execution, and the header
-    `Idempotent-Replayed`. With `concurrency` no more executions of the playbook with
-    that key are under way than its limit: one more is `waiting` until its turn, takes
-    the place of an earlier one, or is refused. With `wait` the answer comes when the
-    execution has ended, with its result or error, or after so many seconds.
+    A refused request is recorded, too: the problem names the execution. With an
+    idempotency key (in the body, or as the header `Idempotency-Key`) a repeated request
+    gets the same execution and the header `Idempotent-Replayed`. `concurrency` limits
+    how many executions of the playbook with that key run: a further one is `waiting`
+    until its turn, replaces an earlier one, or is refused. With `wait` the answer comes
+    when the execution has ended, with its result or error, or after that number of
+    seconds.
     """
     body, key = call.body, _key(call)
     _check(body)
     if body.playbook is not None:
-        call.site.access.may(call.principal, INLINE)
+        require_somewhere(call.principal, INLINE)
     elif body.path is not None:
         call.require("executions:run", body.path)
     wait = call.site.pace.take(call.principal.user_id, time.monotonic())
     if wait is not None:
         headers = {"Retry-After": str(max(1, round(wait)))}
-        message = "too many executions were started; go on more slowly"
+        message = "too many executions were started; slow down"
         raise Problem("request.rate", message, headers=headers)
     if call.query.wait:
         keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
     members = msgspec.structs.asdict(body)
     del members["idempotency_key"]
     members["concurrency"] = _concurrency(body)
-    asked = Asked(**members)
+    asked = StartInputs(**members)
     found = await call.site.starting.resolve(asked)
     if body.playbook_id is not None and found.refusal is None:
         found = _theirs(call, asked, found)
@@ -101,9 +104,11 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
         "execution_id": started.execution_id,
         "status": started.status,
     }
+    if started.warnings:
+        answer["warnings"] = list(started.warnings)
     if call.query.wait:
         answer |= await _end(call, started.execution_id, call.query.wait)
-        renewed = await call.renewed()  # it may have waited for long
+        renewed = await call.renewed()  # the request may have waited for a long time
         renewed.require(READ, found.entry.about.get("path"))
     headers = {"Location": f"/api/executions/{started.execution_id}"}
     if started.repeated:
@@ -114,8 +119,8 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
 async def _end(
     call: Call[StartRequest, StartQuery], execution_id: str, seconds: float
 ) -> dict[str, JSON]:
-    """How it ended; nothing if it has not, in this time."""
-    if call.site.starting.is_under_way(execution_id):
+    """Return the result or error; empty if the execution does not end in time."""
+    if call.site.starting.is_loaded(execution_id):
         end = await call.site.streams.end(execution_id, seconds)
         if end is not None:
             return {name: end.payload[name] for name in ("status", "result", "error")}
@@ -136,9 +141,9 @@ async def _end(
 async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
     """List executions, the newest first.
 
-    `path` is one playbook, or `sales/*` for all below; `since` is a time. Give the
-    answer's `cursor` for the next page. With `waiting` there are only those that wait
-    for something, and `waits` says for what; a page may have fewer than `limit`.
+    `path` is one playbook, or `sales/*` for all below; `since` is a time. Pass the
+    answer's `cursor` for the next page. With `waiting` only executions that wait are
+    listed, each with its `waits`; a page may have fewer than `limit`.
     """
     query = call.query
     wanted = Filter(status=query.status, path=query.path, since=moment(query.since))
@@ -167,10 +172,10 @@ async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
     hides=True,
 )
 async def show_execution(call: Call[Nothing, Nothing]) -> Reply:
-    """The document of an execution: status, steps, result, error.
+    """Show an execution: status, steps, result and error.
 
-    Of a playbook with `metadata.sensitive: true` the data are there for callers with
-    `payloads:read` only; every other call about such an execution is refused to others.
+    For a playbook with `metadata.sensitive: true` the data are shown to callers with
+    `payloads:read` only; other calls about such an execution are refused.
     """
     document = await call.site.looking.document(named(call).execution_id)
     if not call.sees_data(named(call)):
@@ -187,7 +192,7 @@ async def show_execution(call: Call[Nothing, Nothing]) -> Reply:
     problems=("execution.unknown",),
 )
 async def show_state(call: Call[Nothing, StateQuery]) -> Reply:
-    """The state as the log adds up to it, at its end or at the event `at`."""
+    """Show the state at the end of the log, or after the event `at`."""
     execution_id = named(call).execution_id
     return Reply(200, await call.site.looking.state(execution_id, call.query.at))
 
@@ -202,7 +207,7 @@ async def show_state(call: Call[Nothing, StateQuery]) -> Reply:
     hides=True,
 )
 async def show_execution_playbook(call: Call[Nothing, Nothing]) -> Response:
-    """The text of the playbook that is executed, as it was when it began."""
+    """Return the source of the executed playbook, as it was at the start."""
     text = await call.site.looking.source(named(call).execution_id)
     return Response(text, media_type=YAML)
 
@@ -214,7 +219,7 @@ def _shown(
 
 
 def named(call: Call[object, object]) -> Summary:
-    """The execution that the path names."""
+    """Return the execution that the path names."""
     assert call.execution is not None
     return call.execution
 
@@ -224,7 +229,7 @@ def moment(time: datetime | None) -> str | None:
 
 
 def check_size(text: str) -> None:
-    """A playbook has a limit of its own (S-70)."""
+    """Raise ``Problem`` if the playbook is too large (S-70)."""
     size = len(text.encode())
     if size > MAX_BYTES:
         message = f"the playbook has {size:,} bytes, the limit is {MAX_BYTES:,}"
@@ -239,10 +244,10 @@ def _check(body: StartRequest) -> None:
     ]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
-        message = f"one of path, playbook_id and playbook is needed, found {found}"
+        message = f"one of path, playbook_id and playbook is required, found {found}"
         raise Problem("request.invalid", message)
     if body.version is not None and body.path is None:
-        raise Problem("request.invalid", "version goes with path")
+        raise Problem("request.invalid", "version requires path")
     if body.playbook is not None:
         check_size(body.playbook)
 
@@ -257,8 +262,10 @@ def _concurrency(body: StartRequest) -> Concurrency | None:
     return Concurrency(asked.key, asked.limit, asked.on_limit)
 
 
-def _theirs(call: Call[StartRequest, StartQuery], asked: Asked, found: Found) -> Found:
-    """A playbook that they cannot see is not there, whatever its id (row 64)."""
+def _theirs(
+    call: Call[StartRequest, StartQuery], asked: StartInputs, found: ResolvedPlaybook
+) -> ResolvedPlaybook:
+    """Refuse a playbook that the caller may not see like an absent one (row 64)."""
     path = found.entry.about.get("path")
     if not call.allows("playbooks:read", path):
         return missing(asked)
@@ -266,8 +273,10 @@ def _theirs(call: Call[StartRequest, StartQuery], asked: Asked, found: Found) ->
     return found
 
 
-def _check_rights(call: Call[StartRequest, StartQuery], found: Found) -> None:
-    """Of a text, the path is known only now."""
+def _check_rights(
+    call: Call[StartRequest, StartQuery], found: ResolvedPlaybook
+) -> None:
+    """Check the rights for an inline playbook, whose path is known only now."""
     about = found.entry.about
     path = about.get("path")
     if call.body.playbook is not None:
@@ -284,15 +293,15 @@ def _check_rights(call: Call[StartRequest, StartQuery], found: Found) -> None:
         require_code(call, playbook_kinds(found), path)
 
 
-def playbook_kinds(found: Found) -> set[str]:
+def playbook_kinds(found: ResolvedPlaybook) -> set[str]:
     playbook = found.entry.playbook
     steps = playbook.workflow if playbook is not None else ()
     return {task.kind for step in steps for task in step.tasks}
 
 
 def require_code(call: Call[object, object], kinds: set[str], path: str | None) -> None:
-    """Who brings code needs the right to (RELIABILITY 4.3)."""
-    if kinds & {"python", "script", "shell"}:
+    """Require the permission to run code (RELIABILITY 4.3)."""
+    if kinds & CODE_KINDS:
         call.require("tools:code", path)
 
 
@@ -306,6 +315,6 @@ def _key(call: Call[StartRequest, StartQuery]) -> str | None:
         try:
             return msgspec.convert(key, Key)
         except msgspec.ValidationError:
-            message = "an idempotency key has 1 to 255 printable characters, no spaces"
+            message = "an idempotency key is 1 to 255 printable characters, no spaces"
             raise Problem("request.invalid", message) from None
     return None

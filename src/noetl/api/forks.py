@@ -1,4 +1,4 @@
-"""``/api/executions/{id}/fork`` and ``/retry``: go on from an event of another one."""
+"""``/api/executions/{id}/fork`` and ``/retry``: continue from an earlier event."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from noetl.access.initiators import initiator_of
+from noetl.access.initiator import initiator_of
+from noetl.access.permissions import require_somewhere
 from noetl.api.control import CONTROL
 from noetl.api.executions import INLINE, check_size, named, playbook_kinds, require_code
-from noetl.api.problems import Problem
-from noetl.api.routing import Call, Nothing, Reply, Routes
-from noetl.api.shapes import Name, Strict, Text
+from noetl.api.http.problems import Problem
+from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.api.schemas.executions import Name, Strict, Text
 from noetl.engine.state import ExecutionStatus
-from noetl.runtime.fork_plans import Edits
-from noetl.service.starting import Asked, Found
+from noetl.runtime.forks.plan import Edits
+from noetl.service.executions.start import ResolvedPlaybook, StartInputs
 from noetl.types import JSON
 
 routes = Routes()
 
 PROBLEMS = (
-    *("execution.unknown", "fork.impossible", "keychain.unresolved"),
+    *("execution.unknown", "fork.impossible", "inputs.invalid", "keychain.unresolved"),
     "playbook.invalid",
 )
 
 
 class _Changes(Strict):
-    """``workload`` is laid over that of the origin; the names of ``ctx`` may be
-    dotted. A ``playbook`` is a text that takes over."""
+    """Changes of a fork.
+
+    ``workload`` is merged over that of the origin; the names in ``ctx`` may be dotted.
+    ``playbook`` is the source of a replacement.
+    """
 
     workload: dict[str, JSON] = msgspec.field(default_factory=dict)
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
@@ -39,20 +43,21 @@ class _Changes(Strict):
 
 
 class ForkRequest(_Changes, kw_only=True):
-    """Keep the events up to ``at``; ``dry_run`` only says what would happen."""
+    """Keep the events up to ``at``; ``dry_run`` returns a preview only."""
 
     at: Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 class RetryRequest(_Changes, kw_only=True):
-    """Without a ``step``, those that failed; ``run`` is its N-th run, or the last."""
+    """Repeat ``step``, by default the failed steps; ``run`` is its N-th run or the
+    last."""
 
     step: Name | None = None
     run: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 class ForkAnswer(msgspec.Struct):
-    """``at`` is the last event that it keeps: one that is half of a decision is not."""
+    """``at`` is the last event kept, moved back to the end of a complete decision."""
 
     execution_id: str
     status: ExecutionStatus
@@ -60,7 +65,7 @@ class ForkAnswer(msgspec.Struct):
 
 
 class Outlook(msgspec.Struct):
-    """What a fork would keep, and what it would do."""
+    """Preview: the step runs that a fork keeps, and those that it runs."""
 
     forked_from: dict[str, JSON]
     kept: list[dict[str, JSON]]
@@ -80,10 +85,10 @@ class Outlook(msgspec.Struct):
     problems=PROBLEMS,
 )
 async def fork_execution(call: Call[ForkRequest, Nothing]) -> Reply:
-    """Make a new execution that goes on from an event of this one.
+    """Create an execution that continues from an event of this one.
 
-    It keeps what was done up to `at`; what was under way begins again. This one stays
-    as it is, also if it is still running.
+    It keeps the events up to `at`; unfinished steps begin again. The origin remains
+    unchanged, even if it is still running.
     """
     return await _fork(call, at=call.body.at)
 
@@ -97,9 +102,10 @@ async def fork_execution(call: Call[ForkRequest, Nothing]) -> Reply:
     problems=PROBLEMS,
 )
 async def retry_execution(call: Call[RetryRequest, Nothing]) -> Reply:
-    """Run steps of a finished execution again, in a new execution.
+    """Repeat steps of a finished execution, in a new execution.
 
-    Those that failed with nobody to handle it; or a step, and what came after it.
+    By default the steps whose failure was not handled; or `step`, and all steps after
+    it.
     """
     return await _fork(call, step=call.body.step, run=call.body.run)
 
@@ -127,20 +133,20 @@ async def _fork(
     return Reply(201, answer, {"Location": f"/api/executions/{name}"})
 
 
-async def _newer(call: Call[_Changes, Nothing]) -> Found | None:
-    """A text of their own, with the rights that one needs to run."""
+async def _newer(call: Call[_Changes, Nothing]) -> ResolvedPlaybook | None:
+    """Return the replacement playbook, and check the rights that it needs."""
     text = call.body.playbook
     if text is None:
         return None
-    call.site.access.may(call.principal, INLINE)
+    require_somewhere(call.principal, INLINE)
     check_size(text)
-    found = await call.site.starting.resolve(Asked(playbook=text))
+    found = await call.site.starting.resolve(StartInputs(playbook=text))
     path = found.entry.about.get("path")
     call.require(INLINE, path)
     if found.entry.playbook is not None:
         require_code(call, playbook_kinds(found), path)
         origin = named(call).playbook.get("path")
         if path != origin:
-            message = f"the playbook has the path '{path}', the execution '{origin}'"
+            message = f"the playbook's path is '{path}', the execution's '{origin}'"
             raise Problem("fork.impossible", message)
     return found

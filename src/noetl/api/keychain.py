@@ -1,25 +1,26 @@
-"""``/api/keychain``: secrets that the server keeps for playbooks; values go in only."""
+"""``/api/keychain``: stored secrets for playbooks; values are never returned."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from noetl.access.secrets import (
-    MOST_BINDINGS,
+    MAX_BINDINGS,
     check_declaration,
     default_bindings,
     may_manage,
     read_bindings,
 )
-from noetl.adapters.secrets.stored import Bind, Change, Record
-from noetl.api.problems import Problem
-from noetl.api.routing import Call, Nothing, Reply, Routes
-from noetl.api.shapes import Name, Strict, Text
+from noetl.adapters.secrets.home_keychain import Bind, Change, Record
+from noetl.api.http.problems import Problem
+from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.api.schemas.executions import Name, Strict, Text
 from noetl.engine.times import rfc3339
 from noetl.errors import AccessError
 from noetl.types import JSON
@@ -31,13 +32,16 @@ WRITE = "secrets:write"
 DECLARE = "secrets:declare"
 _PROBLEMS = ("keychain.taken", "request.invalid")
 
-Bindings = Annotated[list[Name], Meta(min_length=1, max_length=MOST_BINDINGS)]
+Bindings = Annotated[list[Name], Meta(min_length=1, max_length=MAX_BINDINGS)]
 
 
 class StoreSecret(Strict):
-    """``value`` is a text, or the fields of a credential. ``for`` are the paths of the
-    playbooks that may use it, such as ``finance/*``; by default those of the secret
-    that is replaced, or all for which the caller may store secrets."""
+    """A secret to store. ``value`` is a text, or the fields of a credential.
+
+    ``for`` are the paths of the playbooks that may use it, such as ``finance/*``; by
+    default those of the replaced secret, or all paths where the caller may store
+    secrets.
+    """
 
     value: Text | dict[Name, JSON]
     kind: Name = "secret_manager"
@@ -45,8 +49,8 @@ class StoreSecret(Strict):
 
 
 class DeclareSecret(Strict):
-    """An entry of a kind that reads the host; ``fields`` say where it leads, and hold
-    no secret."""
+    """An entry of a kind that reads the host; ``fields`` locate the value and hold no
+    secret."""
 
     kind: Name
     fields: dict[Name, str]
@@ -54,8 +58,7 @@ class DeclareSecret(Strict):
 
 
 class SecretLine(msgspec.Struct):
-    """What is known of a secret: never its value. ``declared`` are the fields of an
-    entry that an admin has declared."""
+    """A secret without its value; ``declared`` are the fields of a declared entry."""
 
     name: str
     kind: str
@@ -71,9 +74,9 @@ class SecretList(msgspec.Struct):
 
 @routes.route("GET", "/api/keychain", permission=READ, answers={200: SecretList})
 async def list_secrets(call: Call[Nothing, Nothing]) -> Reply:
-    """Names, kinds, fields and bindings of what is stored; no values.
+    """List names, kinds, fields and bindings of stored secrets, without values.
 
-    Only those whose bindings are all within what the caller may see.
+    Only secrets whose bindings the caller may all see.
     """
     records = await asyncio.to_thread(call.site.keychain.list)
     lines = [
@@ -94,13 +97,9 @@ async def list_secrets(call: Call[Nothing, Nothing]) -> Reply:
 )
 async def store_secret(call: Call[StoreSecret, Nothing]) -> Reply:
     """Store a secret, sealed, or replace it (200). No answer ever holds its value."""
-    name, body = _name(call.params["name"]), call.body
-    call.trail.add(kind=body.kind)
-    now, bind = rfc3339(time.time()), _binding(call, name, body.for_)
-    made = await asyncio.to_thread(
-        call.site.keychain.set, name, body.value, body.kind, now, bind
-    )
-    return _changed(name, made)
+    value, kind = call.body.value, call.body.kind
+    keep = call.site.keychain.set
+    return await _keep(call, lambda name, *how: keep(name, value, kind, *how))
 
 
 @routes.route(
@@ -117,14 +116,10 @@ async def declare_secret(call: Call[DeclareSecret, Nothing]) -> Reply:
     Playbooks reach `env`, `file`, `vault` and the like only through such entries.
     """
     call.require(DECLARE, None)
-    name, body = _name(call.params["name"]), call.body
-    call.trail.add(kind=body.kind)
-    check_declaration(body.kind, body.fields, call.site.keychain_kinds)
-    now, bind = rfc3339(time.time()), _binding(call, name, body.for_)
-    made = await asyncio.to_thread(
-        call.site.keychain.declare, name, body.kind, body.fields, now, bind
-    )
-    return _changed(name, made)
+    kind, fields = call.body.kind, call.body.fields
+    check_declaration(kind, fields, call.site.keychain_kinds)
+    keep = call.site.keychain.declare
+    return await _keep(call, lambda name, *how: keep(name, kind, fields, *how))
 
 
 @routes.route(
@@ -135,12 +130,12 @@ async def declare_secret(call: Call[DeclareSecret, Nothing]) -> Reply:
     problems=("keychain.unknown", "request.invalid"),
 )
 async def delete_secret(call: Call[Nothing, Nothing]) -> Reply:
-    """Forget a secret. Executions that are under way keep theirs."""
+    """Delete a secret. Running executions keep theirs."""
     name = _name(call.params["name"])
 
     def may(record: Record) -> bool:
         if not may_manage(call.principal, WRITE, record.bound):
-            return False  # for this caller it does not exist
+            return False  # for this caller the secret does not exist
         _check_declared(call, record)
         return True
 
@@ -149,8 +144,19 @@ async def delete_secret(call: Call[Nothing, Nothing]) -> Reply:
     return Reply(200, {})
 
 
+async def _keep(
+    call: Call[Any, Nothing], keep: Callable[[str, str, Bind], Change]
+) -> Reply:
+    """Store an entry with ``keep``, which takes a name, the time and a binding."""
+    name = _name(call.params["name"])
+    call.trail.add(kind=call.body.kind)
+    now, bind = rfc3339(time.time()), _binding(call, name, call.body.for_)
+    return _changed(name, await asyncio.to_thread(keep, name, now, bind))
+
+
 def _binding(call: Call[Any, Nothing], name: str, asked: list[str] | None) -> Bind:
-    """Decides on the bindings of a secret, by the one that it replaces."""
+    """Return a function that decides the bindings of a secret, given the replaced
+    one."""
 
     def bind(before: Record | None) -> tuple[str, ...]:
         principal = call.principal
@@ -167,7 +173,7 @@ def _binding(call: Call[Any, Nothing], name: str, asked: list[str] | None) -> Bi
         missing = [each for each in bound if not may_manage(principal, WRITE, [each])]
         if missing or not bound:
             place = f" for '{missing[0]}'" if missing else ""
-            message = f"{principal.name} has no right to {WRITE}{place}"
+            message = f"{principal.name} lacks the permission {WRITE}{place}"
             raise AccessError("auth.role", message)
         return bound
 
@@ -175,14 +181,14 @@ def _binding(call: Call[Any, Nothing], name: str, asked: list[str] | None) -> Bi
 
 
 def _check_declared(call: Call[Any, Nothing], record: Record) -> None:
-    """Who may not declare an entry may not replace or delete one that is declared."""
+    """Require the permission to declare if the entry is a declared one."""
     if record.declared is not None:
         call.require(DECLARE, None)
 
 
 def _name(text: str) -> str:
     if len(text) > 255 or not text.isprintable():
-        message = "a name has 1 to 255 printable characters"
+        message = "a name must have 1 to 255 printable characters"
         raise Problem("request.invalid", message)
     return text
 

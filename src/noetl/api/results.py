@@ -8,19 +8,17 @@ import msgspec
 from starlette.responses import Response
 
 from noetl.api.executions import named
-from noetl.api.files import BYTES, send_file
-from noetl.api.problems import Problem
-from noetl.api.routing import READ, Call, Nothing, Reply, Routes, find_execution
-from noetl.api.shapes import Limit, Name, Seq, Strict
-from noetl.service.looking import Filter
-from noetl.service.naming import line_of
-from noetl.service.refs import Ref
-from noetl.service.results import Stored, no_result, owner_of
+from noetl.api.http.file_response import BYTES, send_file
+from noetl.api.http.problems import Problem
+from noetl.api.http.routes import READ, Call, Nothing, Reply, Routes, find_execution
+from noetl.api.schemas.executions import Limit, Name, Seq, Strict
+from noetl.service.executions.queries import Filter
+from noetl.service.executions.results import Ref, Stored, line_of, no_result, owner_of
 
 routes = Routes()
 
-SEARCHED = 200
-"""Executions among which a result is looked for, if none is named."""
+MAX_SEARCHED = 200
+"""Executions that are searched for a result if the request names none."""
 
 _KEY = re.compile(r"(?:sha256:)?([0-9a-f]{64})(?::(.*))?", re.DOTALL)
 _LOOP = re.compile(r"log:[0-9A-Za-z-]{1,80}(?:/[0-9]{1,9}){0,16}")
@@ -34,7 +32,7 @@ class ResultsQuery(Strict):
 
 
 class ResultLine(msgspec.Struct):
-    """Where an event names a stored value; ``path`` is the place in its payload."""
+    """A stored value that an event references; ``path`` is the place in its payload."""
 
     key: str
     size: int
@@ -49,7 +47,7 @@ class ResultLine(msgspec.Struct):
 
 
 class ResultList(msgspec.Struct):
-    """``cursor`` is what ``after`` takes for the next page; null at the end."""
+    """A page of results; ``cursor`` is the next value of ``after``, null at the end."""
 
     results: list[ResultLine]
     cursor: int | None
@@ -68,9 +66,9 @@ class ResultQuery(Strict):
     problems=("execution.unknown",),
 )
 async def list_results(call: Call[Nothing, ResultsQuery]) -> Reply:
-    """What an execution has stored beside its log, as its events name it.
+    """List the values that an execution stored beside its log.
 
-    `after` is the number of an event. A key is there once on a page.
+    `after` is the number of an event. A key is listed once per page.
     """
     query, name = call.query, named(call).execution_id
     found, cursor = await call.site.results.named(
@@ -92,10 +90,10 @@ async def list_results(call: Call[Nothing, ResultsQuery]) -> Reply:
     media=("application/json", BYTES),
 )
 async def show_result(call: Call[Nothing, ResultQuery]) -> Response:
-    """A stored value: its bytes, verified before the first of them is sent.
+    """Return a stored value; its bytes are verified before the first is sent.
 
-    `ref` is a key, or `KEY:FIRST-LAST` for a part; the header `Range` asks for one,
-    too. `execution_id` says whose it is; without it the newest executions that the
+    `ref` is a key, or `KEY:FIRST-LAST` for a part; the header `Range` selects a part,
+    too. `execution_id` names the owner; without it the newest executions that the
     caller may see are searched. The results of a loop (`log:…`) are JSON.
     """
     ref = _read_ref(call.params["ref"])
@@ -121,7 +119,7 @@ async def _find(call: Call[Nothing, ResultQuery], key: str) -> Stored:
     results, owner = call.site.results, call.query.execution_id or owner_of(key)
     if owner is None:
         page = await call.site.looking.find(
-            Filter(), visible=call.sees_data, limit=SEARCHED
+            Filter(), visible=call.sees_data, limit=MAX_SEARCHED
         )
         return await results.find(key, [each.execution_id for each in page.executions])
     summary = await find_execution(call.site, call.principal, READ, owner)
@@ -129,7 +127,7 @@ async def _find(call: Call[Nothing, ResultQuery], key: str) -> Stored:
 
 
 def _asked_range(call: Call[Nothing, ResultQuery]) -> tuple[str, str] | None:
-    """One range of bytes; what is no such range is not a wish for a part."""
+    """Return the byte range of the request; None for any other Range header."""
     found = _RANGE.fullmatch(call.request.headers.get("range", ""))
     return (found[1], found[2]) if found and (found[1] or found[2]) else None
 
@@ -137,12 +135,12 @@ def _asked_range(call: Call[Nothing, ResultQuery]) -> tuple[str, str] | None:
 def _span(
     ref: Ref, wanted: tuple[str, str] | None, size: int
 ) -> tuple[int, int] | None:
-    """The first byte, and how many; None for all of them."""
+    """Return the first byte and the length; None for the whole value."""
     if wanted is None:
         return ref.span(size) if ref.range is not None else None
     first, last = wanted
     start = int(first) if first else max(size - int(last), 0)
     end = min(int(last), size - 1) if first and last else size - 1
     if start > end:
-        raise Problem("ref.range", f"of {size:,} bytes these are none")
+        raise Problem("ref.range", f"the range is not within {size:,} bytes")
     return start, end - start + 1

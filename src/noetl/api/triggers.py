@@ -1,14 +1,14 @@
-"""``/api/triggers``: make, list, show, pause, resume, delete and fire triggers."""
+"""``/api/triggers``: create, list, show, pause, resume, delete and fire triggers."""
 
 from __future__ import annotations
 
 import msgspec
 
-from noetl.access.initiators import initiator_of
-from noetl.api.routing import READ as READ_EXECUTIONS
-from noetl.api.routing import Call, Nothing, Reply, Routes, find_execution
-from noetl.api.shapes import StartAnswer
-from noetl.api.trigger_shapes import (
+from noetl.access.initiator import initiator_of
+from noetl.api.http.routes import READ as READ_EXECUTIONS
+from noetl.api.http.routes import Call, Nothing, Reply, Routes, find_execution
+from noetl.api.schemas.executions import StartAnswer
+from noetl.api.schemas.triggers import (
     FireRequest,
     MakeTrigger,
     TriggerAnswer,
@@ -17,8 +17,8 @@ from noetl.api.trigger_shapes import (
 )
 from noetl.engine.times import rfc3339
 from noetl.ports import Trigger
-from noetl.service.arranging import Fired, name_taken
-from noetl.service.backfills import no_trigger
+from noetl.service.triggers.admin import Fired, name_taken
+from noetl.service.triggers.backfills import no_trigger
 from noetl.triggers.definition import Definition
 from noetl.triggers.slots import slot_name
 from noetl.types import JSON
@@ -29,7 +29,7 @@ READ = "triggers:read"
 WRITE = "triggers:write"
 RUN = "executions:run"
 _ANY = "0" * 64
-"""Stands for every name below a path: nobody has a right to this one alone."""
+"""A name below a path that stands for all of them: no grant names it alone."""
 
 
 @routes.route(
@@ -47,12 +47,12 @@ _ANY = "0" * 64
     ),
 )
 async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
-    """Make a trigger.
+    """Create a trigger.
 
-    It starts executions of its playbook until it is paused or deleted, with the rights
-    that its `owner` has when it does: the account that made or replaced it. The same
-    again is answered with 200, another one of that name with 409 unless `replace` is
-    true: it keeps its token, and what is decided of its schedule.
+    It starts executions of its playbook until it is paused or deleted, with the current
+    rights of its `owner`: the account that created or replaced it. An identical trigger
+    gets 200, another one of the same name 409 unless `replace` is true: a replaced
+    trigger keeps its token and the decided slots of its schedule.
     """
     body = call.body
     _check_rights(call, body.trigger)
@@ -65,12 +65,14 @@ async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
         replace=body.replace,
     )
     answer = {**_line(made.trigger), "created": made.created, "token": made.token}
+    if made.warnings:
+        answer["warnings"] = list(made.warnings)
     return Reply(201 if made.created else 200, answer)
 
 
 @routes.route("GET", "/api/triggers", permission=READ, answers={200: TriggerList})
 async def list_triggers(call: Call[Nothing, Nothing]) -> Reply:
-    """All triggers, by their names."""
+    """List all triggers by name."""
     found = await call.site.arranging.list_all()
     lines = [_line(t) for t in found if call.allows(READ, t.definition.path)]
     return Reply(200, {"triggers": lines})
@@ -84,7 +86,7 @@ async def list_triggers(call: Call[Nothing, Nothing]) -> Reply:
     problems=("trigger.unknown",),
 )
 async def show_trigger(call: Call[Nothing, Nothing]) -> Reply:
-    """A trigger: what it says, and a schedule's next and last slot."""
+    """Show a trigger, with the next and last slot of a schedule."""
     return Reply(200, _line(await named(call, READ)))
 
 
@@ -96,7 +98,8 @@ async def show_trigger(call: Call[Nothing, Nothing]) -> Reply:
     problems=("trigger.unknown",),
 )
 async def pause_trigger(call: Call[Nothing, Nothing]) -> Reply:
-    """Nothing is started by it until it is resumed; deliveries are refused."""
+    """Pause a trigger: it starts nothing until it is resumed; deliveries are
+    refused."""
     name = (await named(call, WRITE)).name
     return Reply(200, _line(await call.site.arranging.pause(name)))
 
@@ -109,7 +112,7 @@ async def pause_trigger(call: Call[Nothing, Nothing]) -> Reply:
     problems=("trigger.unknown",),
 )
 async def resume_trigger(call: Call[Nothing, Nothing]) -> Reply:
-    """From now on it starts executions again; what a pause left out stays out."""
+    """Resume a trigger; slots that were due during the pause are skipped."""
     name = (await named(call, WRITE)).name
     return Reply(200, _line(await call.site.arranging.resume(name)))
 
@@ -122,7 +125,7 @@ async def resume_trigger(call: Call[Nothing, Nothing]) -> Reply:
     problems=("trigger.unknown",),
 )
 async def delete_trigger(call: Call[Nothing, Nothing]) -> Reply:
-    """Delete a trigger and its backfills; its executions stay."""
+    """Delete a trigger and its backfills; its executions remain."""
     await call.site.arranging.remove((await named(call, WRITE)).name)
     return Reply(200, {})
 
@@ -141,16 +144,16 @@ async def delete_trigger(call: Call[Nothing, Nothing]) -> Reply:
         "playbook.forbidden",
         "playbook.invalid",
         "playbook.not_found",
+        "inputs.invalid",
         "keychain.unresolved",
         "request.key_reused",
     ),
 )
 async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
-    """Start what it starts, now, by hand and with the rights of the caller, also while
-    it is paused.
+    """Fire a trigger by hand with the rights of the caller, even if it is paused.
 
-    A slot of a schedule, or the end of an execution, has one execution, whoever starts
-    it: one that is there already is answered with `Idempotent-Replayed`.
+    A slot of a schedule, or the end of an execution, has one execution: an existing one
+    is returned with `Idempotent-Replayed`.
     """
     trigger, body = await named(call, WRITE), call.body
     call.require(RUN, trigger.definition.path)
@@ -162,12 +165,18 @@ async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
     initiator = initiator_of(call.principal)
     started = await call.site.arranging.fire(trigger, fired, initiator)
     replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
-    answer = {"execution_id": started.execution_id, "status": started.status}
+    answer: dict[str, JSON] = {
+        "execution_id": started.execution_id,
+        "status": started.status,
+    }
+    if started.warnings:
+        answer["warnings"] = list(started.warnings)
     return Reply(201, answer, replayed)
 
 
 async def named(call: Call[object, object], permission: str) -> Trigger:
-    """The trigger that the path names; what is not theirs to see is not there."""
+    """Return the trigger that the path names; refuse a hidden one like an absent
+    one."""
     trigger = await call.site.arranging.get(call.params["name"])
     path = trigger.definition.path
     if not call.allows(READ, path):
@@ -177,7 +186,7 @@ async def named(call: Call[object, object], permission: str) -> Trigger:
 
 
 def _check_rights(call: Call[MakeTrigger, Nothing], definition: Definition) -> None:
-    """Whoever makes it could do by hand what it does."""
+    """Require the rights to do by hand what the trigger does."""
     call.require(WRITE, definition.path)
     call.require(RUN, definition.path)
     places = definition.concurrency
@@ -188,14 +197,14 @@ def _check_rights(call: Call[MakeTrigger, Nothing], definition: Definition) -> N
 
 
 def _check_known(call: Call[MakeTrigger, Nothing], known: Trigger) -> None:
-    """A trigger that they cannot see has a name, and nothing else."""
+    """Refuse the name of a trigger that the caller may not see."""
     if not call.allows(READ, known.definition.path):
         raise name_taken(known.name, "choose another name")
     call.require(WRITE, known.definition.path)
 
 
 def _without_nulls(plain: dict[str, JSON]) -> dict[str, JSON]:
-    """What was not said; inputs stay as they are."""
+    """Remove members that are null, except in inputs."""
     return {
         name: _without_nulls(value)
         if isinstance(value, dict) and name != "workload"

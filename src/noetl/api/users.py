@@ -1,19 +1,24 @@
-"""``/api/users``: accounts, for admins."""
+"""``/api/users`` and ``/api/tokens``: administration of accounts, and API tokens."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from noetl.access.accounts import Account
-from noetl.api.account_shapes import (
+from noetl.access.credentials import ApiToken
+from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.api.schemas.accounts import (
+    AccountFilter,
+    AddToken,
     AddUser,
     Ended,
+    NewToken,
     SetPassword,
     SetRoles,
+    TokenList,
     UserLine,
     UserList,
 )
-from noetl.api.routing import Call, Nothing, Reply, Routes
 from noetl.engine.times import rfc3339
 from noetl.types import JSON
 
@@ -32,7 +37,7 @@ _UNKNOWN = ("account.unknown", "account.name")
     problems=("account.exists", "account.name", "account.password", "account.role"),
 )
 async def add_user(call: Call[AddUser, Nothing]) -> Reply:
-    """Make an account with roles such as `viewer` or `operator:finance/*`."""
+    """Create an account with roles such as `viewer` or `operator:finance/*`."""
     body = call.body
     call.trail.add(name=body.name, roles=body.roles)
     account = await call.site.people.add(
@@ -47,8 +52,8 @@ async def add_user(call: Call[AddUser, Nothing]) -> Reply:
 
 @routes.route("GET", "/api/users", permission=MANAGE, answers={200: UserList})
 async def list_users(call: Call[Nothing, Nothing]) -> Reply:
-    """All accounts, by name."""
-    found = await call.site.people.everybody()
+    """List all accounts by name."""
+    found = await call.site.people.list_accounts()
     return Reply(200, {"users": [describe(each) for each in found]})
 
 
@@ -60,7 +65,7 @@ async def list_users(call: Call[Nothing, Nothing]) -> Reply:
     problems=_UNKNOWN,
 )
 async def show_user(call: Call[Nothing, Nothing]) -> Reply:
-    """One account."""
+    """Show an account."""
     return Reply(200, describe(await _named(call)))
 
 
@@ -73,7 +78,7 @@ async def show_user(call: Call[Nothing, Nothing]) -> Reply:
     problems=(*_UNKNOWN, "account.role"),
 )
 async def set_roles(call: Call[SetRoles, Nothing]) -> Reply:
-    """Give an account these roles and no others. Its sessions end."""
+    """Replace the roles of an account. Its sessions end."""
     call.trail.add(roles=call.body.roles)
     account = await _named(call)
     changed = await call.site.people.set_roles(account.user_id, call.body.roles)
@@ -89,7 +94,7 @@ async def set_roles(call: Call[SetRoles, Nothing]) -> Reply:
     problems=(*_UNKNOWN, "account.password"),
 )
 async def set_password(call: Call[SetPassword, Nothing]) -> Reply:
-    """Give an account another password, or none. Its sessions end."""
+    """Set or remove the password of an account. Its sessions end."""
     account = await _named(call)
     changed = await call.site.people.set_password(account, call.body.password)
     return Reply(200, describe(changed))
@@ -128,7 +133,7 @@ async def _named(call: Call[Any, Nothing]) -> Account:
 
 
 def describe(account: Account) -> JSON:
-    """As answers have it."""
+    """Return the account as answers show it."""
     return {
         "name": account.name,
         "user_id": account.user_id,
@@ -140,3 +145,78 @@ def describe(account: Account) -> JSON:
         "issuer": account.issuer,
         "created_at": rfc3339(account.created_at),
     }
+
+
+MANAGE = "tokens:manage"
+
+
+@routes.route(
+    "POST",
+    "/api/tokens",
+    permission=MANAGE,
+    body=AddToken,
+    answers={201: NewToken},
+    problems=("account.unknown", "account.name", "account.role"),
+)
+async def add_token(call: Call[AddToken, Nothing]) -> Reply:
+    """Create a token of an account. It is shown once and not stored."""
+    body, people = call.body, call.site.people
+    call.trail.add(user=body.user, label=body.label, scopes=body.scopes)
+    account = await people.find(body.user)
+    text, token = await people.give_token(
+        account.user_id, body.label, scopes=body.scopes, seconds=body.expires_in
+    )
+    call.trail.add(token_id=token.token_id)
+    return Reply(201, {**_line(account.name, token), "token": text})
+
+
+@routes.route(
+    "GET",
+    "/api/tokens",
+    permission=MANAGE,
+    query=AccountFilter,
+    answers={200: TokenList},
+    problems=("account.unknown", "account.name"),
+)
+async def list_tokens(call: Call[Nothing, AccountFilter]) -> Reply:
+    """List all tokens, or those of one `user`, without their secrets."""
+    people, name = call.site.people, call.query.user
+    accounts = (
+        await people.list_accounts() if name is None else [await people.find(name)]
+    )
+    lines = [
+        _line(account.name, token)
+        for account in accounts
+        for token in await people.tokens_of(account)
+    ]
+    return Reply(200, {"tokens": lines})
+
+
+@routes.route(
+    "DELETE",
+    "/api/tokens/{token_id}",
+    permission=MANAGE,
+    answers={200: Nothing},
+    problems=("account.unknown",),
+)
+async def revoke_token(call: Call[Nothing, Nothing]) -> Reply:
+    """Revoke a token: the next request with it is refused."""
+    await call.site.people.revoke(call.params["token_id"])
+    return Reply(200, {})
+
+
+def _line(user: str, token: ApiToken) -> dict[str, JSON]:
+    scopes = token.scopes
+    return {
+        "token_id": token.token_id,
+        "user": user,
+        "label": token.label,
+        "scopes": None if scopes is None else [str(scope) for scope in scopes],
+        "created_at": rfc3339(token.created_at),
+        "expires_at": _moment(token.expires_at),
+        "last_used_at": _moment(token.last_used_at),
+    }
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else rfc3339(seconds)

@@ -1,14 +1,14 @@
-"""``/hooks``: deliveries of others, each for one trigger."""
+"""``/hooks``: deliveries to webhooks."""
 
 from __future__ import annotations
 
 import time
 from math import ceil
 
-from noetl.api.bodies import read_bytes, read_json
-from noetl.api.pace import Pace
-from noetl.api.problems import Problem
-from noetl.api.routing import (
+from noetl.access.rate_limit import TokenBucket
+from noetl.api.http.problems import Problem
+from noetl.api.http.request_body import read_bytes, read_json
+from noetl.api.http.routes import (
     WEBHOOK,
     Call,
     Nothing,
@@ -17,9 +17,9 @@ from noetl.api.routing import (
     counting,
     read_query,
 )
-from noetl.api.shapes import StartAnswer
-from noetl.triggers.checks import read_rate
-from noetl.triggers.deliveries import LARGEST
+from noetl.api.schemas.executions import StartAnswer
+from noetl.triggers.parse import read_rate
+from noetl.triggers.webhook import MAX_BYTES
 
 routes = Routes()
 
@@ -36,27 +36,28 @@ routes = Routes()
         "playbook.forbidden",
         "playbook.invalid",
         "playbook.not_found",
+        "inputs.invalid",
         "keychain.unresolved",
         "concurrency.key",
         "concurrency.taken",
         "request.key_reused",
         "request.rate",
     ),
-    largest=LARGEST,
+    largest=MAX_BYTES,
 )
 async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     """Start an execution by a webhook.
 
-    The sender proves itself by the webhook's token, or by a signature of the body. The
-    body is JSON of at most 1 MiB, or empty. Deliveries with the same key, which the
-    webhook makes of them or the header `Idempotency-Key` says, get the same execution,
+    The sender authenticates with the webhook's token, or with a signature of the body.
+    The body is JSON of at most 1 MiB, or empty. Deliveries with the same key, which the
+    webhook's template or the header `Idempotency-Key` defines, get the same execution
     and the header `Idempotent-Replayed`.
     """
     receiving, headers = call.site.receiving, call.headers
     trigger = await receiving.find(call.params["name"], headers)
     read_query(call.request, Nothing)
     reserve = counting(call.site, WEBHOOK, call.address, call.request.scope)
-    body = await read_bytes(call.request, LARGEST, reserve)
+    body = await read_bytes(call.request, MAX_BYTES, reserve)
     receiving.check(trigger, headers, body)
     take_turn(call.site.hook_pace, trigger.name)
     webhook = trigger.definition.webhook
@@ -70,13 +71,15 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     return Reply(201, answer, replayed)
 
 
-def take_turn(pace: Pace, who: str, own: tuple[int, float] | None = None) -> None:
-    """Raises ``Problem`` (``request.rate``)."""
+def take_turn(
+    pace: TokenBucket, who: str, own: tuple[int, float] | None = None
+) -> None:
+    """Raise ``Problem`` (``request.rate``) if the sender is too fast."""
     wait = pace.take(who, time.monotonic(), own)
     if wait is not None:
         headers = {"Retry-After": str(max(1, ceil(wait)))}
-        message = "too many executions were started; go on more slowly"
+        message = "too many executions were started; slow down"
         if own is not None:
             rate = who.rpartition(" ")[2]
-            message = f"this webhook takes {rate}; send it again later"
+            message = f"this webhook accepts {rate}; send the delivery again later"
         raise Problem("request.rate", message, headers=headers)

@@ -1,4 +1,4 @@
-"""A server as commands see it: calls, and errors that say what to do."""
+"""HTTP client of a NoETL server, for commands."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping
 from typing import IO
 from urllib.parse import quote, urlencode, urlsplit
 
+from noetl.client.tls import Trust, trusted
 from noetl.errors import NoetlError, Unreachable
-from noetl.trust import Trust, trusted
 from noetl.types import JSON
 
 _PART = 1 << 20
-PATIENCE = 60.0
-"""Seconds without a byte after which a server is taken for lost."""
+TIMEOUT_S = 60.0
+"""Seconds without a byte after which the server counts as unreachable."""
 
 
 class Refused(NoetlError):
-    """The server said no, and why."""
+    """The server refused the request; the message has the reason and the hint."""
 
     def __init__(self, problem: Mapping[str, JSON], status: int) -> None:
         text = str(problem.get("message") or problem.get("detail") or f"HTTP {status}")
@@ -31,12 +31,17 @@ class Refused(NoetlError):
 
 
 class Client:
-    """One server; each call is a connection of its own."""
+    """A client of one server; each call opens its own connection."""
 
     def __init__(
-        self, url: str, token: str | None, trust: Trust = lambda url: trusted()
+        self,
+        url: str,
+        token: str | None,
+        trust: Trust = lambda url: trusted(),
+        token_place: str = "NOETL_TOKEN",
     ) -> None:
         self.url = url
+        self._token_place = token_place
         self._token = token
         self._trust = trust
 
@@ -56,7 +61,7 @@ class Client:
         query: Mapping[str, JSON] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JSON:
-        """The answer. Raises ``Unreachable`` or ``Refused``."""
+        """Send a request; return the answer. Raises ``Unreachable`` or ``Refused``."""
         connection, response = self._send(method, path, body, query, headers)
         try:
             raw = response.read()
@@ -67,7 +72,7 @@ class Client:
         return self._judge(response.status, raw)
 
     def download(self, path: str, file: IO[bytes], **query: JSON) -> int:
-        """Write the answer to a file, in parts; how many bytes it has."""
+        """Write the answer to a file in parts; return the number of bytes."""
         connection, response = self._send("GET", path, None, query, {"Accept": "*/*"})
         count = 0
         try:
@@ -83,7 +88,7 @@ class Client:
             connection.close()
 
     def follow(self, path: str, after: int = 0) -> Iterator[JSON]:
-        """Events of a stream until its end; one that breaks off is taken up again."""
+        """Yield events of a stream until its end; reconnect if it breaks off."""
         over = False
         while not over:
             seen = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
@@ -97,7 +102,32 @@ class Client:
                     yield event
                     after, over = event["seq"], event["name"] == "playbook.processed"
             except (OSError, http.client.HTTPException):
-                continue  # the next call says whether it is still there
+                continue  # the next call finds out whether the server is reachable
+            finally:
+                connection.close()
+
+    def follow_lines(self, path: str, query: Mapping[str, JSON]) -> Iterator[JSON]:
+        """Yield lines of a stream of task logs until its end; reconnect if it breaks
+        off."""
+        after: str | None = None
+        while True:
+            seen = {"Accept": "text/event-stream"}
+            if after is not None:
+                seen["Last-Event-ID"] = after
+            connection, response = self._send("GET", path, None, query, seen)
+            try:
+                if response.status == 204:
+                    return
+                if response.status != 200:
+                    self._judge(response.status, response.read())
+                for line in response:
+                    if line.startswith(b"id: "):
+                        following = line[4:].decode().strip()
+                    elif line.startswith(b"data: "):
+                        yield json.loads(line[6:])
+                        after = following
+            except (OSError, http.client.HTTPException):
+                continue  # the next call finds out whether the server is reachable
             finally:
                 connection.close()
 
@@ -131,9 +161,9 @@ class Client:
         host, port = parts.hostname or "", parts.port
         if parts.scheme == "https":
             return http.client.HTTPSConnection(
-                host, port, timeout=PATIENCE, context=self._trust(self.url)
+                host, port, timeout=TIMEOUT_S, context=self._trust(self.url)
             )
-        return http.client.HTTPConnection(host, port, timeout=PATIENCE)
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
     def _judge(self, status: int, raw: bytes) -> JSON:
         try:
@@ -148,19 +178,24 @@ class Client:
         if status == 401:
             hint = "set NOETL_TOKEN, or NOETL_HOME to the home of that server"
             problem = {**problem, "hint": hint}
+            if self._token is not None:
+                message = f"{self.url} refused the token of {self._token_place}"
+                hint = "it is unknown, expired or revoked there; get a new one with: "
+                hint += "noetl token create, at the home of that server"
+                problem |= {"message": message, "hint": hint}
         raise Refused(problem, status)
 
     def _lost(self, error: Exception) -> Unreachable:
         if isinstance(error, ssl.SSLCertVerificationError):
             message = f"{self.url} is not trusted: {error.verify_message}"
-            hint = "if its authority is your own, name it: --ca FILE, or NOETL_CA"
+            hint = "if you use a private authority, name it: --ca FILE, or NOETL_CA"
             return Unreachable(f"{message}; {hint}")
         if isinstance(error, ssl.SSLError):
-            message = f"{self.url} does not speak TLS as we do ({error.reason})"
-            return Unreachable(f"{message}; a plain server is at http://…")
+            message = f"{self.url}: TLS handshake failed ({error.reason})"
+            return Unreachable(f"{message}; a server without TLS is at http://…")
         if isinstance(error, http.client.HTTPException) and self.url[:5] == "http:":
-            message = f"{self.url} does not speak HTTP"
-            return Unreachable(f"{message}; one with a certificate is at https://…")
+            message = f"{self.url} does not answer in HTTP"
+            return Unreachable(f"{message}; a server with TLS is at https://…")
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         hint = "start one: noetl server start"
         return Unreachable(f"{self.url} cannot be reached: {reason}; {hint}")

@@ -1,1 +1,1 @@
-"""One file per verb."""
+"""Commands of ``noetl``, one module per verb."""

@@ -8,12 +8,14 @@ import time
 
 import click
 
-from noetl.client import Client
-from noetl.commands.targets import need_server, server_option
+from noetl.client.http import Client
+from noetl.commands.remote.choose_server import need_server, server_option
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
 from noetl.types import JSON
 
-EVERY = 0.5
-"""Seconds between two looks of one who waits."""
+POLL_INTERVAL_S = 0.5
+"""Seconds between two polls of ``--wait``."""
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -32,19 +34,21 @@ def command() -> None:
 
 @command.command("start")
 @click.argument("trigger")
-@click.option("--since", required=True, metavar="TIME", help="The first day, or time.")
-@click.option("--until", metavar="TIME", help="Up to here, excluded; now without.")
+@click.option("--since", required=True, metavar="TIME", help="The first day or time.")
+@click.option("--until", metavar="TIME", help="The end, excluded (default: now).")
 @click.option(
     "--at-once",
     type=click.IntRange(1, 50),
     default=4,
     show_default=True,
-    help="How many run at the same time at most.",
+    help="The maximum number of executions that run at the same time.",
 )
-@click.option("--wait", is_flag=True, help="Until it is finished.")
+@click.option("--wait", is_flag=True, help="Wait until the backfill has finished.")
 @server_option
 @_json
+@pass_settings
 def start(
+    settings: Settings,
     trigger: str,
     since: str,
     until: str | None,
@@ -53,7 +57,7 @@ def start(
     server: str | None,
     as_json: bool,
 ) -> None:
-    """Run what is missing of a schedule. Days and times are those of its zone.
+    """Run the missing slots of a schedule. Days and times are in its time zone.
 
     Exit code with --wait: 0 all completed, 1 some failed.
 
@@ -62,7 +66,7 @@ def start(
       noetl backfill start nightly --since 2026-01-01 --until 2026-02-01
       noetl backfill start nightly --since 2026-01-01 --at-once 1 --wait
     """
-    client = need_server(server)
+    client = need_server(settings, server)
     body = {"trigger": trigger, "since": since, "until": until, "at_once": at_once}
     line = client.post("/api/backfills", body)
     if wait:
@@ -72,38 +76,44 @@ def start(
 
 
 @command.command("list")
-@click.option("--trigger", metavar="NAME", help="Only those of this one.")
+@click.option("--trigger", metavar="NAME", help="Only backfills of this trigger.")
 @server_option
 @_json
-def list_(trigger: str | None, server: str | None, as_json: bool) -> None:
+@pass_settings
+def list_(
+    settings: Settings, trigger: str | None, server: str | None, as_json: bool
+) -> None:
     """List backfills, the newest first.
 
     \b
     Example:
       noetl backfill list --trigger nightly
     """
-    answer = need_server(server).get("/api/backfills", trigger=trigger)
+    answer = need_server(settings, server).get("/api/backfills", trigger=trigger)
     if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
     for line in answer["backfills"]:
         click.echo(_words(line))
     if not answer["backfills"]:
-        click.echo("no backfills; begin with: noetl backfill start --help")
+        click.echo("no backfills; start one with: noetl backfill start --help")
 
 
 @command.command("status")
 @click.argument("backfill_id", metavar="ID")
 @server_option
 @_json
-def status(backfill_id: str, server: str | None, as_json: bool) -> None:
-    """Show how far a backfill is.
+@pass_settings
+def status(
+    settings: Settings, backfill_id: str, server: str | None, as_json: bool
+) -> None:
+    """Show the progress of a backfill.
 
     \b
     Example:
       noetl backfill status ID
     """
-    line = need_server(server).get(f"/api/backfills/{backfill_id}")
+    line = need_server(settings, server).get(f"/api/backfills/{backfill_id}")
     _report(line, as_json=as_json)
 
 
@@ -111,30 +121,36 @@ def status(backfill_id: str, server: str | None, as_json: bool) -> None:
 @click.argument("backfill_id", metavar="ID")
 @server_option
 @_json
-def stop(backfill_id: str, server: str | None, as_json: bool) -> None:
-    """Begin no more of its slots; executions that run come to their ends.
+@pass_settings
+def stop(
+    settings: Settings, backfill_id: str, server: str | None, as_json: bool
+) -> None:
+    """Start no further slots of a backfill; executions that are running continue.
 
     \b
     Example:
       noetl backfill stop ID
     """
-    line = need_server(server).post(f"/api/backfills/{backfill_id}/stop")
+    line = need_server(settings, server).post(f"/api/backfills/{backfill_id}/stop")
     _report(line, as_json=as_json)
 
 
 @command.command("resume")
 @click.argument("backfill_id", metavar="ID")
-@click.option("--wait", is_flag=True, help="Until it is finished.")
+@click.option("--wait", is_flag=True, help="Wait until the backfill has finished.")
 @server_option
 @_json
-def resume(backfill_id: str, wait: bool, server: str | None, as_json: bool) -> None:
-    """Go on where it was stopped.
+@pass_settings
+def resume(
+    settings: Settings, backfill_id: str, wait: bool, server: str | None, as_json: bool
+) -> None:
+    """Continue a stopped backfill with its remaining slots.
 
     \b
     Example:
       noetl backfill resume ID --wait
     """
-    client = need_server(server)
+    client = need_server(settings, server)
     line = client.post(f"/api/backfills/{backfill_id}/resume")
     if wait:
         line = _wait(client, line)
@@ -143,9 +159,9 @@ def resume(backfill_id: str, wait: bool, server: str | None, as_json: bool) -> N
 
 
 def _wait(client: Client, line: dict[str, JSON]) -> dict[str, JSON]:
-    """Until it is finished, or somebody stops it."""
+    """Poll the backfill until it is no longer running; return its document."""
     while line["state"] == "running":
-        time.sleep(EVERY)
+        time.sleep(POLL_INTERVAL_S)
         line = client.get(f"/api/backfills/{line['backfill_id']}")
     return line
 

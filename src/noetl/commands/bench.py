@@ -1,4 +1,4 @@
-"""``noetl bench``: how fast NoETL is here, beside what the machine allows."""
+"""``noetl bench``: the throughput of NoETL and of the disk on this machine."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ import msgspec
 from noetl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from noetl.bench.measures import Figure
-    from noetl.bench.playbooks import Body
+    from noetl.bench import Body, Figure
 
 
 @click.command("bench")
-@click.option("--quick", is_flag=True, help="A tenth of the work, once: a rough idea.")
+@click.option("--quick", is_flag=True, help="Do a tenth of the work: a rough estimate.")
 @click.option(
     "--body",
     type=click.Choice(["python", "noop", "both"]),
     default="both",
-    help="What a step does: python code in a process, or nothing but a template.",
+    help="The work of a step: python code in a process, or only a template.",
 )
 @click.option(
     "--folder",
     metavar="FOLDER",
-    help="Where to write: the disk that is measured (the folder for temporary files).",
+    help="The folder to write to, on the disk to measure (default: temporary files).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(quick: bool, body: str, folder: str | None, as_json: bool) -> None:
     """Measure NoETL on this machine: steps, iterations and executions.
 
-    The engine works in this process, on a SQLite log of its own that is removed at the
-    end; every commit is on the disk before it counts. Beside each figure is what the
-    disk allowed in the same minute. Nothing under the home is touched.
+    The engine runs in this process, on its own SQLite log, which is removed at the end.
+    Every commit is synced to the disk before it counts. Each figure is shown with the
+    rate of the disk at the same time. Nothing under the home is changed.
 
     \b
     Examples:
       noetl bench --quick
       noetl bench --body noop --folder /var/lib/noetl
     """
-    from noetl.bench.measures import QUICK, WHOLE, measure
+    from noetl.bench import QUICK, WHOLE, measure
 
     bodies: list[Body] = ["python", "noop"]
     found: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""``noetl cancel``: an execution ends, now."""
+"""``noetl cancel``: cancel an execution."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 
 import click
 
-from noetl.commands.steering import steer
-from noetl.commands.targets import server_option
+from noetl.commands.remote.choose_server import server_option
+from noetl.commands.remote.control import steer
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
 from noetl.embedded import Embedded
 
 
@@ -16,17 +18,20 @@ from noetl.embedded import Embedded
 @click.argument("execution", metavar="ID")
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, server: str | None, as_json: bool) -> None:
-    """Cancel an execution: its tools are stopped, its children, too.
+@pass_settings
+def command(
+    settings: Settings, execution: str, server: str | None, as_json: bool
+) -> None:
+    """Cancel an execution: stop its tools and its child executions.
 
-    It may run in another terminal, be paused, or have been left by a process that was
-    killed. A prefix of ID will do.
+    The execution may be running in another terminal, be paused, or have been left by a
+    process that was killed. The start or end of ID is enough.
 
     \b
     Example:
       noetl cancel 019a8f
     """
-    answer = asyncio.run(steer(execution, {"do": "cancel"}, _cancel, server))
+    answer = asyncio.run(steer(settings, execution, {"do": "cancel"}, _cancel, server))
     if as_json:
         click.echo(json.dumps(answer))
         return
@@ -35,6 +40,6 @@ def command(execution: str, server: str | None, as_json: bool) -> None:
 
 
 async def _cancel(runtime: Embedded) -> None:
-    """What a lost process had begun is not begun again, and so ends here."""
+    """Finish the cancelled execution here; work of a lost process is not restarted."""
     await runtime.orchestrator.cancel(runtime.execution_id)
     await runtime.finish()

@@ -1,4 +1,4 @@
-"""``noetl catalog``: the playbooks that a server, or this home, has registered."""
+"""``noetl catalog``: registered playbooks of a server or of this home."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import json
 import sys
 
 import click
+import msgspec
 
-from noetl.client import Client, Refused
-from noetl.commands.local_catalog import LocalCatalog
-from noetl.commands.reading import SourceFile, find_playbooks
-from noetl.commands.targets import named_server, own_server, server_option
+from noetl.client.http import Client, Refused
+from noetl.commands.files.playbook_files import SourceFile, find_playbooks
+from noetl.commands.local.catalog import LocalCatalog
+from noetl.commands.output.diagnostics import (
+    format_diagnostic,
+    hints_option,
+    print_findings,
+)
+from noetl.commands.remote.choose_server import named_server, own_server, server_option
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.dsl.diagnostics import Diagnostic
 from noetl.errors import ConfigError
 from noetl.types import JSON
 
@@ -21,8 +30,8 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 def command() -> None:
     """Register playbooks, list them, and compare their versions.
 
-    Without a server it is the catalog of this home, which `noetl run` looks into for
-    child playbooks, and which the server of this home uses.
+    Without a server the commands use the catalog of this home: `noetl run` finds child
+    playbooks there, and the server of this home uses it.
     Each of the commands takes --json.
 
     \b
@@ -33,41 +42,55 @@ def command() -> None:
 
 @command.command("register")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@hints_option
 @server_option
 @_json
-def register(files: tuple[str, ...], server: str | None, as_json: bool) -> None:
-    """Register playbooks under their paths; of folders, all that are in them.
+@pass_settings
+def register(
+    settings: Settings,
+    files: tuple[str, ...],
+    hints: bool,
+    server: str | None,
+    as_json: bool,
+) -> None:
+    """Register playbooks under their paths; folders are searched for playbooks.
 
-    What is registered stays as it is: a change needs another `metadata.version`, or
-    none, then versions are numbered. Exit code: 0, or 2 if one was refused.
+    A registered version never changes: a changed playbook needs another
+    `metadata.version`, or none, then versions are numbered. Exit code: 0, or 2 if a
+    playbook was refused.
 
     \b
     Examples:
       noetl catalog register orders.yaml
       noetl catalog register playbooks/ --server http://127.0.0.1:8082
     """
-    catalog = _catalog(server)
+    catalog = _catalog(settings, server)
     sources, _ = find_playbooks(files)
     if not sources:
-        raise ConfigError(f"no playbook in {', '.join(files)}")
-    done = [_register(catalog, source, as_json=as_json) for source in sources]
+        raise ConfigError(f"no playbook found in {', '.join(files)}")
+    done = [
+        _register(catalog, source, as_json=as_json, hints=hints) for source in sources
+    ]
     if as_json:
         click.echo(json.dumps({"playbooks": done}, ensure_ascii=False))
     sys.exit(2 if any("error" in each for each in done) else 0)
 
 
 @command.command("list")
-@click.option("--prefix", metavar="PATH", help="Only paths that begin so.")
+@click.option("--prefix", metavar="PATH", help="Only paths that begin with this.")
 @server_option
 @_json
-def list_(prefix: str | None, server: str | None, as_json: bool) -> None:
+@pass_settings
+def list_(
+    settings: Settings, prefix: str | None, server: str | None, as_json: bool
+) -> None:
     """List the latest version of each playbook.
 
     \b
     Example:
       noetl catalog list --prefix sales/
     """
-    catalog, cursor, lines = _catalog(server), None, []
+    catalog, cursor, lines = _catalog(settings, server), None, []
     while True:
         page = catalog.get("/api/catalog", prefix=prefix, cursor=cursor, limit=1000)
         lines += page["playbooks"]
@@ -78,25 +101,28 @@ def list_(prefix: str | None, server: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"playbooks": lines}, ensure_ascii=False))
         return
     if not lines:
-        click.echo("nothing is registered; begin with: noetl catalog register FILE")
+        click.echo("no playbook is registered; start with: noetl catalog register FILE")
     for line in lines:
         click.echo(_line(line))
 
 
 @command.command("show")
 @click.argument("playbook", metavar="PATH[@VERSION]")
-@click.option("--versions", is_flag=True, help="List its versions instead.")
+@click.option("--versions", is_flag=True, help="List the versions instead.")
 @server_option
 @_json
-def show(playbook: str, versions: bool, server: str | None, as_json: bool) -> None:
-    """Print a registered playbook as it was written, or its versions.
+@pass_settings
+def show(
+    settings: Settings, playbook: str, versions: bool, server: str | None, as_json: bool
+) -> None:
+    """Print the source text of a registered playbook, or its versions.
 
     \b
     Examples:
       noetl catalog show sales/orders@1.2
       noetl catalog show sales/orders --versions
     """
-    catalog = _catalog(server)
+    catalog = _catalog(settings, server)
     path, _, version = playbook.partition("@")
     if versions:
         found = catalog.get(f"/api/catalog/{path}/-/versions")
@@ -118,8 +144,15 @@ def show(playbook: str, versions: bool, server: str | None, as_json: bool) -> No
 @click.argument("other", metavar="[VERSION]", required=False)
 @server_option
 @_json
-def diff(playbook: str, other: str | None, server: str | None, as_json: bool) -> None:
-    """Show what differs between two versions; the latest two, if none is named.
+@pass_settings
+def diff(
+    settings: Settings,
+    playbook: str,
+    other: str | None,
+    server: str | None,
+    as_json: bool,
+) -> None:
+    """Show the differences of two versions (default: the latest two).
 
     \b
     Examples:
@@ -128,21 +161,23 @@ def diff(playbook: str, other: str | None, server: str | None, as_json: bool) ->
     """
     path, _, version = playbook.partition("@")
     query = {"from": version or None, "to": other}
-    found = _catalog(server).get(f"/api/catalog/{path}/-/diff", **query)
+    found = _catalog(settings, server).get(f"/api/catalog/{path}/-/diff", **query)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
     elif not found["diff"]:
-        click.echo("they are the same")
+        click.echo("the two versions are the same")
     else:
         click.echo(found["diff"], nl=False)
 
 
-def _catalog(server: str | None) -> Client | LocalCatalog:
-    return named_server(server) or own_server() or LocalCatalog()
+def _catalog(settings: Settings, server: str | None) -> Client | LocalCatalog:
+    return (
+        named_server(settings, server) or own_server(settings) or LocalCatalog(settings)
+    )
 
 
 def _register(
-    catalog: Client | LocalCatalog, source: SourceFile, *, as_json: bool
+    catalog: Client | LocalCatalog, source: SourceFile, *, as_json: bool, hints: bool
 ) -> dict[str, JSON]:
     try:
         text = source.content.decode()
@@ -152,7 +187,9 @@ def _register(
     except Refused as error:
         return _refused(source, error.problem, as_json=as_json)
     if not as_json:
-        word = "registered" if found["created"] else "is registered already"
+        word = "registered" if found["created"] else "is already registered"
+        diagnostics = msgspec.convert(found["diagnostics"], list[Diagnostic])
+        print_findings(diagnostics, source.name, source.lines, hints=hints)
         click.echo(f"{source.name}: {word}: {found['path']}@{found['version']}")
     return {"file": source.name, **found}
 
@@ -163,8 +200,8 @@ def _refused(
     hint = f"; {problem['hint']}" if problem.get("hint") else ""
     if not as_json:
         click.echo(f"{source.name}: refused: {problem['message']}{hint}", err=True)
-        if problem.get("diagnostics"):
-            click.echo(f"  see noetl validate {source.name}", err=True)
+        for found in msgspec.convert(problem.get("diagnostics", ()), list[Diagnostic]):
+            click.echo(format_diagnostic(found, source.name, source.lines), err=True)
     return {"file": source.name, "error": problem}
 
 

@@ -1,4 +1,4 @@
-"""``noetl clean``: old executions and unneeded results are removed."""
+"""``noetl clean``: remove old executions and unreferenced results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from collections.abc import Sequence
 
 import click
 
-from noetl.commands.garbage import Removal, collect
-from noetl.commands.printing import bytes_of, count_of
-from noetl.config import read_plugins
-from noetl.dsl.durations import parse_duration
-from noetl.home import Home
+from noetl.commands.local.retention import Removal, collect
+from noetl.commands.output.diagnostics import bytes_of, count_of
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_plugins
+from noetl.dsl.times import parse_duration
+from noetl.local.home import Home
 from noetl.ports import Blob
-from noetl.results import make_blobs
 from noetl.types import JSON
+from noetl.wiring.result_stores import make_blobs
 
 
 class Duration(click.ParamType[float]):
@@ -25,7 +26,7 @@ class Duration(click.ParamType[float]):
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        if value.strip().replace(".", "").isdigit():  # days? what is removed is gone
+        if value.strip().replace(".", "").isdigit():  # days? removal cannot be undone
             self.fail(f"'{value}' has no unit; write {value.strip()}d", param, ctx)
         try:
             return parse_duration(value)
@@ -38,28 +39,31 @@ class Duration(click.ParamType[float]):
     "--older-than",
     type=Duration(),
     metavar="DURATION",
-    help="Remove executions that ended so long ago, such as 30d.",
+    help="Remove executions that ended longer ago than this, such as 30d.",
 )
-@click.option("--dry-run", is_flag=True, help="Remove nothing; say what would be.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(older_than: float | None, dry_run: bool, as_json: bool) -> None:
-    """Remove results that no execution names, and old executions if you say so.
+@pass_settings
+def command(
+    settings: Settings, older_than: float | None, dry_run: bool, as_json: bool
+) -> None:
+    """Remove unreferenced results, and with --older-than old executions.
 
-    A result that no log names was left by a task that never ended, or by an execution
-    that was removed. It goes after a day. With --older-than, executions that ended
-    before go, too, each with its children; those that run or wait stay, and so does
-    every result that a log which stays names, whoever made it.
+    A result that no log references was left by a task that never ended, or by an
+    execution that was removed. It is removed after a day. With --older-than, executions
+    that ended longer ago are removed with their children. Running and waiting
+    executions stay, and so does every result that a remaining log references.
 
     \b
     Examples:
       noetl clean --dry-run
       noetl clean --older-than 30d
     """
-    home = Home.of()
+    home = Home.of(settings)
     removal = asyncio.run(
         collect(
             home,
-            make_blobs(home, read_plugins()),
+            make_blobs(home, read_plugins(settings), settings),
             time.time(),
             older_than,
             dry_run=dry_run,
@@ -78,7 +82,7 @@ def command(older_than: float | None, dry_run: bool, as_json: bool) -> None:
         click.echo(f"kept all results: {removal.unlisted}", err=True)
     if removal.busy:
         many = count_of(len(removal.busy), "execution")
-        click.echo(f"kept {many}: another process is using the log", err=True)
+        click.echo(f"kept {many}: another process is using their log", err=True)
 
 
 def _size(blobs: Sequence[Blob]) -> str:

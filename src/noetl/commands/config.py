@@ -1,4 +1,4 @@
-"""``noetl config``: the settings that hold, and where they come from."""
+"""``noetl config``: the effective settings and their origins."""
 
 from __future__ import annotations
 
@@ -6,41 +6,45 @@ import json
 
 import click
 
+from noetl.commands.settings import pass_settings
 from noetl.config import (
     FILES_ROOTS,
     HOME,
     ISOLATION,
+    LIMITS_MEMORY,
     NETWORK_PRIVATE,
+    POOLS_CODE,
     Settings,
     Value,
+    ceilings_of,
     host_policy,
-    read_settings,
     strays,
 )
-from noetl.config.host import Role
+from noetl.config.host import Role, memory_words
 from noetl.config.setting import Origin
 from noetl.dsl.node import printable
-from noetl.home import Home
-from noetl.presence import find_server
+from noetl.local.home import Home
+from noetl.local.process_files import find_server
 from noetl.types import JSON
 
 
 @click.command("config")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(as_json: bool) -> None:
-    """Print the settings that hold, and where they come from.
+@pass_settings
+def command(settings: Settings, as_json: bool) -> None:
+    """Print the effective settings and where each value comes from.
 
-    The environment (NOETL_SLOTS) wins over the configuration file (slots), and the
-    file over the default. The file is --config FILE, $NOETL_CONFIG, or config.toml in
-    the home. Secrets are masked. Defaults of what tools may reach are those of the
-    server that runs under this home; without one, of `noetl run`.
+    The environment (NOETL_SLOTS) has priority over the configuration file (slots), and
+    the file over the default. The file is --config FILE, $NOETL_CONFIG, or config.toml
+    in the home. Secrets are masked. Defaults of the tools' access to files and networks
+    are those of the server that runs under this home; without one, of `noetl run`.
 
     \b
     Examples:
       noetl config
       noetl --config staging.toml config --json
     """
-    settings = _effective(read_settings())
+    settings = _effective(settings)
     ignored = [*strays(), *_cautions(settings)]
     if as_json:
         click.echo(json.dumps(_document(settings, ignored), ensure_ascii=False))
@@ -55,8 +59,8 @@ def command(as_json: bool) -> None:
 
 
 def _effective(settings: Settings) -> Settings:
-    """The settings with the defaults of the role that works under this home."""
-    server = find_server(Home.of().server)
+    """Fill in the defaults of the role that runs under this home."""
+    server = find_server(Home.of(settings).server)
     role: Role = "embedded"
     origin: Origin = "default"
     if server is not None:
@@ -70,16 +74,22 @@ def _effective(settings: Settings) -> Settings:
         {
             FILES_ROOTS.name: Value(FILES_ROOTS, (*policy.roots, *home), origin),
             NETWORK_PRIVATE.name: Value(NETWORK_PRIVATE, policy.private, origin),
+            LIMITS_MEMORY.name: Value(
+                LIMITS_MEMORY, memory_words(policy.memory), origin
+            ),
+            POOLS_CODE.name: Value(
+                POOLS_CODE, ceilings_of(settings, role).code_pools, origin
+            ),
         }
     )
 
 
 def _cautions(settings: Settings) -> list[str]:
-    """What an operator has switched off."""
+    """Return warnings about protections that the operator has switched off."""
     if settings[ISOLATION] != "none":
         return []
     caution = "isolation is none: python, script, shell and duckdb run without a "
-    return [f"{caution}sandbox, and reach all that the server or worker can"]
+    return [f"{caution}sandbox, with the access of the server or worker itself"]
 
 
 def _document(settings: Settings, ignored: list[str]) -> dict[str, JSON]:

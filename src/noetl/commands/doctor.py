@@ -1,4 +1,4 @@
-"""``noetl doctor``: is this machine fit to run playbooks, and if not, what to do."""
+"""``noetl doctor``: check this machine and this home, with a cure per problem."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ import click
 import msgspec
 
 from noetl.adapters.host import Isolation
-from noetl.commands.checkup.database import check_database
-from noetl.commands.checkup.extras import check_extras
-from noetl.commands.checkup.finding import Finding, worst
-from noetl.commands.checkup.logs import check_logs
-from noetl.commands.checkup.machine import check_machine
-from noetl.commands.checkup.plugins import check_plugins
-from noetl.commands.checkup.processes import check_processes
-from noetl.commands.checkup.storage import check_home
-from noetl.config import DATABASE, HOME, ISOLATION, PLUGINS, read_settings, strays
+from noetl.commands.doctor_checks import Finding, worst
+from noetl.commands.doctor_checks.home import check_database, check_home, check_logs
+from noetl.commands.doctor_checks.machine import (
+    check_extras,
+    check_machine,
+    check_plugins,
+    check_processes,
+)
+from noetl.config import (
+    DATABASE,
+    HOME,
+    ISOLATION,
+    PLUGINS,
+    POOLS_CODE,
+    read_settings,
+    strays,
+)
 from noetl.dsl.node import printable
 from noetl.errors import ConfigError
-from noetl.home import Home
+from noetl.local.home import Home
 
 _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
@@ -31,9 +39,9 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(as_json: bool) -> None:
-    """Check this machine and this home; say what to mend.
+    """Check this machine and this home, and show how to fix problems.
 
-    Nothing is changed. Exit code: 0 no problem (there may be warnings), 1 otherwise.
+    Nothing is changed. Exit code: 0 no problem (warnings are possible), 1 otherwise.
 
     \b
     Example:
@@ -52,18 +60,20 @@ def command(as_json: bool) -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Everything there is to check; no part can stop the others."""
+    """Run all checks; a check that crashes does not stop the others."""
     home: Home | None = None
     enabled: frozenset[str] = frozenset()
     database: str | None = None
     isolation: Isolation = "auto"
+    pools: frozenset[str] | None = None
     try:
         settings = read_settings()
         home, enabled = Home(settings[HOME]), settings[PLUGINS]
         database, isolation = settings[DATABASE], settings[ISOLATION]
+        pools = settings[POOLS_CODE]
         yield Finding("settings", "ok", str(settings.file or "no configuration file"))
     except ConfigError as error:
-        cure = "mend it, then run noetl doctor again: the home was not checked"
+        cure = "correct it, then run noetl doctor again: the home was not checked"
         yield Finding("settings", "problem", str(error), cure)
     for line in strays():
         yield Finding("settings", "warning", line, "correct the variable's name")
@@ -73,7 +83,9 @@ def examine() -> Iterator[Finding]:
         yield from _guarded("home", lambda: check_home(mine))
         yield from _guarded("logs", lambda: check_logs(mine, now))
     yield from _guarded("database", lambda: check_database(database))
-    yield from _guarded("python child", lambda: asyncio.run(check_processes(isolation)))
+    yield from _guarded(
+        "python child", lambda: asyncio.run(check_processes(isolation, pools))
+    )
     yield from _guarded("extras", check_extras)
     yield from _guarded("plug-ins", lambda: check_plugins(enabled))
 
@@ -82,7 +94,7 @@ def _guarded(name: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Find
     try:
         yield from check()
     except Exception as error:
-        # Whatever a strange machine brings about: the report goes on.
+        # A failing check becomes a finding, so that the report continues.
         message = f"could not be checked: {type(error).__name__}: {error}"
         yield Finding(name, "problem", message)
 

@@ -1,4 +1,4 @@
-"""``noetl down``: stop the cluster of this home."""
+"""``noetl down``: stop the local cluster of this home."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ import json
 
 import click
 
-from noetl.cluster.nats import NAME as NATS
-from noetl.cluster.nats import Nats
-from noetl.cluster.postgres import NAME as POSTGRES
-from noetl.cluster.postgres import Postgres
-from noetl.commands.parts import changing, parts_of
+from noetl.commands.local.services import changing, parts_of
 from noetl.commands.server import stop_server
+from noetl.commands.settings import pass_settings
 from noetl.commands.worker import stop_workers
-from noetl.crew import members
-from noetl.home import Home
+from noetl.config import Settings
+from noetl.local.home import Home
+from noetl.local.process_files import forget_killed, members
+from noetl.local.services.nats import NAME as NATS
+from noetl.local.services.nats import Nats
+from noetl.local.services.postgres import NAME as POSTGRES
+from noetl.local.services.postgres import Postgres
 
 
 @click.command("down")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(as_json: bool) -> None:
-    """Stop the cluster of this home; its data is kept.
+@pass_settings
+def command(settings: Settings, as_json: bool) -> None:
+    """Stop the local cluster of this home; its data is kept.
 
-    Workers first: what they do is finished, or done again after `noetl up`. What the
-    settings name is left alone.
+    Workers stop first: they finish their tasks, or `noetl up` repeats those later. A
+    PostgreSQL or NATS that the settings name is not stopped.
 
     \b
     Example:
       noetl down
     """
-    home = Home.of()
+    home = Home.of(settings)
     stopped = []
 
     def say(part: str, pid: int) -> None:
@@ -38,9 +41,10 @@ def command(as_json: bool) -> None:
             click.echo(f"{part:<11} stopped: process {pid}")
 
     with changing(home):
-        for member in stop_workers(members(home.workers)):
+        for member in stop_workers(home, members(home.workers)):
             say("worker", member.pid)
-        server = stop_server()
+        forget_killed(home.workers)
+        server = stop_server(home)
         if server is not None:
             say("server", server.pid)
         for name, own in ((NATS, Nats(home)), (POSTGRES, Postgres(home))):
@@ -48,6 +52,6 @@ def command(as_json: bool) -> None:
             if part is not None:
                 say(name, part.pid)
     if as_json:
-        click.echo(json.dumps(parts_of(home)))
+        click.echo(json.dumps(parts_of(home, settings)))
     elif not stopped:
-        click.echo(f"nothing runs under {home.folder}")
+        click.echo(f"no service is running under {home.folder}")

@@ -1,4 +1,4 @@
-"""``noetl exec``: a server executes a registered playbook."""
+"""``noetl exec``: execute a registered playbook on a server."""
 
 from __future__ import annotations
 
@@ -7,50 +7,71 @@ import json
 from typing import get_args
 
 import click
+import msgspec
 
-from noetl.commands.progress import choose_progress
-from noetl.commands.remote import ask, watch
+from noetl.client.http import Client, Refused
+from noetl.commands.output.diagnostics import (
+    hints_option,
+    print_findings,
+    print_warnings,
+)
+from noetl.commands.output.endings import fail_on_option
+from noetl.commands.output.progress import choose_progress
+from noetl.commands.remote.choose_server import need_server, server_option
+from noetl.commands.remote.executions import ask, watch
 from noetl.commands.run import finish, read_inputs
-from noetl.commands.targets import need_server, server_option
-from noetl.engine.concurrency import MOST, OnLimit
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.dsl.diagnostics import Diagnostic
+from noetl.engine.steps.concurrency import MAX_LIMIT, OnLimit
 from noetl.types import JSON
 
 
 @click.command("exec")
 @click.argument("playbook", metavar="PATH[@VERSION]")
-@click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set an input.")
+@click.option("--set", "sets", multiple=True, metavar="A.B=V", help="Set an input.")
 @click.option("--workload", metavar="FILE", help="Inputs, as YAML or JSON.")
-@click.option("--key", metavar="KEY", help="Idempotency key: the same, once.")
+@click.option(
+    "--key", metavar="KEY", help="Idempotency key: a repeated call starts nothing."
+)
 @click.option(
     "--concurrency",
     metavar="KEY[=N]",
-    help="At most N (1) with this key are under way.",
+    help="At most N (1) executions with this key run at the same time.",
 )
 @click.option(
     "--on-limit",
     type=click.Choice(get_args(OnLimit)),
-    help="What becomes of one more.  [default: queue]",
+    help="The action for an execution above the limit.  [default: queue]",
 )
-@click.option("--wait", is_flag=True, help="Follow it to its end.")
+@click.option("--wait", is_flag=True, help="Wait until the execution has finished.")
+@fail_on_option
+@hints_option
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--no-progress", is_flag=True, help="Say nothing while it runs.")
+@click.option("--no-progress", is_flag=True, help="Print no progress.")
+@click.option("--no-logs", is_flag=True, help="Do not print what tasks print.")
+@pass_settings
 def command(
+    settings: Settings,
     playbook: str,
-    settings: tuple[str, ...],
+    sets: tuple[str, ...],
     workload: str | None,
     key: str | None,
     concurrency: str | None,
     on_limit: OnLimit | None,
     wait: bool,
+    fail_on: frozenset[str],
+    hints: bool,
     server: str | None,
     as_json: bool,
     no_progress: bool,
+    no_logs: bool,
 ) -> None:
-    """Execute a registered playbook on a server; the latest version, if none is named.
+    """Execute a registered playbook on a server (default: its latest version).
 
     Exit code: 0 accepted (with --wait: completed), 1 failed or cancelled, 2 the call is
-    wrong, 3 no server can be reached, 130 interrupted, or set aside by the server.
+    wrong, 3 no server can be reached, 130 interrupted, or quarantined by the server.
 
     \b
     Examples:
@@ -58,9 +79,11 @@ def command(
       noetl exec sales/orders@1.2 --wait
       noetl exec sales/orders --concurrency eu=2 --on-limit reject
     """
-    client = need_server(server)
+    if fail_on and not wait:
+        raise click.UsageError("--fail-on needs --wait")
+    client = need_server(settings, server)
     path, at, version = playbook.partition("@")
-    body: dict[str, JSON] = {"path": path, "workload": read_inputs(workload, settings)}
+    body: dict[str, JSON] = {"path": path, "workload": read_inputs(workload, sets)}
     if at:
         body["version"] = version
     if key is not None:
@@ -68,28 +91,46 @@ def command(
     if concurrency is not None or on_limit is not None:
         body["concurrency"] = _places(concurrency, on_limit)
     started = ask(client, "", body, as_json=as_json)
+    print_warnings(started.get("warnings", ()))
+    if not as_json:
+        _warn(client, path, version or None, hints=hints)
     if wait:
-        progress = choose_progress(quiet=no_progress, as_json=as_json)
+        progress = choose_progress(quiet=no_progress, as_json=as_json, logs=not no_logs)
         document = asyncio.run(watch(client, started["execution_id"], progress))
-        finish(document, as_json=as_json)
+        finish(document, as_json=as_json, fail_on=fail_on)
     if as_json:
         click.echo(json.dumps(started))
         return
     click.echo(f"{started['status']}: {started['execution_id']}")
     if started["status"] == "waiting":
-        click.echo(f"  what it waits for: noetl show {started['execution_id']}")
+        click.echo(f"  why it waits: noetl show {started['execution_id']}")
     click.echo(f"  follow it with: noetl events {started['execution_id']} --follow")
 
 
+def _warn(client: Client, path: str, version: str | None, *, hints: bool) -> None:
+    """Print the warnings about a registered playbook, if the caller may read it."""
+    try:
+        source = client.get(f"/api/catalog/{path}", version=version)["source"]
+        answer = client.post("/api/validate", {"playbook": source})
+    except Refused:
+        return
+    found = msgspec.convert(answer["diagnostics"], list[Diagnostic])
+    print_findings(found, path, source.splitlines(), hints=hints)
+
+
 def _places(text: str | None, on_limit: OnLimit | None) -> dict[str, JSON]:
-    """``KEY`` or ``KEY=N``; a key may hold a ``=`` itself, if a number follows."""
+    """Parse ``KEY`` or ``KEY=N``; ``KEY`` may contain ``=`` if ``=N`` follows."""
     if text is None:
-        raise click.UsageError("--on-limit goes with --concurrency KEY")
+        raise click.UsageError("--on-limit needs --concurrency KEY")
     key, equals, number = text.rpartition("=")
     if not equals:
         key, number = text, "1"
-    if not (key and number.isascii() and number.isdigit() and 1 <= int(number) <= MOST):
-        message = f"expected KEY or KEY=N with N from 1 to {MOST:,}, found '{text}'"
+    if not (
+        key and number.isascii() and number.isdigit() and 1 <= int(number) <= MAX_LIMIT
+    ):
+        message = (
+            f"expected KEY or KEY=N with N from 1 to {MAX_LIMIT:,}, found '{text}'"
+        )
         raise click.BadParameter(message, param_hint="--concurrency")
     places: dict[str, JSON] = {"key": key, "limit": int(number)}
     return places if on_limit is None else {**places, "on_limit": on_limit}

@@ -1,4 +1,4 @@
-"""``noetl fork``: go on from any event of an execution."""
+"""``noetl fork``: continue from any event of an execution."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 import click
 
-from noetl.commands.forking import edit_options, fork_execution
-from noetl.runtime.fork_plans import Origin
-from noetl.runtime.origins import Start
+from noetl.commands.fork_and_retry import edit_options, fork_execution
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.runtime.forks.plan import Origin
+from noetl.runtime.forks.points import Start
 
 
 @click.command("fork")
@@ -18,16 +20,17 @@ from noetl.runtime.origins import Start
     type=int,
     metavar="SEQ",
     required=True,
-    help="The last event that is kept (see noetl events ID).",
+    help="The last event to keep (see noetl events ID).",
 )
 @edit_options
-def command(execution: str, at: int, **wishes: Any) -> None:
-    """Make a new execution that goes on from an event of another one.
+@pass_settings
+def command(settings: Settings, /, execution: str, at: int, **wishes: Any) -> None:
+    """Create a new execution that continues from an event of another one.
 
-    It keeps what was done up to the event SEQ, and runs on from there with other
-    inputs, other values of ctx or a newer playbook. What was under way at that event
-    begins again. The other execution stays as it is, also if it is still running.
-    A prefix of ID will do. Output and exit codes are those of noetl run.
+    The fork keeps the work up to the event SEQ, and continues with other inputs, other
+    values of ctx or a newer playbook. Tasks that were running at that event start
+    again. The original execution does not change, even if it is still running.
+    The start or end of ID is enough. Output and exit codes are those of noetl run.
 
     \b
     Examples:
@@ -41,4 +44,4 @@ def command(execution: str, at: int, **wishes: Any) -> None:
             raise click.BadParameter("events count from 1", param_hint="--at")
         return Start(at)
 
-    fork_execution(execution, choose, "fork", {"at": at}, **wishes)
+    fork_execution(settings, execution, choose, "fork", {"at": at}, **wishes)

@@ -1,4 +1,4 @@
-"""``noetl graph``: a playbook's net as a picture."""
+"""``noetl graph``: draw a playbook's net."""
 
 from __future__ import annotations
 
@@ -11,18 +11,28 @@ from typing import NoReturn
 
 import click
 
-from noetl.commands.printing import count_words, format_diagnostic
-from noetl.commands.reading import SourceFile, read_file
-from noetl.config import read_extensions, read_plugins
+from noetl.commands.files.playbook_files import SourceFile, read_file
+from noetl.commands.output.diagnostics import count_words, format_diagnostic
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
 from noetl.dsl.canonical import digest
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
-from noetl.net.draw.paint import PLAIN, Paint
+from noetl.net.draw.overlay import PLAIN, Paint
 from noetl.net.net import Net, build_net
 
 FORMATS = ("mermaid", "dot", "svg", "json")
+_ENDINGS = {
+    ".svg": "svg",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".md": "mermaid",
+    ".json": "json",
+}
 
 
 @click.command("graph")
@@ -31,13 +41,15 @@ FORMATS = ("mermaid", "dot", "svg", "json")
     "--format",
     "format_",
     type=click.Choice(FORMATS),
-    help="What to print (mermaid, or by the ending of --output).",
+    help="The output format (default: by the ending of --output, or mermaid).",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
-@click.option("--execution", metavar="ID", help="Paint on it what an execution did.")
+@click.option("--execution", metavar="ID", help="Show the run of this execution.")
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
+@pass_settings
 def command(
+    settings: Settings,
     file: str,
     format_: str | None,
     as_json: bool,
@@ -51,8 +63,8 @@ def command(
     dashed if guarded, red if they fire on failure only, dotted if they never fire.
     The SVG needs no other program. Exit code: 0 drawn, 2 not a valid playbook.
 
-    With --execution, steps are coloured by how they ended and say how long they took,
-    and arcs how many tokens went over them. ID is an id, a prefix of one, or last.
+    With --execution, steps show their status and duration, and arcs the number of
+    tokens that passed. ID is an id, a prefix of one, or last.
 
     \b
     Examples:
@@ -63,28 +75,31 @@ def command(
     """
     if as_json and format_ not in (None, "json"):
         raise click.UsageError(f"--json contradicts --format {format_}")
+    pen = "json" if as_json else format_ or _guess_format(output)
     source = read_file(file)
-    kinds = read_plugins().kinds
-    loaded = load(source.content, kinds, read_extensions(extensions))
+    kinds = read_plugins(settings).kinds
+    loaded = load(source.content, kinds, read_extensions(extensions, settings))
     if loaded.playbook is None:
         _refuse(source, loaded)
-    draw = _find_pen("json" if as_json else format_ or _guess_format(output))
+    draw = _find_pen(pen)
     playbook, paint = loaded.playbook, PLAIN
     if execution is not None:
-        playbook, paint = asyncio.run(_find_paint(source, playbook, execution))
+        playbook, paint = asyncio.run(
+            _find_paint(settings, source, playbook, execution)
+        )
     _write(draw(build_net(playbook), paint), output)
 
 
 async def _find_paint(
-    source: SourceFile, playbook: Playbook, execution: str
+    settings: Settings, source: SourceFile, playbook: Playbook, execution: str
 ) -> tuple[Playbook, Paint]:
-    """What an execution of this playbook did, on the text that it ran."""
-    from noetl.commands.logs import find_execution
-    from noetl.commands.reporting import fold_log, read_pinned
-    from noetl.home import Home
-    from noetl.report.painting import paint_steps
+    """Fold an execution of this playbook; return the text that ran and its paint."""
+    from noetl.commands.local.logs import find_execution
+    from noetl.commands.output.html_report import fold_log, read_pinned
+    from noetl.local.home import Home
+    from noetl.report.sections.graph import paint_steps
 
-    home = Home.of()
+    home = Home.of(settings)
     place = await find_execution(home, execution)
     record = await fold_log(place)
     ran = record.playbook.get("path")
@@ -92,9 +107,9 @@ async def _find_paint(
         message = f"execution {place.execution_id} ran '{ran}', not '{playbook.path}'"
         raise ConfigError(f"{message}, the path of {source.name}")
     if record.playbook.get("sha256") != digest(playbook):
-        pinned, _ = await read_pinned(home, record.playbook)
+        pinned, _ = await read_pinned(settings, home, record.playbook)
         which = "the text that ran" if pinned is not None else "the file as it is now"
-        click.echo(f"{source.name} has changed since; this is {which}", err=True)
+        click.echo(f"{source.name} has changed since; drawing {which}", err=True)
         playbook = pinned or playbook
     return playbook, paint_steps(record, playbook.steps)
 
@@ -109,8 +124,15 @@ def _refuse(source: SourceFile, loaded: Loaded) -> NoReturn:
 
 
 def _guess_format(output: str | None) -> str:
-    endings = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
-    return endings.get(Path(output or "").suffix, "mermaid")
+    """Choose the format by the ending of the file. Raises ``click.UsageError``."""
+    ending = Path(output or "").suffix.lower()
+    if ending in ("", ".txt"):
+        return "mermaid"
+    if ending not in _ENDINGS:
+        known = ", ".join(_ENDINGS)
+        cure = f"use one of {known}, or name the format with --format"
+        raise click.UsageError(f"no format for files that end in {ending}; {cure}")
+    return _ENDINGS[ending]
 
 
 def _find_pen(format_: str) -> Callable[[Net, Paint], str]:

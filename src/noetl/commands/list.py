@@ -1,51 +1,82 @@
-"""``noetl list``: the executions of this home, newest first."""
+"""``noetl list``: executions of a home or server, newest first."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import shlex
 import time
+from datetime import datetime
 from typing import get_args
 
 import click
 import msgspec
 
-from noetl.client import Client
-from noetl.commands.live.words import waiting_words
-from noetl.commands.logs import find_execution, list_executions, list_waiting
-from noetl.commands.printing import origin_words, queue_words
-from noetl.commands.remote import whole_id
-from noetl.commands.targets import named_server, own_cluster, server_option
-from noetl.dsl.node import printable
+from noetl.client.http import Client
+from noetl.commands.local.logs import find_execution, find_executions, list_waiting
+from noetl.commands.output.execution_table import answer_words, print_table
+from noetl.commands.output.live.rows import waiting_words
+from noetl.commands.remote.choose_server import named_server, own_cluster, server_option
+from noetl.commands.remote.executions import whole_id
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.dsl.times import parse_duration
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
-from noetl.engine.waits import WaitLine
+from noetl.engine.times import rfc3339
+from noetl.engine.waits.resume import WaitLine
 from noetl.errors import ConfigError
-from noetl.home import Home
+from noetl.local.home import Home
 from noetl.ports import Summary, summary_document
+from noetl.service.executions.queries import Filter
+from noetl.types import JSON
 
-_COLOURS = {
-    "completed": "green",
-    "failed": "red",
-    "cancelled": "red",
-    "quarantined": "red",
-}
 _STATUSES = click.Choice(get_args(ExecutionStatus))
 _LIMIT = click.IntRange(1, 1000)
 
 
+class Since(click.ParamType[str]):
+    """A time, or how long ago it was; becomes a timestamp as the log has it."""
+
+    name = "time"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        try:
+            return rfc3339(datetime.fromisoformat(value).astimezone().timestamp())
+        except (ValueError, OverflowError, OSError):
+            pass
+        try:
+            return rfc3339(time.time() - parse_duration(value))
+        except (ValueError, OverflowError, OSError):
+            cure = "write 2h, 7d, 2026-01-31 or 2026-01-31T08:00:00Z"
+            self.fail(f"'{value}' is not a time; {cure}", param, ctx)
+
+
 @click.command("list")
-@click.option("--status", type=_STATUSES, help="Only those with this status.")
+@click.option("--status", type=_STATUSES, help="Only executions with this status.")
+@click.option("--path", help="Only of this playbook, or below a folder: sales/*.")
 @click.option(
-    "--limit", type=_LIMIT, default=20, show_default=True, help="At most so many."
+    "--since",
+    type=Since(),
+    metavar="TIME",
+    help="Only those that began since then: 2h, 7d, 2026-01-31 (local time).",
 )
-@click.option("--cursor", metavar="ID", help="Go on after this one.")
-@click.option("--waiting", is_flag=True, help="Only those that wait, and for what.")
+@click.option(
+    "--limit", type=_LIMIT, default=20, show_default=True, help="The page size."
+)
+@click.option("--cursor", metavar="ID", help="Continue after this execution.")
+@click.option("--waiting", is_flag=True, help="Only waiting executions; show why.")
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@pass_settings
 def command(
+    settings: Settings,
     status: ExecutionStatus | None,
+    path: str | None,
+    since: str | None,
     limit: int,
     cursor: str | None,
     waiting: bool,
@@ -54,96 +85,113 @@ def command(
 ) -> None:
     """List executions, the newest first.
 
-    If there are more, the document's cursor is what --cursor takes for the next page.
+    The ids are the last characters of the whole ids, which --json prints; every
+    command takes them. Pass the printed cursor to --cursor for the next page.
 
     \b
     Examples:
       noetl list --limit 5
-      noetl list --status failed --json
+      noetl list --status failed --path 'sales/*' --since 2d
       noetl list --waiting
     """
-    client = named_server(server) or own_cluster()
+    client = named_server(settings, server) or own_cluster(settings)
     if cursor is not None and re.fullmatch(EXECUTION_ID, cursor) is None:
-        cursor = _whole(client, cursor)
+        cursor = _whole(settings, client, cursor)
+    if waiting and status is not None:
+        raise click.UsageError("--status contradicts --waiting")
+    wanted = Filter(status=status, path=path, since=since)
     if waiting:
-        if status is not None:
-            raise click.UsageError("--status contradicts --waiting")
-        _list_waiting(client, limit, cursor, as_json=as_json)
+        _list_waiting(settings, client, wanted, limit, cursor, as_json=as_json)
         return
     if client is None:
-        more = asyncio.run(list_executions(Home.of(), limit + 1, status, cursor))
-        found = more[:limit]
-        following = found[-1].execution_id if len(more) > limit else None
+        listing = find_executions(Home.of(settings), settings, limit, wanted, cursor)
+        page = asyncio.run(listing)
+        found, following = list(page.executions), page.cursor
     else:
-        query = {"status": status, "limit": limit, "cursor": cursor}
-        page = client.get("/api/executions", **query)
-        found = msgspec.convert(page["executions"], list[Summary])
-        following = page["cursor"]
+        query = _query(wanted, limit, cursor)
+        answer = client.call("GET", "/api/executions", query=query)
+        found = msgspec.convert(answer["executions"], list[Summary])
+        following = answer["cursor"]
     if as_json:
         executions = [summary_document(each) for each in found]
         document = {"executions": executions, "cursor": following}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     if not found:
-        _say_none(filtered=status is not None or cursor is not None)
-    for each in found:
-        click.echo(_line(each))
-    _say_more(f" --status {status}" if status is not None else "", following)
+        _say_none(filtered=wanted != Filter() or cursor is not None)
+    else:
+        print_table(found)
+    _say_more(wanted, following)
+
+
+def _query(wanted: Filter, limit: int, cursor: str | None) -> dict[str, JSON]:
+    return {**msgspec.structs.asdict(wanted), "limit": limit, "cursor": cursor}
 
 
 def _list_waiting(
-    client: Client | None, limit: int, cursor: str | None, *, as_json: bool
+    settings: Settings,
+    client: Client | None,
+    wanted: Filter,
+    limit: int,
+    cursor: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     if client is None:
-        lines, following = asyncio.run(list_waiting(Home.of(), limit, cursor))
+        listing = list_waiting(Home.of(settings), settings, limit, wanted, cursor)
+        lines, following = asyncio.run(listing)
     else:
-        query = {"waiting": "true", "limit": limit, "cursor": cursor}
-        page = client.get("/api/executions", **query)
+        query = {**_query(wanted, limit, cursor), "waiting": "true"}
+        page = client.call("GET", "/api/executions", query=query)
         lines, following = page["executions"], page["cursor"]
     if as_json:
         document = {"executions": lines, "cursor": following}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     if not lines:
-        click.echo("nothing waits")
-    now = time.time()
+        click.echo("no execution is waiting")
+    else:
+        _print_waiting(lines)
+    _say_more(wanted, following, "--waiting")
+
+
+def _print_waiting(lines: list[dict[str, JSON]]) -> None:
+    """Print each execution with its waits, and the command that answers each form."""
+    now, below = time.time(), dict[str, list[str]]()
     for line in lines:
-        click.echo(_line(msgspec.convert(line, Summary)))
+        execution_id = line["execution_id"]
+        words = below[execution_id] = []
         for wait in msgspec.convert(line["waits"], list[WaitLine]):
-            click.echo(f"  {waiting_words(wait, now)}")
-    _say_more(" --waiting", following)
+            words.append(f"  {waiting_words(wait, now)}")
+            if wait.on == "signal":
+                words.append(f"    answer: {answer_words(execution_id, wait)}")
+    print_table([msgspec.convert(line, Summary) for line in lines], below)
 
 
-def _say_more(same: str, following: str | None) -> None:
+def _say_more(wanted: Filter, following: str | None, *flags: str) -> None:
+    """Print the command of the next page."""
     if following is not None:
-        more_of_it = f"noetl list{same} --cursor {following}"
-        click.echo(f"there are more: {more_of_it}", err=True)
+        asked = msgspec.structs.asdict(wanted).items()
+        given = [
+            part for name, value in asked if value for part in (f"--{name}", value)
+        ]
+        again = shlex.join(["noetl", "list", *flags, *given, "--cursor", following])
+        click.echo(f"there are more: {again}", err=True)
 
 
-def _whole(client: Client | None, cursor: str) -> str:
-    """What is no whole id may be the prefix of one. Raises ``ConfigError``."""
+def _whole(settings: Settings, client: Client | None, cursor: str) -> str:
+    """Complete a prefix of an id. Raises ``ConfigError``."""
     try:
         if client is not None:
             return whole_id(client, cursor)
-        return asyncio.run(find_execution(Home.of(), cursor)).execution_id
+        return asyncio.run(find_execution(Home.of(settings), cursor)).execution_id
     except ConfigError as error:
-        hint = "it is the id of the last execution on the page before"
+        hint = "give the id of the last execution on the previous page"
         raise ConfigError(f"--cursor: {error}; {hint}") from None
 
 
 def _say_none(*, filtered: bool) -> None:
     if filtered:
-        click.echo("no such executions")
+        click.echo("no execution matches")
     else:
         click.echo("no executions yet; start one with: noetl run playbook.yaml")
-
-
-def _line(each: Summary) -> str:
-    status = click.style(f"{each.status:<11}", fg=_COLOURS.get(each.status))
-    name = each.playbook.get("path") or each.playbook.get("name")
-    problem = f"  {printable(each.error['message'])}" if each.error else ""
-    if each.forked_from is not None:
-        name = f"{name}  (forked from {origin_words(each.forked_from)})"
-    if each.concurrency is not None and each.concurrency["queued"]:
-        name = f"{name}  ({queue_words(each.concurrency)})"
-    return f"{each.execution_id}  {status} {each.started_at}  {name}{problem}"

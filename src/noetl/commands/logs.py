@@ -1,164 +1,149 @@
-"""Looking into the logs of this home, while they are written or not."""
+"""``noetl logs``: print what the tasks of an execution printed and logged."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+import sys
+from collections.abc import Iterable
+from typing import Any
 
+import click
 import msgspec
 
-from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.adapters.stores.sqlite.lock import Holder, find_holder
-from noetl.config import read_plugins
-from noetl.engine.events import Event
-from noetl.engine.state import ExecutionStatus
-from noetl.errors import ConfigError, StoreError
-from noetl.home import Home
-from noetl.ports import Summary
-from noetl.results import make_blobs
-from noetl.service.looking import Filter, Looking, waiting_document
-from noetl.types import JSON
-
-PAGE = 500
-"""Events read at once: an execution may have millions of them."""
-
-
-PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds between looks at a log that another command has, which takes no orders: it
-changes something, and is over in a moment."""
-
-Pause = Callable[[float], Awaitable[None]]
+from noetl.adapters.stores.task_log_files import TaskLogFiles
+from noetl.client.http import Client
+from noetl.commands.local.logs import Place, find_execution, reading
+from noetl.commands.output.log_lines import format_line
+from noetl.commands.remote import executions
+from noetl.commands.remote.choose_server import server_of, server_option
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.engine.times import seconds_of
+from noetl.local.home import Home
+from noetl.ports.task_logs import LEVELS, Level, LogFilter, Stream
+from noetl.service.executions.task_logs import (
+    LineFilter,
+    LogLine,
+    Position,
+    TaskLogQueries,
+)
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Which log holds an execution."""
+@click.command("logs")
+@click.argument("execution", metavar="ID")
+@click.option("--step", metavar="STEP", help="Only tasks of this step.")
+@click.option("--task", metavar="TASK", help="Only the task with this name.")
+@click.option(
+    "--iteration",
+    metavar="N",
+    help="Only this iteration: 3, or 3/0 in nested loops.",
+)
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only attempt N.")
+@click.option(
+    "--stream",
+    type=click.Choice(("stdout", "stderr", "log")),
+    help="Only this stream; log is what was logged with a level.",
+)
+@click.option(
+    "--level", type=click.Choice(LEVELS), help="Only records of this level or above."
+)
+@click.option(
+    "--follow", "-f", is_flag=True, help="Continue until the execution has finished."
+)
+@server_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
+@pass_settings
+def command(
+    settings: Settings,
+    execution: str,
+    step: str | None,
+    task: str | None,
+    iteration: str | None,
+    attempt: int | None,
+    stream: Stream | None,
+    level: Level | None,
+    follow: bool,
+    server: str | None,
+    as_json: bool,
+) -> None:
+    """Print what the tasks of an execution printed and logged. The start or
+    end of ID is enough, and `last` is the newest execution.
 
-    log: Path
-    execution_id: str
+    Each line has the time since the execution began, and step, iteration and task. With
+    --follow, later lines are printed as they come, until the execution has finished.
+    Exit code: 0, or 130 if it was interrupted before.
 
-
-@asynccontextmanager
-async def reading(path: Path) -> AsyncIterator[SqliteStore]:
-    store = SqliteStore.open(path, readonly=True)
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-async def find_listener(path: Path, pause: Pause = asyncio.sleep) -> Holder | None:
-    """Who takes orders for what is in the log; None if nobody has it."""
-    for seconds in PAUSES:
-        holder = find_holder(path)
-        if holder is None or holder.socket is not None:
-            return holder
-        await pause(seconds)
-    return find_holder(path)
-
-
-async def open_alone(path: Path, pause: Pause = asyncio.sleep) -> SqliteStore:
-    """The log, to be written. Raises ``StoreError`` if another has it for long."""
-    for seconds in PAUSES:
-        try:
-            return SqliteStore.open(path)
-        except StoreError as error:
-            if error.kind != "store.locked":
-                raise
-            holder = find_holder(path)
-            if holder is not None and holder.socket is not None:
-                raise
-        await pause(seconds)
-    return SqliteStore.open(path)
-
-
-async def each_log(home: Home) -> AsyncIterator[SqliteStore]:
-    """Every log of the home, opened for reading."""
-    for path in home.logs():
-        try:
-            async with reading(path) as store:
-                yield store
-        except StoreError as error:
-            if error.kind != "store.missing":  # somebody is making it just now
-                raise
-
-
-async def list_executions(
-    home: Home,
-    limit: int,
-    status: ExecutionStatus | None = None,
-    cursor: str | None = None,
-) -> list[Summary]:
-    """Of all logs, the newest first (ids are in the order of time).
-
-    ``cursor`` is the last id of the page before.
+    \b
+    Examples:
+      noetl logs last
+      noetl logs 019a8f --step load --iteration 3
+      noetl logs 019a8f --level warning --json
+      noetl logs 019a8f --follow
     """
-    found: list[Summary] = []
-    async for store in each_log(home):
-        found += await store.find(status=status, before=cursor, limit=limit)
-    return sorted(found, key=lambda each: each.execution_id, reverse=True)[:limit]
+    attempts = LogFilter(step, task, iteration, attempt)
+    only = LineFilter(attempts, stream, level)
+    try:
+        client = asyncio.run(server_of(settings, server, execution))
+        if client is not None:
+            _print_remote(client, execution, only, follow=follow, as_json=as_json)
+            return
+        asyncio.run(_print(settings, execution, only, follow=follow, as_json=as_json))
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
-async def list_waiting(
-    home: Home, limit: int, cursor: str | None = None
-) -> tuple[list[dict[str, JSON]], str | None]:
-    """Lines of those that wait for something, with what it is, and the next cursor."""
-    found: list[dict[str, JSON]] = []
-    following: list[str] = []
-    blobs = make_blobs(home, read_plugins())
-    async for store in each_log(home):
-        page, waits = await Looking(store, blobs).find_waiting(
-            Filter(), limit=limit, cursor=cursor
-        )
-        found += [waiting_document(each, waits) for each in page.executions]
-        following += [page.cursor] if page.cursor is not None else []
-    found.sort(key=lambda line: line["execution_id"], reverse=True)
-    if len(found) > limit:
-        following.append(found[limit - 1]["execution_id"])
-    end = max(following, default=None)
-    return [line for line in found if end is None or line["execution_id"] >= end], end
+async def _print(
+    settings: Settings, execution: str, only: LineFilter, *, follow: bool, as_json: bool
+) -> None:
+    home = Home.of(settings)
+    place = await find_execution(home, execution)
+    printer = _Printer(await _started(place), as_json=as_json)
+    queries = TaskLogQueries(TaskLogFiles(home.task_logs))
+
+    async def is_over() -> bool:
+        if not follow:
+            return True
+        async with reading(place.log) as store:
+            return (await store.summary(place.execution_id)).finished_at is not None
+
+    pages = queries.follow(place.execution_id, only, Position(), is_over)
+    async for page in pages:
+        printer.echo(line for line, _ in page.lines)
 
 
-async def find_execution(home: Home, wanted: str) -> Place:
-    """Where it is: by its id, a unique prefix of it, or as ``last``, the newest that
-    nobody called. Raises ``ConfigError``."""
-    if wanted == "last":
-        wanted = await _newest(home)
-    found: list[Place] = []
-    async for store in each_log(home):
-        found += [Place(store.path, name) for name in await store.resolve(wanted)]
-    if not wanted or not found:
-        message = f"no execution '{wanted}' under {home.folder}"
-        raise ConfigError(f"{message}; see noetl list")
-    if len(found) > 1:
-        some = ", ".join(place.execution_id for place in found[:3])
-        raise ConfigError(f"'{wanted}' is not unique: {some}, …")
-    return found[0]
-
-
-async def _newest(home: Home) -> str:
-    cursor = None
-    while page := await list_executions(home, PAGE, cursor=cursor):
-        for each in page:
-            if each.parent_id is None:
-                return each.execution_id
-        cursor = page[-1].execution_id
-    raise ConfigError(f"there is no execution under {home.folder} yet")
-
-
-async def read_pages(
-    place: Place, *, size: int = PAGE
-) -> AsyncIterator[Sequence[Event]]:
-    """The whole log in order, a page at a time; none is kept here."""
+async def _started(place: Place) -> str:
     async with reading(place.log) as store:
-        after = 0
-        while page := await store.read(place.execution_id, after=after, limit=size):
-            yield page
-            after = page[-1].seq
+        return (await store.summary(place.execution_id)).started_at
 
 
-async def read_summary(place: Place) -> Summary:
-    """The line of an execution in a listing."""
-    async with reading(place.log) as store:
-        return await store.summary(place.execution_id)
+def _print_remote(
+    client: Client, execution: str, only: LineFilter, *, follow: bool, as_json: bool
+) -> None:
+    execution_id = executions.whole_id(client, execution)
+    started = executions.summary_of(client, execution_id).started_at
+    printer = _Printer(started, as_json=as_json)
+    wanted: dict[str, Any] = msgspec.to_builtins(only.attempts)
+    query = {**wanted, "stream": only.stream, "level": only.level}
+    find = executions.follow_logs if follow else executions.logs_of
+    for lines in find(client, execution_id, **query):
+        printer.echo(msgspec.convert(line, LogLine) for line in lines)
+
+
+class _Printer:
+    """Prints lines, with the seconds since the start of the execution."""
+
+    def __init__(self, started: str, *, as_json: bool) -> None:
+        self._started = seconds_of(started)
+        self._as_json = as_json
+
+    def echo(self, lines: Iterable[LogLine]) -> None:
+        """Print a page in one write."""
+        if self._as_json:
+            found = [msgspec.json.encode(line).decode() for line in lines]
+        else:
+            found = [format_line(line, self._time(line)) for line in lines]
+        if found:
+            click.echo("\n".join(found))
+
+    def _time(self, line: LogLine) -> str:
+        return f"{max(0.0, seconds_of(line.time) - self._started):8.3f} "

@@ -1,4 +1,4 @@
-"""``noetl migrate``: an older playbook in the language of today."""
+"""``noetl migrate``: rewrite a playbook of an older dialect."""
 
 from __future__ import annotations
 
@@ -8,36 +8,43 @@ from typing import NoReturn
 import click
 import msgspec
 
-from noetl.commands.printing import count_of, format_diagnostic
-from noetl.commands.reading import SourceFile, read_file
-from noetl.commands.writing import writing
-from noetl.config import read_extensions, read_plugins
+from noetl.commands.files.atomic_write import writing
+from noetl.commands.files.playbook_files import SourceFile, read_file
+from noetl.commands.output.diagnostics import count_of, format_diagnostic
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects.migration import Migrated, migrate, spoken
 
 
 @click.command("migrate")
 @click.argument("file", metavar="FILE")
 @click.option("--write", is_flag=True, help="Change the file itself.")
-@click.option("--check", is_flag=True, help="Only say whether something is to be done.")
+@click.option("--check", is_flag=True, help="Only report whether a rewrite is needed.")
 @click.option(
-    "--extensions", metavar="NAMES", help="Dialects (legacy,classic); else found."
+    "--extensions", metavar="NAMES", help="Dialects: legacy,classic (detected)."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@pass_settings
 def command(
-    file: str, write: bool, check: bool, extensions: str | None, as_json: bool
+    settings: Settings,
+    file: str,
+    write: bool,
+    check: bool,
+    extensions: str | None,
+    as_json: bool,
 ) -> None:
-    """Rewrite a playbook of an older dialect into the language.
+    """Rewrite a playbook of an older dialect into the current language.
 
     FILE is a playbook, or - for standard input. Comments and layout stay where nothing
-    is changed; comments of what is written anew are put above its step. The new text is
-    printed, or written to the file; it means the same as the old one. What has no exact
-    equivalent stays as it is, and is listed with what to write instead. When nothing is
-    left of a dialect, its extension is not named any more.
+    is changed; comments of rewritten parts are put above their step. The new text is
+    printed, or written to the file; it has the same meaning as the old one. Forms
+    without an exact equivalent stay, and are listed with a replacement to write by
+    hand. When no form of a dialect is left, the playbook no longer names its extension.
 
-    The dialect is the one that --extensions, the settings or the playbook name; else
-    the one whose forms it has.
+    The dialect is the one that --extensions, the settings or the playbook name; else it
+    is detected from the forms in the playbook.
 
-    Exit code: 0 done, 1 with --check if there is something to do, 2 no valid playbook.
+    Exit code: 0 done, 1 with --check if a rewrite is needed, 2 not a valid playbook.
 
     \b
     Examples:
@@ -48,7 +55,7 @@ def command(
     if write and (check or file == "-"):
         raise click.UsageError("--write needs a file, and contradicts --check")
     source = read_file(file)
-    given, kinds = read_extensions(extensions), read_plugins().kinds
+    given, kinds = read_extensions(extensions, settings), read_plugins(settings).kinds
     text = source.content.decode("utf-8-sig", "replace")
     found = migrate(text, kinds, spoken(text, kinds, given))
     if found.text is None:
@@ -60,7 +67,7 @@ def command(
         document["text"] = found.text
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     elif not check and not write:
-        sys.stdout.write(found.text)
+        click.echo(found.text, nl=False)  # before what stderr says
     if write and changed:
         with writing(file) as stream:
             stream.write(found.text.encode())
@@ -72,7 +79,7 @@ def command(
 
 
 def _tell(name: str, found: Migrated, done: str) -> None:
-    """For people, beside the text."""
+    """Print the changes to standard error, beside the new text."""
     lines = (found.text or "").splitlines()
     for each in found.left:
         click.echo(format_diagnostic(each, name, lines) + "\n", err=True)

@@ -1,4 +1,4 @@
-"""``noetl pause``: nothing new starts until somebody resumes."""
+"""``noetl pause``: pause an execution."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 
 import click
 
-from noetl.commands.steering import steer
-from noetl.commands.targets import server_option
+from noetl.commands.remote.choose_server import server_option
+from noetl.commands.remote.control import steer
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
 from noetl.embedded import Embedded
 from noetl.engine.decide import pause
 
@@ -17,22 +19,25 @@ from noetl.engine.decide import pause
 @click.argument("execution", metavar="ID")
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(execution: str, server: str | None, as_json: bool) -> None:
-    """Pause an execution: what runs is finished, nothing new starts.
+@pass_settings
+def command(
+    settings: Settings, execution: str, server: str | None, as_json: bool
+) -> None:
+    """Pause an execution: running tasks finish, no new ones start.
 
-    The process that runs it ends, as with Ctrl-C. A prefix of ID will do.
+    The process that runs it exits, as with Ctrl-C. The start or end of ID is enough.
 
     \b
     Example:
       noetl pause 019a8f
       noetl resume 019a8f
     """
-    answer = asyncio.run(steer(execution, {"do": "pause"}, _pause, server))
+    answer = asyncio.run(steer(settings, execution, {"do": "pause"}, _pause, server))
     if as_json:
         click.echo(json.dumps(answer))
         return
     click.echo(f"{answer['execution_id']} is being paused")
-    click.echo(f"  go on with: noetl resume {answer['execution_id']}")
+    click.echo(f"  continue with: noetl resume {answer['execution_id']}")
 
 
 async def _pause(runtime: Embedded) -> None:

@@ -1,4 +1,4 @@
-"""``noetl retry``: a finished execution again, from one of its steps."""
+"""``noetl retry``: run steps of a finished execution again."""
 
 from __future__ import annotations
 
@@ -6,33 +6,41 @@ from typing import Any
 
 import click
 
-from noetl.commands.forking import edit_options, fork_execution
-from noetl.runtime.fork_plans import Origin, find_retry
-from noetl.runtime.origins import Start
+from noetl.commands.fork_and_retry import edit_options, fork_execution
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.runtime.forks.plan import Origin, find_retry
+from noetl.runtime.forks.points import Start
 
 
 @click.command("retry")
 @click.argument("execution", metavar="ID")
 @click.option(
-    "--from", "step", metavar="STEP", help="Begin with this step (those that failed)."
+    "--from", "step", metavar="STEP", help="Start with this step (the failed ones)."
 )
 @click.option(
     "--run",
     "number",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The N-th run of STEP (the last one).",
+    help="The N-th run of STEP (default: the last).",
 )
 @edit_options
+@pass_settings
 def command(
-    execution: str, step: str | None, number: int | None, **wishes: Any
+    settings: Settings,
+    /,
+    execution: str,
+    step: str | None,
+    number: int | None,
+    **wishes: Any,
 ) -> None:
     """Run steps of a finished execution again, in a new execution.
 
-    The steps that failed with nobody to handle it run again, and what follows from
-    them; all else that was done is kept. With --from, what was done before STEP was
-    begun is kept, and STEP and what came after it run again. The old execution stays
-    as it is. A prefix of ID will do. Output and exit codes are those of noetl run.
+    Without --from, the steps whose failure was not handled run again with the steps
+    that follow from them; all other results are kept. With --from, results from before
+    STEP are kept, and STEP and the later steps run again. The old execution does not
+    change. The start or end of ID is enough. Output and exit codes are as of noetl run.
 
     \b
     Examples:
@@ -43,4 +51,6 @@ def command(
     async def choose(origin: Origin) -> Start:
         return await find_retry(origin, step, number)
 
-    fork_execution(execution, choose, "retry", {"step": step, "run": number}, **wishes)
+    fork_execution(
+        settings, execution, choose, "retry", {"step": step, "run": number}, **wishes
+    )

@@ -1,4 +1,4 @@
-"""``noetl run``: a playbook to its end, durably."""
+"""``noetl run``: run a playbook to its end, durably."""
 
 from __future__ import annotations
 
@@ -7,32 +7,56 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from typing import NoReturn
 
 import click
-import yaml
+from msgspec.structs import asdict
 
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.commands.hints import warn_of_new_names
-from noetl.commands.printing import count_of, count_words, format_diagnostic
-from noetl.commands.progress import Progress, choose_progress
-from noetl.commands.reading import SourceFile, folder_of, read_file
-from noetl.commands.writing import check_target
-from noetl.config import SLOTS, read_extensions, read_plugins, read_settings
+from noetl.commands.files.atomic_write import check_target
+from noetl.commands.files.playbook_files import SourceFile, folder_of, read_file
+from noetl.commands.output import value_text
+from noetl.commands.output.diagnostics import (
+    count_of,
+    count_words,
+    format_diagnostic,
+    hints_option,
+    print_findings,
+    print_warnings,
+)
+from noetl.commands.output.endings import (
+    fail_on_option,
+    has_endings,
+    is_unwanted,
+    print_endings,
+)
+from noetl.commands.output.input_help import HelpWithInputs
+from noetl.commands.output.progress import Progress, choose_progress
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
-from noetl.dsl.durations import parse_duration
 from noetl.dsl.load import Loaded
-from noetl.dsl.merge import deep_merge
+from noetl.dsl.node import shorten
+from noetl.dsl.normalize import deep_merge
+from noetl.dsl.playbook_inputs import find_warnings
+from noetl.dsl.times import parse_duration
 from noetl.embedded import Embedded, open_free_log
 from noetl.errors import ConfigError
-from noetl.home import Home
+from noetl.local.home import Home
 from noetl.types import JSON
 
 REFUSALS = (
     "playbook.invalid",
     "playbook.not_found",
+    "inputs.invalid",
     "keychain.unresolved",
     "ref.not_owner",
 )
@@ -41,93 +65,110 @@ RESULT_LINES = 20
 TEST_FILES = (".test.yaml", ".test.yml")
 
 
-@click.command("run")
+@click.command("run", cls=HelpWithInputs)
 @click.argument("file", metavar="FILE")
-@click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set an input.")
+@click.option("--set", "sets", multiple=True, metavar="A.B=V", help="Set an input.")
 @click.option("--workload", metavar="FILE", help="Inputs, as YAML or JSON.")
 @click.option(
     "--playbooks",
     multiple=True,
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
-    help="Where child playbooks are looked for (FILE's folder).",
+    help="The folder of child playbooks (default: FILE's folder).",
 )
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
-@click.option("--timeout", metavar="D", help="Cancel it after so long: 30s, 5m.")
+@click.option("--timeout", metavar="D", help="Cancel after this time: 30s, 5m.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--html", metavar="FILE", help="Write a page about it, in the end.")
-@click.option("--no-progress", is_flag=True, help="Say nothing while it runs.")
+@click.option("--html", metavar="FILE", help="Write an HTML report at the end.")
+@fail_on_option
+@hints_option
+@click.option("--no-progress", is_flag=True, help="Print no progress.")
+@click.option("--no-logs", is_flag=True, help="Do not print what tasks print.")
+@pass_settings
 def command(
+    settings: Settings,
     file: str,
-    settings: tuple[str, ...],
+    sets: tuple[str, ...],
     workload: str | None,
     playbooks: tuple[str, ...],
     extensions: str | None,
     timeout: str | None,
     as_json: bool,
     html: str | None,
+    fail_on: frozenset[str],
+    hints: bool,
     no_progress: bool,
+    no_logs: bool,
 ) -> None:
     """Run a playbook to its end, durably: every step is in the log.
 
-    Exit code: 0 completed, 1 failed or cancelled, 2 the playbook or the call is
-    wrong, 130 interrupted (noetl resume goes on).
+    Exit code: 0 completed, 1 failed or cancelled, or completed with something that
+    --fail-on names, 2 the playbook or the call is wrong, 130 interrupted (continue with
+    noetl resume).
 
     \b
     Examples:
       noetl run playbook.yaml
       noetl run playbook.yaml --set region=eu --set limits.rows=100
       noetl run playbook.yaml --html report.html
+      noetl run playbook.yaml --help   (lists its inputs)
     """
     if html == "-":
-        raise click.UsageError("--html -: name a file; run prints how it ended itself")
+        raise click.UsageError("--html -: name a file; run prints to standard output")
     if html is not None:
         check_target("--html", html)
     source = read_file(file)
-    enabled = read_extensions(extensions)
-    plugins = read_plugins()
+    enabled = read_extensions(extensions, settings)
+    plugins = read_plugins(settings)
     loaded = load(source.content, plugins.kinds, enabled)
-    inputs = read_inputs(workload, settings)
+    inputs = read_inputs(workload, sets)
     deadline = read_duration(timeout)
     if loaded.playbook is None:
-        runtime = _runtime(file, (), enabled, plugins)
+        runtime = _runtime(settings, file, (), enabled, plugins)
         document = asyncio.run(_record(runtime, loaded, source))
-        _report(document, html)
+        _report(settings, document, html)
         _refuse(source, loaded, document, as_json=as_json)
-    warn_of_new_names(inputs, loaded.playbook.workload, "--set", "workload")
-    progress = choose_progress(quiet=no_progress, as_json=as_json)
-    runtime = _runtime(file, playbooks, enabled, plugins)
+    if not as_json:
+        print_findings(loaded.diagnostics, source.name, source.lines, hints=hints)
+    for name, message in find_warnings(loaded.playbook, inputs):
+        click.echo(f"warning: --set {shorten(name)}: {message}", err=True)
+    progress = choose_progress(quiet=no_progress, as_json=as_json, logs=not no_logs)
+    runtime = _runtime(settings, file, playbooks, enabled, plugins)
     document = asyncio.run(
         _execute(runtime, loaded, source.content, inputs, progress, deadline)
     )
-    _report(document, html)
-    finish(document, as_json=as_json)
+    _report(settings, document, html)
+    if loaded.diagnostics:
+        document["diagnostics"] = [asdict(found) for found in loaded.diagnostics]
+    finish(document, as_json=as_json, fail_on=fail_on)
 
 
-def _report(document: dict[str, JSON], file: str | None) -> None:
+def _report(settings: Settings, document: dict[str, JSON], file: str | None) -> None:
     if file is not None:
-        from noetl.commands.reporting import make_report, save_report
+        from noetl.commands.output.html_report import make_report, save_report
 
-        _, page = asyncio.run(make_report(Home.of(), document["execution_id"]))
+        _, page = asyncio.run(
+            make_report(Home.of(settings), settings, document["execution_id"])
+        )
         save_report(page, file)
 
 
 def _runtime(
+    settings: Settings,
     file: str,
     playbooks: Sequence[str],
     extensions: frozenset[str],
     plugins: Plugins,
 ) -> Callable[[], Embedded]:
     folder = folder_of(file)
-    settings = read_settings()
-    home = Home.of()
+    home = Home.of(settings)
     return lambda: Embedded(
         home,
         open_free_log(home),
         folder,
+        settings,
         playbooks=playbooks,
         extensions=extensions,
-        slots=settings[SLOTS],
         plugins=plugins,
     )
 
@@ -143,29 +184,40 @@ async def _execute(
     runtime = make()
     try:
         runtime.watch(progress.take)
+        show_logs(runtime, progress)
         with progress, interruptible(runtime):
             if not await runtime.start(loaded, source, inputs, deadline):
                 return runtime.document()
-            return await drive(runtime)
+            document = await drive(runtime)
+        print_warnings(runtime.child_warnings)
+        return document
     finally:
         await runtime.close()
 
 
+def show_logs(runtime: Embedded, progress: Progress) -> None:
+    """Show the lines that tasks print, as they are stored."""
+    if progress.shows_logs:
+        from noetl.commands.output.log_lines import lines_in
+
+        runtime.watch_logs(lambda chunks: progress.print_logs(lines_in(chunks)))
+
+
 async def drive(runtime: Embedded) -> dict[str, JSON]:
-    """Run on to the end."""
-    gc.enable()  # a run may live for days
+    """Run the execution to its end and return its document."""
+    gc.enable()  # a run may take days; ``main`` has switched it off
     await runtime.finish()
     return runtime.document()
 
 
 @contextmanager
 def interruptible(runtime: Embedded) -> Iterator[None]:
-    """The first interrupt pauses, the second leaves at once, and so does SIGTERM."""
+    """Pause at the first interrupt; exit at the second one, or at SIGTERM."""
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
         if not runtime.interrupt():
-            text = "pausing: what runs is finished first; Ctrl-C again leaves at once"
+            text = "pausing: running tasks finish first; press Ctrl-C again to exit now"
             click.echo(text, err=True)
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
@@ -178,12 +230,12 @@ def interruptible(runtime: Embedded) -> Iterator[None]:
 
 
 def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:
-    """``--workload`` first, then each ``--set`` over it."""
+    """Read ``--workload``, then apply each ``--set`` to it."""
     inputs: JSON = {}
     if file is not None:
         inputs = _read_yaml(read_file(file).content, f"--workload {file}")
         if not isinstance(inputs, Mapping):
-            raise ConfigError(f"--workload {file}: a mapping is needed")
+            raise ConfigError(f"--workload {file}: expected a mapping")
     for setting in settings:
         name, value = read_setting("--set", setting)
         for part in reversed(name.split(".")):
@@ -193,7 +245,7 @@ def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:
 
 
 def read_setting(option: str, setting: str) -> tuple[str, JSON]:
-    """``a.b=v``: the name, and the value as YAML reads it."""
+    """Parse ``a.b=v``: the name, and the value as YAML."""
     name, equals, text = setting.partition("=")
     if not equals or not name or "" in name.split("."):
         raise ConfigError(f"{option} {setting}: write it as name=value")
@@ -226,7 +278,7 @@ def read_duration(text: str | None) -> float | None:
 async def _record(
     make: Callable[[], Embedded], loaded: Loaded, source: SourceFile
 ) -> dict[str, JSON]:
-    """The request is in the log, too: who asked for what, and why not (S-42)."""
+    """Record the refused request with its reason in the log (S-42)."""
     runtime = make()
     try:
         await runtime.refuse(loaded, source.content, source.name)
@@ -238,7 +290,7 @@ async def _record(
 def _refuse(
     source: SourceFile, loaded: Loaded, document: dict[str, JSON], *, as_json: bool
 ) -> NoReturn:
-    """An invalid playbook does not run; say why, as validate does."""
+    """Print the diagnostics of an invalid playbook, as validate does, and exit."""
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         sys.exit(2)
@@ -250,26 +302,33 @@ def _refuse(
     sys.exit(2)
 
 
-def finish(document: dict[str, JSON], *, as_json: bool) -> NoReturn:
-    """Print the end of an execution and leave with its exit code."""
+def finish(
+    document: dict[str, JSON], *, as_json: bool, fail_on: Collection[str] = ()
+) -> NoReturn:
+    """Print the end of an execution and exit with its exit code; 1 if it passed over
+    something that ``fail_on`` names."""
     status = document["status"]
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         print_end(document)
+    if status == "completed" and is_unwanted(document, fail_on):
+        sys.exit(1)
     sys.exit(2 if _is_refused(document) else EXIT_CODES.get(status, 130))
 
 
 def _is_refused(document: dict[str, JSON]) -> bool:
-    """Whether nothing was started: the call is to blame, not the execution."""
+    """Return whether the call was refused and nothing was started."""
     kind = (document["error"] or {}).get("kind")
     return not document["steps"] and kind in REFUSALS
 
 
 def print_end(document: dict[str, JSON]) -> None:
-    """The last lines about an execution: status, error, result, how to go on."""
+    """Print the last lines: status, error, result and how to continue."""
     status = document["status"]
     colour = {"completed": "green", "paused": "yellow"}.get(status, "red")
+    if status == "completed" and has_endings(document):
+        colour = "yellow"
     seconds = (document["duration_ms"] or 0) / 1000
     kept = sum(step["kept"] for step in document["steps"])
     steps = count_of(len(document["steps"]) - kept, "step")
@@ -279,16 +338,19 @@ def print_end(document: dict[str, JSON]) -> None:
     if document["error"]:
         error = document["error"]
         where = f" in step '{error['step']}'" if error.get("step") else ""
+        if error.get("iteration") is not None:
+            where += f", iteration {error['iteration']}"
         click.echo(f"  {error['kind']}{where}: {error['message']}")
+    print_endings(document)
     if document["result"] is not None:
         _print_result(document)
     if status in ("paused", "quarantined"):
-        click.echo(f"  go on with: noetl resume {document['execution_id']}")
+        click.echo(f"  continue with: noetl resume {document['execution_id']}")
 
 
 def _print_result(document: dict[str, JSON]) -> None:
-    """All of it, but not so that a terminal loses what stood there before."""
-    text = yaml.safe_dump(document["result"], sort_keys=False, allow_unicode=True)
+    """Print the result, at most ``RESULT_LINES`` lines of it."""
+    text = value_text(document["result"])
     lines = text.removesuffix("...\n").splitlines()
     if len(lines) == 1:
         click.echo(f"result: {lines[0]}")

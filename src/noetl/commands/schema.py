@@ -1,4 +1,4 @@
-"""``noetl schema``: what an editor needs to know about playbooks."""
+"""``noetl schema``: the JSON Schema of playbooks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import json
 
 import click
 
-from noetl.config import read_plugins
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_plugins
 from noetl.dsl.grammar.schema import playbook_schema
 
 
 @click.command("schema")
-@click.option("--json", "as_json", is_flag=True, help="One line instead of indented.")
-def command(as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print it on one line.")
+@pass_settings
+def command(settings: Settings, as_json: bool) -> None:
     """Print the JSON Schema of playbooks, for editors.
 
-    It knows the tool kinds that are built in, and those of enabled plug-ins.
+    The schema includes the built-in tool kinds and those of enabled plug-ins.
 
     \b
     Example (then, as the first line of a playbook,
     # yaml-language-server: $schema=playbook.schema.json):
       noetl schema > playbook.schema.json
     """
-    schema = playbook_schema(read_plugins().kinds)
+    schema = playbook_schema(read_plugins(settings).kinds)
     click.echo(json.dumps(schema, indent=None if as_json else 2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""``noetl server``: start, stop and look at the server of this home."""
+"""``noetl server``: start, stop and inspect the server of this home."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Coroutine
@@ -15,52 +14,55 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noetl.adapters.processes.tracing import forbid_tracing
-from noetl.cluster.nats import Nats
-from noetl.cluster.postgres import Postgres
-from noetl.commands.doors import Door, read_oidc
-from noetl.commands.targets import own_server
+from noetl.adapters.processes.isolation import forbid_tracing
+from noetl.commands.remote.choose_server import own_server
+from noetl.commands.server_options import Door, read_oidc
+from noetl.commands.settings import pass_settings
 from noetl.config import (
     BEHIND_PROXY,
     DATABASE,
     DATABASE_OWNER,
+    EXTENSIONS,
+    FAMILY_LIMIT,
     HOST,
     HOSTS,
     LEASE_TTL,
-    NATS,
     PORT,
     PROXIES,
     SLOTS,
     START_RATE,
     TLS_CERT,
     TLS_KEY,
-    read_extensions,
+    Settings,
     read_plugins,
     read_settings,
 )
 from noetl.errors import ConfigError, NoetlError
-from noetl.home import Home
-from noetl.presence import Server, find_server
+from noetl.local.home import Home
+from noetl.local.process_files import Server, find_server
+from noetl.local.services.nats import find_nats
+from noetl.local.services.postgres import Postgres
+from noetl.local.services.process import start_role
 from noetl.types import JSON
 
 if TYPE_CHECKING:
     from noetl import server as role
 
-PATIENCE = 30.0
-"""Seconds that a server has to start, or to stop."""
-LOOK = 0.05
+TIMEOUT_S = 30.0
+"""Maximum seconds for a server to start or to stop."""
+POLL_INTERVAL_S = 0.05
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-_host = click.option("--host", metavar="ADDRESS", help="Where to listen (127.0.0.1).")
+_host = click.option("--host", metavar="ADDRESS", help="Listen here (127.0.0.1).")
 _port = click.option("--port", type=click.IntRange(0, 65535), help="The port (8082).")
 
 
 @click.group("server")
 def command() -> None:
-    """Start, stop and look at the server of this home.
+    """Start, stop and inspect the server of this home.
 
-    It executes registered playbooks for whoever asks over HTTP, on a store and with
-    workers of its own. Each of the commands takes --json.
+    The server executes registered playbooks on request over HTTP, with its own store
+    and workers. Each of the commands takes --json.
 
     \b
     Example:
@@ -74,17 +76,17 @@ def command() -> None:
 @click.option(
     "--foreground/--background",
     default=False,
-    help="Stay here and say what happens (--background: return when it is ready).",
+    help="Stay in the terminal and print the log (--background: return when ready).",
 )
 @click.option(
     "--behind-proxy",
     is_flag=True,
-    help="A proxy speaks TLS with clients (NOETL_BEHIND_PROXY).",
+    help="A proxy terminates TLS for clients (NOETL_BEHIND_PROXY).",
 )
 @click.option(
     "--tls-cert",
     metavar="FILE",
-    help="Speak TLS with this certificate (NOETL_TLS_CERT).",
+    help="Use TLS with this certificate (NOETL_TLS_CERT).",
 )
 @click.option("--tls-key", metavar="FILE", help="Its private key (NOETL_TLS_KEY).")
 @click.option("--personal", hidden=True, help="The folder of a noetl up.")
@@ -99,11 +101,11 @@ def start(
     personal: str | None,
     as_json: bool,
 ) -> None:
-    """Start the server; it is ready when this returns.
+    """Start the server and return when it is ready.
 
-    Its token is in the home's file `token`, for its user alone. An address that others
-    can reach needs accounts (noetl user add), and TLS: a certificate, or a proxy that
-    has one. Exit code: 0, or 2 if it cannot start.
+    Its token is in the home's file `token`, readable by its user only. An address that
+    other machines can reach needs accounts (noetl user add) and TLS: a certificate, or
+    a proxy that has one. Exit code: 0, or 2 if the server cannot start.
 
     \b
     Examples:
@@ -116,54 +118,60 @@ def start(
     if foreground:
         _run(door)
         return
-    server = start_server(door)
+    server = start_server(Home.of(read_settings()), door)
     _report(server, as_json=as_json, word="the server is at")
 
 
 @command.command("stop")
 @_json
-def stop(as_json: bool) -> None:
-    """Stop the server: what runs is finished first, what waits is kept.
+@pass_settings
+def stop(settings: Settings, as_json: bool) -> None:
+    """Stop the server: running tasks finish first, waiting executions are kept.
 
     \b
     Example:
       noetl server stop
     """
-    server = stop_server()
+    home = Home.of(settings)
+    server = stop_server(home)
     if as_json:
         click.echo(
             json.dumps({"running": False, "pid": server.pid if server else None})
         )
     elif server is None:
-        click.echo(f"no server runs under {Home.of().folder}")
+        click.echo(f"no server is running under {home.folder}")
     else:
         click.echo(f"stopped: process {server.pid}")
 
 
 @command.command("restart")
 @_json
-def restart(as_json: bool) -> None:
-    """Stop the server and start it again, at the same address.
+@pass_settings
+def restart(settings: Settings, as_json: bool) -> None:
+    """Stop the server and start it again at the same address.
 
     \b
     Example:
       noetl server restart
     """
-    before = stop_server()
-    server = start_server(Door() if before is None else Door.of(before))
+    home = Home.of(settings)
+    before = stop_server(home)
+    server = start_server(home, Door() if before is None else Door.of(before))
     _report(server, as_json=as_json, word="the server is at")
 
 
 @command.command("status")
 @_json
-def status(as_json: bool) -> None:
-    """Say whether the server runs and is ready. Exit code: 0, or 3 if not.
+@pass_settings
+def status(settings: Settings, as_json: bool) -> None:
+    """Show whether the server is running and ready. Exit code: 0, or 3 if not.
 
     \b
     Example:
       noetl server status
     """
-    server, client = find_server(Home.of().server), own_server()
+    home = Home.of(settings)
+    server, client = find_server(home.server), own_server(settings)
     ready = False
     if client is not None:
         try:
@@ -173,7 +181,7 @@ def status(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**_document(server), "ready": ready}))
     elif server is None:
-        click.echo(f"no server runs under {Home.of().folder}")
+        click.echo(f"no server is running under {home.folder}")
     else:
         word = "ready" if ready else "not ready"
         click.echo(f"{word}: {server.url} (process {server.pid}, {server.version})")
@@ -200,14 +208,15 @@ def _document(server: Server | None) -> dict[str, JSON]:
 
 
 def _run(door: Door) -> None:
-    """Be the server."""
+    """Run the server in this process."""
     from noetl import server as role
-    from noetl.journal import open_journal
-    from noetl.options import Options
-    from noetl.runtime.looping import run_long
+    from noetl.local.log_files import open_journal
+    from noetl.runtime.event_loop import run_long
+    from noetl.wiring.server_options import Options
 
     forbid_tracing()
-    settings, home = read_settings(), Home.of()
+    settings = read_settings()
+    home = Home.of(settings)
     own = Postgres(home)
     database, owner = settings[DATABASE], settings[DATABASE_OWNER]
     if database is None:
@@ -217,11 +226,12 @@ def _run(door: Door) -> None:
         port=settings[PORT] if door.port is None else door.port,
         database=database,
         database_owner=owner,
-        nats=settings[NATS] or Nats(home).address(),
+        nats=find_nats(home, settings),
         lease_ttl=settings[LEASE_TTL],
         start_rate=settings[START_RATE],
+        family_limit=settings[FAMILY_LIMIT],
         slots=settings[SLOTS] if database is None else 0,
-        extensions=read_extensions(None),
+        extensions=settings[EXTENSIONS],
         hosts=settings[HOSTS],
         proxies=settings[PROXIES],
         behind_proxy=door.behind_proxy or settings[BEHIND_PROXY],
@@ -232,7 +242,7 @@ def _run(door: Door) -> None:
     )
     home.make()
     open_journal(home.journal, foreground=True)
-    run_long(_serve(role.Server.open(home, options, read_plugins())))
+    run_long(_serve(role.Server.open(home, options, settings, read_plugins(settings))))
 
 
 async def _serve(opening: Coroutine[None, None, role.Server]) -> None:
@@ -243,50 +253,35 @@ async def _serve(opening: Coroutine[None, None, role.Server]) -> None:
     await server.serve(lambda url: None)
 
 
-def start_server(door: Door) -> Server:
-    """Another process is the server; wait until it says where it is."""
-    home = Home.of()
+def start_server(home: Home, door: Door) -> Server:
+    """Start the server in another process and wait until it is ready."""
     running = find_server(home.server)
     if running is not None:
-        message = f"a server runs under {home.folder} already: {running.url}"
+        message = f"a server is already running under {home.folder}: {running.url}"
         raise ConfigError(f"{message} (process {running.pid})")
     home.make()
-    home.journal.mkdir(mode=0o700, parents=True, exist_ok=True)
     command = [sys.executable, "-m", "noetl", "server", "start", "--foreground"]
     command += door.options()
     output = home.journal / "server.out"
-    with output.open("wb") as stream:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    output.unlink(missing_ok=True)
+
+    def find(pid: int) -> Server | None:
         found = find_server(home.server)
-        if found is not None and found.url is not None and found.pid == process.pid:
-            return found
-        if process.poll() is not None:
-            said = output.read_text("utf-8", "replace").strip().splitlines()
-            reason = said[-1].removeprefix("noetl: ") if said else "it says nothing"
-            raise ConfigError(f"the server did not start: {reason}")
-        time.sleep(LOOK)
-    process.terminate()
-    raise ConfigError(f"the server was not ready in {PATIENCE:g} s; see {output}")
+        is_ready = found is not None and found.url is not None and found.pid == pid
+        return found if is_ready else None
+
+    return start_role("the server", command, output, find, TIMEOUT_S)
 
 
-def stop_server() -> Server | None:
-    """The server that was stopped, if there was one."""
-    file = Home.of().server
-    server = find_server(file)
+def stop_server(home: Home) -> Server | None:
+    """Stop the server and return it; None if no server was running."""
+    server = find_server(home.server)
     if server is None:
         return None
     os.kill(server.pid, signal.SIGTERM)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        if find_server(file) is None:
+        if find_server(home.server) is None:
             return server
-        time.sleep(LOOK)
-    raise ConfigError(f"process {server.pid} does not stop; its log says more")
+        time.sleep(POLL_INTERVAL_S)
+    raise ConfigError(f"process {server.pid} does not stop; see its log")

@@ -1,4 +1,4 @@
-"""How settings open a server's door: TLS, and a provider by which people sign in."""
+"""Listening address, TLS and OpenID Connect of a server, from options and settings."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from noetl.config import (
     Settings,
 )
 from noetl.errors import ConfigError
-from noetl.presence import Server
+from noetl.local.process_files import Server
 
 
 class Door(msgspec.Struct, frozen=True):
-    """Where a server shall listen, and how; what is not said here, settings say.
+    """Options of ``noetl server start``; the settings replace those not given.
 
     ``personal`` is the folder of a ``noetl up``, whose files its tools may use.
     """
@@ -33,7 +33,7 @@ class Door(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, server: Server) -> Door:
-        """As it did before."""
+        """Return the options with which a running server was started."""
         return cls(
             server.host,
             server.port,
@@ -44,7 +44,7 @@ class Door(msgspec.Struct, frozen=True):
         )
 
     def options(self) -> list[str]:
-        """Of a command line that says the same."""
+        """Return the command-line arguments for these options."""
         given = {
             "--host": self.host,
             "--port": None if self.port is None else str(self.port),
@@ -60,11 +60,14 @@ CALLBACK = "/api/sessions/oidc/callback"
 
 
 def read_oidc(settings: Settings) -> OidcClient | None:
-    """None without a provider. Raises ``ConfigError`` if half of it is missing."""
+    """Read the provider's settings; None without a provider.
+
+    Raises ``ConfigError`` if only some of the settings are there.
+    """
     issuer = settings[OIDC_ISSUER]
     if issuer is None:
         if settings[OIDC_CLIENT_ID] is not None:
-            raise ConfigError("oidc_client_id is set, but no oidc_issuer")
+            raise ConfigError("oidc_client_id is set, but oidc_issuer is not")
         return None
     roles: dict[str, str] = settings[OIDC_ROLES]
     found = {
@@ -75,7 +78,7 @@ def read_oidc(settings: Settings) -> OidcClient | None:
     missing = [name for name, value in found.items() if not value]
     if missing:
         message = f"oidc_issuer is set, but not {', '.join(missing)}"
-        raise ConfigError(f"{message}: noetl config shows what holds")
+        raise ConfigError(f"{message}; noetl config shows the effective settings")
     return OidcClient(
         issuer=issuer,
         client_id=settings[OIDC_CLIENT_ID] or "",

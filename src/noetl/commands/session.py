@@ -1,4 +1,4 @@
-"""``noetl session``: who is signed in to a server."""
+"""``noetl session``: browser sessions of a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 
 import click
 
-from noetl.commands.targets import need_server, server_option
+from noetl.commands.remote.choose_server import need_server, server_option
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
 from noetl.errors import ConfigError
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -14,7 +16,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 @click.group("session")
 def command() -> None:
-    """List and end sessions: who is signed in with a browser.
+    """List and end browser sessions of a server.
 
     Each of the commands takes --json.
 
@@ -25,39 +27,43 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--user", help="Only those of this account.")
+@click.option("--user", help="Only sessions of this account.")
 @server_option
 @_json
-def list_(user: str | None, server: str | None, as_json: bool) -> None:
-    """List sessions: whose, from where, and since when.
+@pass_settings
+def list_(
+    settings: Settings, user: str | None, server: str | None, as_json: bool
+) -> None:
+    """List sessions with their account, address, start and end.
 
     \b
     Example:
       noetl session list --user ann
     """
-    answer = need_server(server).get("/api/sessions", user=user)
+    answer = need_server(settings, server).get("/api/sessions", user=user)
     if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
     for line in answer["sessions"]:
-        where = f"from {line['client_ip']}" if line["client_ip"] else "from somewhere"
+        where = f"from {line['client_ip'] or 'an unknown address'}"
         since = f"since {line['created_at']}, until {line['expires_at']}"
         click.echo(f"{line['session_id']} ({line['user']}, {where}, {since})")
     if not answer["sessions"]:
-        click.echo("nobody is signed in")
+        click.echo("no session is open")
 
 
 @command.command("means")
 @server_option
 @_json
-def means(server: str | None, as_json: bool) -> None:
-    """Say how people sign in to the server: by password, or by a provider, too.
+@pass_settings
+def means(settings: Settings, server: str | None, as_json: bool) -> None:
+    """Show the ways to sign in to the server: password, and OpenID Connect if set.
 
     \b
     Example:
       noetl session means
     """
-    client = need_server(server)
+    client = need_server(settings, server)
     answer = client.get("/api/sessions/means")
     if as_json:
         click.echo(json.dumps(answer))
@@ -66,7 +72,7 @@ def means(server: str | None, as_json: bool) -> None:
     if answer["oidc"] is not None:
         click.echo(f"by {answer['oidc']}: {client.url}{answer['sign_in']}")
     else:
-        click.echo("by a provider: none is set (oidc_issuer)")
+        click.echo("by a provider: not configured (setting oidc_issuer)")
 
 
 @command.command("end")
@@ -74,10 +80,15 @@ def means(server: str | None, as_json: bool) -> None:
 @click.option("--user", help="All sessions of this account.")
 @server_option
 @_json
+@pass_settings
 def end(
-    session_id: str | None, user: str | None, server: str | None, as_json: bool
+    settings: Settings,
+    session_id: str | None,
+    user: str | None,
+    server: str | None,
+    as_json: bool,
 ) -> None:
-    """End a session, or all of an account.
+    """End a session, or all sessions of an account.
 
     \b
     Examples:
@@ -85,8 +96,8 @@ def end(
       noetl session end --user ann
     """
     if (session_id is None) == (user is None):
-        raise ConfigError("name one session by its id, or an account by --user")
-    client = need_server(server)
+        raise ConfigError("give the id of one session, or an account with --user")
+    client = need_server(settings, server)
     ended = 1
     if user is not None:
         ended = client.call("DELETE", f"/api/users/{user}/sessions")["ended"]

@@ -1,24 +1,30 @@
-"""``noetl show``: one execution as a document."""
+"""``noetl show``: the document of one execution."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 
 import click
 import msgspec
 
-from noetl.commands import remote
-from noetl.commands.live.words import waiting_words
-from noetl.commands.logs import find_execution, read_pages, read_summary
-from noetl.commands.printing import count_of, origin_words, queue_words
+from noetl.commands.files.atomic_write import check_target
+from noetl.commands.local.logs import find_execution, read_pages, read_summary
+from noetl.commands.output.diagnostics import count_of, origin_words, queue_words
+from noetl.commands.output.live.rows import one_line, waiting_words
+from noetl.commands.remote import executions
+from noetl.commands.remote.choose_server import server_of, server_option
 from noetl.commands.run import print_end
-from noetl.commands.targets import server_of, server_option
-from noetl.commands.writing import check_target
-from noetl.engine.document import Document
-from noetl.engine.waits import WaitLine
-from noetl.home import Home
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.dsl.node import printable
+from noetl.engine.endings import Ignored, NoArcFired, failed_words, iteration_words
+from noetl.engine.execution_document import Document
+from noetl.engine.waits.resume import WaitLine
+from noetl.local.home import Home
+from noetl.report.format import duration
 from noetl.types import JSON
 
 _SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
@@ -33,34 +39,44 @@ _SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
     metavar="[FILE]",
     is_flag=False,
     flag_value="",
-    help="Write a page instead (ID.html; - for standard output).",
+    help="Write an HTML page instead (ID.html; - for standard output).",
 )
+@pass_settings
 def command(
-    execution: str | None, server: str | None, as_json: bool, html: str | None
+    settings: Settings,
+    execution: str | None,
+    server: str | None,
+    as_json: bool,
+    html: str | None,
 ) -> None:
-    """Show an execution: its steps, its result, its error. A prefix of ID will do.
+    """Show an execution: its steps, its result, its error.
 
-    With --html it becomes one page that needs no other file and no network: the graph
-    with what ran, a timeline, why each step went on as it did, the events.
+    ID is a whole id, its beginning or its end, or last, which is the default.
+
+    With --html it writes one page that needs no other file and no network: the graph of
+    the run, a timeline, the routing decision of each step, the events.
 
     \b
     Examples:
-      noetl show 019a8f
+      noetl show
+      noetl show 66a4d7c1
       noetl show last --html report.html
     """
     if execution is None:
-        taken = f"; --html took {html} for its file, so write ID first" if html else ""
-        raise click.UsageError(f"Missing argument 'ID'{taken}.")
+        if html and re.fullmatch("last|[0-9a-f-]+", html):
+            taken = f"--html takes '{html}' as its file; write ID before --html"
+            raise click.UsageError(taken)
+        execution = "last"
     if html is not None:
         if as_json:
             raise click.UsageError("--json contradicts --html")
-        _write_page(execution, html, server)
+        _write_page(settings, execution, html, server)
         return
-    client = asyncio.run(server_of(server, execution))
+    client = asyncio.run(server_of(settings, server, execution))
     if client is None:
-        document = asyncio.run(_read(execution))
+        document = asyncio.run(_read(settings, execution))
     else:
-        document = remote.show(client, execution)
+        document = executions.show(client, execution)
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return
@@ -69,31 +85,43 @@ def command(
     places = document.get("concurrency")
     if places and places["queued"]:
         click.echo(queue_words(places))
+    for warning in document.get("warnings", ()):
+        click.echo(f"warning: {printable(warning)}")
+    lost = {
+        each.step_run_id: each.words()
+        for each in msgspec.convert(document["no_arc_fired"], list[NoArcFired])
+    }
     for step in document["steps"]:
-        click.echo(_line(step))
+        click.echo(_line(step, lost.get(step["step_run_id"])))
     for wait in msgspec.convert(document["waits"], list[WaitLine]):
         click.echo(waiting_words(wait, time.time()))
     print_end(document)
 
 
-def _write_page(execution: str, file: str, server: str | None) -> None:
-    from noetl.commands.reporting import make_report, report_of_server, save_report
+def _write_page(
+    settings: Settings, execution: str, file: str, server: str | None
+) -> None:
+    from noetl.commands.output.html_report import (
+        make_report,
+        report_of_server,
+        save_report,
+    )
 
     if file:
         check_target("--html", file)
-    client = asyncio.run(server_of(server, execution))
+    client = asyncio.run(server_of(settings, server, execution))
     if client is None:
-        made = make_report(Home.of(), execution)
+        made = make_report(Home.of(settings), settings, execution)
     else:
-        made = report_of_server(client, execution)
+        made = report_of_server(settings, client, execution)
     execution_id, page = asyncio.run(made)
     save_report(page, file or f"{execution_id}.html")
 
 
-async def _read(execution: str) -> dict[str, JSON]:
-    from noetl.service.looking import shown
+async def _read(settings: Settings, execution: str) -> dict[str, JSON]:
+    from noetl.service.executions.queries import shown
 
-    document, place = Document(), await find_execution(Home.of(), execution)
+    document, place = Document(), await find_execution(Home.of(settings), execution)
     summary = await read_summary(place)
     try:
         async for page in read_pages(place):
@@ -104,19 +132,33 @@ async def _read(execution: str) -> dict[str, JSON]:
     return shown(document, summary)
 
 
-def _line(step: dict[str, JSON]) -> str:
+def _line(step: dict[str, JSON], lost: str | None = None) -> str:
     sign = _SIGNS.get(step["status"], "…")
-    took = f" in {step['duration_ms']:g} ms" if step["duration_ms"] is not None else ""
+    ignored = step.get("ignored")
+    kinds = step.get("error_kinds")
+    if (ignored or lost or kinds) and step["status"] == "done":
+        sign = "!"
+    spent = step["duration_ms"]
+    took = "" if spent is None else f" in {duration(spent / 1000)}"
     text = f"{sign} {step['step']}: {step['status']}{took}"
     if step["attempts"] > 1:
-        text += f", {step['attempts']} attempts"
+        each = "up to " if step["iterations"] else ""
+        text += f", {each}{step['attempts']} attempts"
     if step["iterations"]:
         counts = step["iterations"]
         text += f", {counts['done']:,} of {count_of(counts['total'], 'iteration')}"
         if counts["failed"]:
             text += f", {counts['failed']:,} failed"
+        if kinds and not step["error"]:
+            numbers = counts["failed"], counts["total"]
+            words = failed_words(*numbers, kinds, step["errors"])
+            text += f": {one_line(words.partition(': ')[2])}"
     if step["kept"]:
         text += ", kept"
+    if ignored:
+        text += f", {one_line(msgspec.convert(ignored, Ignored).words())}"
+    if lost:
+        text += f", {one_line(lost)}"
     if step["error"]:
-        text += f": {step['error'].get('message', '')}"
+        text += f": {iteration_words(step['error'])}{step['error'].get('message', '')}"
     return text

@@ -1,4 +1,4 @@
-"""``noetl test``: tests of playbooks, on scripted tools and in virtual time."""
+"""``noetl test``: tests of playbooks with scripted tools and virtual time."""
 
 from __future__ import annotations
 
@@ -7,46 +7,102 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
 import click
 
-from noetl.commands.library import Library
-from noetl.commands.reading import SourceFile, is_playbook, read_file
-from noetl.commands.verdicts import (
+from noetl.adapters.catalogs.files import paths_in, version_order
+from noetl.commands.files.playbook_files import (
+    SourceFile,
+    find_playbooks,
+    is_playbook,
+    read_file,
+)
+from noetl.commands.output.test_results import (
+    Judged,
     Report,
     as_json,
     show_coverage,
     show_report,
     show_summary,
+    to_junit,
 )
-from noetl.config import read_extensions, read_plugins
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
-from noetl.dsl.kinds import Kinds
+from noetl.dsl.load import Loaded
+from noetl.dsl.model import Playbook
+from noetl.dsl.tool_kinds import Kinds
+from noetl.engine.tasks.outcome import Failure
 from noetl.errors import ConfigError
+from noetl.testing.check_names import check_references
 from noetl.testing.coverage import Coverages
-from noetl.testing.junit import Judged, to_junit
 from noetl.testing.model import Case
-from noetl.testing.names import check_references
 from noetl.testing.parse import parse_suite
-from noetl.testing.trial import Trial
+from noetl.testing.run_case import Trial
 from noetl.testing.verdict import judge_case
+
+
+class Library:
+    """Playbooks in the folder of a playbook under test and below, which it may call."""
+
+    def __init__(self, folder: Path, kinds: Kinds, extensions: frozenset[str]) -> None:
+        self._folder = folder
+        self._kinds = kinds
+        self._extensions = extensions
+
+    def find(self, path: str, version: str | None) -> Playbook | Failure:
+        """Find a playbook; without ``version`` the latest one (S-43)."""
+        fitting = [
+            loaded
+            for loaded in self._loaded.get(path, ())
+            if version is None
+            or (loaded.playbook and loaded.playbook.version == version)
+        ]
+        if not fitting:
+            which = f" in version {version}" if version else ""
+            message = f"no playbook '{path}'{which} in {self._folder}"
+            return Failure("playbook.not_found", message)
+        found = max(fitting, key=version_order)
+        if found.playbook is None:
+            first = next(each for each in found.diagnostics if each.severity == "error")
+            message = f"playbook '{path}' is not valid: {first.message}"
+            return Failure("playbook.invalid", message)
+        return found.playbook
+
+    def latest(self, path: str) -> Playbook | None:
+        found = self.find(path, None)
+        return found if isinstance(found, Playbook) else None
+
+    @cached_property
+    def _loaded(self) -> dict[str, list[Loaded]]:
+        found: dict[str, list[Loaded]] = {}
+        files, _ = find_playbooks([str(self._folder)])
+        for file in files:
+            for path in paths_in(file.content):
+                loaded = load(file.content, self._kinds, self._extensions)
+                found.setdefault(path, []).append(loaded)
+        return found
+
 
 SUFFIXES = (".test.yaml", ".test.yml")
 
 
 @click.command("test")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@click.option("-k", "text", metavar="TEXT", help="Only cases whose name has this.")
+@click.option("-k", "text", metavar="TEXT", help="Only cases with this in their name.")
 @click.option(
     "--seed", type=click.IntRange(0), metavar="N", help="Only schedule N of each case."
 )
-@click.option("--coverage", is_flag=True, help="Show steps, arcs and rules not met.")
+@click.option("--coverage", is_flag=True, help="Show unreached steps, arcs and rules.")
 @click.option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--json", "json_", is_flag=True, help="Print one JSON document.")
+@pass_settings
 def command(
+    settings: Settings,
     paths: tuple[str, ...],
     text: str | None,
     seed: int | None,
@@ -55,7 +111,7 @@ def command(
     extensions: str | None,
     json_: bool,
 ) -> None:
-    """Test playbooks: tools are scripted, time is virtual, nothing is called.
+    """Test playbooks with scripted tools and virtual time; no real tool is called.
 
     PATH is a test file (x.test.yaml beside x.yaml), a playbook that has one, or a
     folder to be searched for test files. Exit code: 0 all passed, 1 a case failed, 2
@@ -67,17 +123,17 @@ def command(
       noetl test orders.test.yaml -k refund --seed 7
       noetl test --coverage --junit results.xml playbooks/
     """
-    kinds = read_plugins().kinds
-    examiner = Examiner(kinds, read_extensions(extensions), text or "", seed)
+    kinds = read_plugins(settings).kinds
+    examiner = Examiner(kinds, read_extensions(extensions, settings), text or "", seed)
     files = [read_file(name) for name in find_tests(paths)]
-    gc.freeze()  # what is loaded stays; runs are many, and leave cycles behind
+    gc.freeze()  # loaded modules stay; the runs leave cycles to collect
     gc.enable()
     began = perf_counter()
     reports = [examiner.run(file) for file in files]
     seconds = perf_counter() - began
     if not any(report.verdicts or report.wrong for report in reports):
         wanted = f" with '{text}' in its name" if text else ""
-        raise ConfigError(f"there is no case{wanted} in {', '.join(paths)}")
+        raise ConfigError(f"no case{wanted} in {', '.join(paths)}")
     covered = examiner.coverages.by_path if coverage else None
     if junit is not None:
         _write_junit(junit, reports)
@@ -100,7 +156,7 @@ def _exit_code(reports: Sequence[Report]) -> int:
 
 
 def find_tests(paths: Sequence[str]) -> list[str]:
-    """The test files that were named, and those of folders. Raises ``ConfigError``."""
+    """Find named test files, and those in folders. Raises ``ConfigError``."""
     found: dict[str, None] = {}
     for name in paths:
         if os.path.isdir(name):
@@ -124,11 +180,11 @@ def _tests_of(playbook: str) -> str:
     for suffix in SUFFIXES:
         if os.path.isfile(stem + suffix):
             return stem + suffix
-    raise ConfigError(f"{playbook} has no tests: there is no {stem}{SUFFIXES[0]}")
+    raise ConfigError(f"{playbook} has no tests: {stem}{SUFFIXES[0]} does not exist")
 
 
 class Examiner:
-    """Runs test files, and remembers what they have covered."""
+    """Runs test files, and collects their coverage."""
 
     def __init__(
         self, kinds: Kinds, extensions: frozenset[str], text: str, seed: int | None
@@ -173,13 +229,13 @@ class Examiner:
 
 
 def _playbook_of(test: str, named: str | None) -> str:
-    """The playbook of a test file: as it says, or by its own name."""
+    """Return the playbook of a test file: the named one, or the one beside it."""
     if named is not None:
         return str(Path(test).parent / named)
     for suffix in SUFFIXES:
         if test.endswith(suffix):
             return test.removesuffix(suffix) + suffix.removeprefix(".test")
-    raise ConfigError(f"{test}: which playbook is tested? Add playbook: FILE")
+    raise ConfigError(f"{test}: its playbook is unknown; add playbook: FILE")
 
 
 def _read_playbook(name: str, test: str, named: str | None) -> SourceFile:

@@ -1,4 +1,4 @@
-"""``noetl token``: API tokens of the accounts of a server."""
+"""``noetl token``: API tokens of a server's accounts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import re
 
 import click
 
-from noetl.commands.targets import need_server, server_option
+from noetl.commands.remote.choose_server import need_server, server_option
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
 from noetl.errors import ConfigError
 from noetl.types import JSON
 
@@ -17,7 +19,7 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 
 @click.group("token")
 def command() -> None:
-    """Make, list and revoke API tokens: for programs and workers.
+    """Create, list and revoke API tokens for programs and workers.
 
     Each of the commands takes --json.
 
@@ -29,18 +31,20 @@ def command() -> None:
 
 @command.command("create")
 @click.argument("user")
-@click.option("--label", required=True, help="What it is for.")
+@click.option("--label", required=True, help="The purpose of the token.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     metavar="ROLE[:WHERE]",
-    help="It can do no more than this; may be repeated.",
+    help="Limit the token to this role; may be repeated.",
 )
-@click.option("--expires", metavar="TIME", help="How long it is valid: 12h, 90d.")
+@click.option("--expires", metavar="TIME", help="The lifetime: 12h, 90d.")
 @server_option
 @_json
+@pass_settings
 def create(
+    settings: Settings,
     user: str,
     label: str,
     scopes: tuple[str, ...],
@@ -48,9 +52,9 @@ def create(
     server: str | None,
     as_json: bool,
 ) -> None:
-    """Make a token of USER and print it: this once, it is kept nowhere.
+    """Create a token of USER and print it. It is shown only once and not stored.
 
-    It has the rights of its account, or fewer by --scope.
+    It has the rights of its account, or fewer with --scope.
 
     \b
     Examples:
@@ -64,7 +68,7 @@ def create(
         "scopes": [*scopes] or None,
         "expires_in": seconds,
     }
-    answer = need_server(server).post("/api/tokens", body)
+    answer = need_server(settings, server).post("/api/tokens", body)
     if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
@@ -73,41 +77,47 @@ def create(
 
 
 @command.command("list")
-@click.option("--user", help="Only those of this account.")
+@click.option("--user", help="Only tokens of this account.")
 @server_option
 @_json
-def list_(user: str | None, server: str | None, as_json: bool) -> None:
-    """List tokens: whose, what for, since when; never the tokens themselves.
+@pass_settings
+def list_(
+    settings: Settings, user: str | None, server: str | None, as_json: bool
+) -> None:
+    """List tokens with account, label and dates; never the tokens themselves.
 
     \b
     Example:
       noetl token list --user ann
     """
-    answer = need_server(server).get("/api/tokens", user=user)
+    answer = need_server(settings, server).get("/api/tokens", user=user)
     if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
     for line in answer["tokens"]:
         click.echo(_words(line))
     if not answer["tokens"]:
-        click.echo("no tokens; begin with: noetl token create USER --label WHAT")
+        click.echo("no tokens; create one with: noetl token create USER --label TEXT")
 
 
 @command.command("revoke")
 @click.argument("token_id", metavar="ID")
 @server_option
 @_json
-def revoke(token_id: str, server: str | None, as_json: bool) -> None:
-    """End a token by its id, which `noetl token list` shows.
+@pass_settings
+def revoke(
+    settings: Settings, token_id: str, server: str | None, as_json: bool
+) -> None:
+    """Revoke a token by its id, which `noetl token list` shows.
 
     \b
     Example:
       noetl token revoke 5f0c2a9be7d41c33
     """
     if token_id.startswith("ntl_"):
-        message = "name a token by its id, not by itself: see noetl token list"
-        raise ConfigError(f"{message}; and revoke it, for others may have seen it now")
-    need_server(server).call("DELETE", f"/api/tokens/{token_id}")
+        message = "give the id of the token, not the token: see noetl token list"
+        raise ConfigError(f"{message}; then revoke it, others may have seen it now")
+    need_server(settings, server).call("DELETE", f"/api/tokens/{token_id}")
     click.echo(
         json.dumps({"token_id": token_id}) if as_json else f"revoked: {token_id}"
     )
@@ -117,7 +127,7 @@ def _seconds(text: str) -> int:
     found = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
     if found is None:
         hint = "write it as 30m, 12h or 90d"
-        raise ConfigError(f"--expires: '{text}' is no time; {hint}")
+        raise ConfigError(f"--expires: '{text}' is not a valid duration; {hint}")
     return int(found[1]) * _UNITS[found[2]]
 
 

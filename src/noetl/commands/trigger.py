@@ -1,4 +1,4 @@
-"""``noetl trigger``: what starts executions by itself."""
+"""``noetl trigger``: webhooks, schedules and completion triggers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import sys
 
 import click
 
-from noetl.client import Client
-from noetl.commands.reading import read_file
-from noetl.commands.remote import whole_id
-from noetl.commands.targets import need_server, server_option
+from noetl.client.http import Client
+from noetl.commands.files.playbook_files import read_file
+from noetl.commands.output import value_text
+from noetl.commands.output.diagnostics import print_warnings
+from noetl.commands.remote.choose_server import need_server, server_option
+from noetl.commands.remote.executions import whole_id
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
 from noetl.errors import ConfigError
 from noetl.types import JSON
 
@@ -19,10 +23,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON doc
 
 @click.group("trigger")
 def command() -> None:
-    """Make, list, pause, fire and delete what starts executions by itself.
+    """Create, list, pause, fire and delete triggers, which start executions.
 
-    A webhook, a schedule, or the end of another execution. Each of the commands takes
-    --json.
+    A trigger is a webhook, a schedule, or the end of another execution. Each of the
+    commands takes --json.
 
     \b
     Example:
@@ -33,56 +37,59 @@ def command() -> None:
 @command.command("create")
 @click.argument("name", required=False)
 @click.option("-f", "--file", metavar="FILE", help="Read the trigger from YAML.")
-@click.option("--playbook", metavar="PATH[@VERSION]", help="What it starts.")
+@click.option("--playbook", metavar="PATH[@VERSION]", help="The playbook to start.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="A=V", help="An input, or a template."
+    "--set", "sets", multiple=True, metavar="A=V", help="An input, or a template."
 )
-@click.option("--cron", metavar="LINE", help="A schedule: five fields of cron.")
-@click.option("--zone", metavar="ZONE", help="Its time zone; UTC without.")
+@click.option("--cron", metavar="LINE", help="A schedule: the five fields of cron.")
+@click.option("--zone", metavar="ZONE", help="The time zone of the schedule (UTC).")
 @click.option(
     "--catch-up",
     type=click.Choice(["none", "last", "all"]),
-    help="Which slots of an outage are run; the last without.",
+    help="The slots of an outage that run (default: the last).",
 )
 @click.option("--no-overlap", is_flag=True, help="One at a time: the next one waits.")
-@click.option("--jitter", metavar="TIME", help="Spread its slots over so long: 5m.")
-@click.option("--webhook", is_flag=True, help="Started by deliveries over HTTP.")
+@click.option("--jitter", metavar="TIME", help="Spread the starts over this time: 5m.")
+@click.option("--webhook", is_flag=True, help="Start on deliveries over HTTP.")
 @click.option(
     "--verify",
     type=click.Choice(["token", "signature"]),
-    help="How a sender proves itself; by a token without.",
+    help="The proof of a sender's identity (default: token).",
 )
-@click.option("--header", metavar="NAME", help="By which header it does so.")
-@click.option("--key", metavar="TEMPLATE", help="What makes deliveries the same.")
-@click.option("--rate", metavar="N/UNIT", help="So many deliveries, as 10/m (s, m, h).")
+@click.option("--header", metavar="NAME", help="The header that carries the proof.")
+@click.option("--key", metavar="TEMPLATE", help="Deliveries with one key start once.")
+@click.option("--rate", metavar="N/UNIT", help="Maximum deliveries: 10/m (s, m, h).")
 @click.option(
-    "--secret-file", metavar="FILE", help="What a sender signs with; - is stdin."
+    "--secret-file", metavar="FILE", help="The secret of the sender; - for stdin."
 )
-@click.option("--finished", metavar="PATH", help="Started by ends of these: sales/*.")
+@click.option("--finished", metavar="PATH", help="Start when these end: sales/*.")
 @click.option(
     "--status",
     "statuses",
     multiple=True,
     type=click.Choice(["completed", "failed", "cancelled"]),
-    help="Which ends; completed without. May be repeated.",
+    help="The status at the end (completed). May be repeated.",
 )
-@click.option("--replace", is_flag=True, help="Change the one of that name.")
+@click.option("--replace", is_flag=True, help="Replace the trigger of that name.")
 @server_option
 @_json
+@pass_settings
 def create(
+    settings: Settings,
+    /,
     name: str | None,
     file: str | None,
-    settings: tuple[str, ...],
+    sets: tuple[str, ...],
     secret_file: str | None,
     replace: bool,
     server: str | None,
     as_json: bool,
     **options: JSON,
 ) -> None:
-    """Make a trigger, from a file or from options.
+    """Create a trigger from a file or from options.
 
-    The token of a webhook is printed this once, and kept nowhere. The same trigger
-    again changes nothing.
+    The token of a webhook is printed only once and not stored. Creating the same
+    trigger again changes nothing.
 
     \b
     Examples:
@@ -93,22 +100,27 @@ def create(
         --key '{{ payload.id }}' --set 'ref={{ payload.ref }}'
       noetl trigger create report --playbook sales/report --finished sales/orders
     """
-    from noetl.commands.trigger_files import make_trigger, members_of, read_trigger
+    from noetl.commands.files.trigger_files import (
+        make_trigger,
+        members_of,
+        read_trigger,
+    )
 
     if file is not None:
         given = [n for n, value in options.items() if value not in (None, False, ())]
-        if name is not None or settings or given:
+        if name is not None or sets or given:
             raise ConfigError(
-                "--file says it all: no name and no other options go with it"
+                "--file is complete: give no name and no other options with it"
             )
         trigger = read_trigger(file)
     else:
-        trigger = make_trigger(members_of(name, options), settings)
+        trigger = make_trigger(members_of(name, options), sets)
     body: dict[str, JSON] = {"trigger": trigger, "replace": replace}
     if secret_file is not None:
         body["secret"] = read_file(secret_file).content.decode().strip()
-    client = need_server(server)
+    client = need_server(settings, server)
     made = client.post("/api/triggers", body)
+    print_warnings(made.get("warnings", ()))
     if as_json:
         click.echo(json.dumps(made, ensure_ascii=False))
         return
@@ -119,42 +131,43 @@ def create(
 @command.command("list")
 @server_option
 @_json
-def list_(server: str | None, as_json: bool) -> None:
-    """List triggers: what they start, and when.
+@pass_settings
+def list_(settings: Settings, server: str | None, as_json: bool) -> None:
+    """List triggers: their playbooks and their times.
 
     \b
     Example:
       noetl trigger list
     """
-    answer = need_server(server).get("/api/triggers")
+    answer = need_server(settings, server).get("/api/triggers")
     if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
     for line in answer["triggers"]:
         click.echo(_words(line))
     if not answer["triggers"]:
-        click.echo("no triggers; begin with: noetl trigger create --help")
+        click.echo("no triggers; create one with: noetl trigger create --help")
 
 
 @command.command("show")
 @click.argument("name")
 @server_option
 @_json
-def show(name: str, server: str | None, as_json: bool) -> None:
-    """Show a trigger as it could be in a file, and its next and last slot.
+@pass_settings
+def show(settings: Settings, name: str, server: str | None, as_json: bool) -> None:
+    """Show a trigger in the format of a file, and its next and last slot.
 
     \b
     Example:
       noetl trigger show nightly > nightly.yaml
     """
-    import yaml
 
-    client = need_server(server)
+    client = need_server(settings, server)
     line = client.get(f"/api/triggers/{name}")
     if as_json:
         click.echo(json.dumps(line, ensure_ascii=False))
         return
-    text = yaml.safe_dump(line["definition"], sort_keys=False, allow_unicode=True)
+    text = value_text(line["definition"])
     click.echo(text, nl=False)
     click.echo(_words(line), err=True)
     if line["last"] is not None:
@@ -166,14 +179,15 @@ def show(name: str, server: str | None, as_json: bool) -> None:
 @click.argument("name")
 @server_option
 @_json
-def pause(name: str, server: str | None, as_json: bool) -> None:
-    """Start nothing by it until it is resumed; deliveries are refused.
+@pass_settings
+def pause(settings: Settings, name: str, server: str | None, as_json: bool) -> None:
+    """Pause a trigger: it starts nothing, and deliveries are refused.
 
     \b
     Example:
       noetl trigger pause nightly
     """
-    line = need_server(server).post(f"/api/triggers/{name}/pause")
+    line = need_server(settings, server).post(f"/api/triggers/{name}/pause")
     _report(line, "paused", as_json=as_json)
 
 
@@ -181,14 +195,15 @@ def pause(name: str, server: str | None, as_json: bool) -> None:
 @click.argument("name")
 @server_option
 @_json
-def resume(name: str, server: str | None, as_json: bool) -> None:
-    """From now on it starts executions again; see noetl backfill for what it missed.
+@pass_settings
+def resume(settings: Settings, name: str, server: str | None, as_json: bool) -> None:
+    """Resume a trigger; noetl backfill runs the slots that it missed.
 
     \b
     Example:
       noetl trigger resume nightly
     """
-    line = need_server(server).post(f"/api/triggers/{name}/resume")
+    line = need_server(settings, server).post(f"/api/triggers/{name}/resume")
     _report(line, "resumed", as_json=as_json)
 
 
@@ -196,26 +211,31 @@ def resume(name: str, server: str | None, as_json: bool) -> None:
 @click.argument("name")
 @server_option
 @_json
-def delete(name: str, server: str | None, as_json: bool) -> None:
+@pass_settings
+def delete(settings: Settings, name: str, server: str | None, as_json: bool) -> None:
     """Delete a trigger and its backfills; executions stay.
 
     \b
     Example:
       noetl trigger delete nightly
     """
-    need_server(server).call("DELETE", f"/api/triggers/{name}")
+    need_server(settings, server).call("DELETE", f"/api/triggers/{name}")
     click.echo(json.dumps({"name": name}) if as_json else f"deleted: {name}")
 
 
 @command.command("fire")
 @click.argument("name")
-@click.option("--slot", metavar="TIME", help="Of a schedule: this slot, once for all.")
-@click.option("--payload", metavar="FILE", help="Of a webhook: a delivery, as JSON.")
-@click.option("--execution", metavar="ID", help="Of ends: as if this one had ended.")
-@click.option("--key", metavar="KEY", help="The same key, once.")
+@click.option("--slot", metavar="TIME", help="Schedule: this slot, at most once.")
+@click.option("--payload", metavar="FILE", help="Webhook: the delivery, as JSON.")
+@click.option("--execution", metavar="ID", help="Completion: this execution ended.")
+@click.option(
+    "--key", metavar="KEY", help="Idempotency key: a repeated call starts nothing."
+)
 @server_option
 @_json
+@pass_settings
 def fire(
+    settings: Settings,
     name: str,
     slot: str | None,
     payload: str | None,
@@ -224,14 +244,14 @@ def fire(
     server: str | None,
     as_json: bool,
 ) -> None:
-    """Start what a trigger starts, now, also while it is paused.
+    """Start the playbook of a trigger now, also while the trigger is paused.
 
     \b
     Examples:
       noetl trigger fire nightly --slot 2026-01-31T02:00
       noetl trigger fire push --payload delivery.json
     """
-    client = need_server(server)
+    client = need_server(settings, server)
     body: dict[str, JSON] = {"slot": slot, "key": key}
     if execution is not None:
         body["execution_id"] = whole_id(client, execution)
@@ -239,8 +259,9 @@ def fire(
         try:
             body["payload"] = json.loads(read_file(payload).content)
         except ValueError as error:
-            raise ConfigError(f"{payload}: no JSON: {error}") from None
+            raise ConfigError(f"{payload}: not JSON: {error}") from None
     started = client.post(f"/api/triggers/{name}/fire", body)
+    print_warnings(started.get("warnings", ()))
     if as_json:
         click.echo(json.dumps(started))
         return
@@ -250,7 +271,7 @@ def fire(
 def _done(made: dict[str, JSON], replace: bool) -> str:
     if made["created"]:
         return "created"
-    return "replaced" if replace else "is there already"
+    return "replaced" if replace else "already exists"
 
 
 def _tell_sender(client: Client, made: dict[str, JSON]) -> None:
@@ -260,7 +281,7 @@ def _tell_sender(client: Client, made: dict[str, JSON]) -> None:
     if made["token"] is not None:
         proof = made["definition"]["webhook"]["verify"]
         what = "the token" if proof == "token" else "the secret to sign with"
-        click.echo(f"  {what}, shown this once: {made['token']}")
+        click.echo(f"  {what}, shown only once: {made['token']}")
     sys.stdout.flush()
 
 

@@ -1,20 +1,44 @@
-"""``noetl user``: the accounts of a server."""
+"""``noetl user``: accounts of a server."""
 
 from __future__ import annotations
 
 import json
+import sys
 
 import click
 
-from noetl.commands.asking import read_password
-from noetl.commands.targets import (
+from noetl.commands.remote.choose_server import (
     named_server,
     need_server,
     own_server,
     server_option,
 )
-from noetl.home import Home
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings
+from noetl.errors import ConfigError
+from noetl.local.home import Home
 from noetl.types import JSON
+
+MAX_BYTES = 64 * 1024
+
+
+def read_password(whose: str) -> str:
+    """Ask twice without echo on a terminal, else read the first line of stdin."""
+    if sys.stdin.isatty():
+        answer: str = click.prompt(
+            f"password of {whose}", hide_input=True, confirmation_prompt=True, err=True
+        )
+        return answer
+    data = sys.stdin.buffer.readline(MAX_BYTES)
+    try:
+        text = data.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigError("standard input is not UTF-8 text") from None
+    if not text:
+        message = f"standard input has no password for {whose}: nothing was changed"
+        raise ConfigError(f"{message}; give the password as the first line")
+    return text
+
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _role = click.option(
@@ -28,10 +52,10 @@ _role = click.option(
 
 @click.group("user")
 def command() -> None:
-    """Make and change the accounts of a server: who may do what.
+    """Create and change the accounts of a server and their roles.
 
     Passwords are asked for, or read from standard input: never from the command line,
-    where others can see them. Each of the commands takes --json.
+    which other users can see. Each of the commands takes --json.
 
     \b
     Example:
@@ -43,13 +67,15 @@ def command() -> None:
 @click.argument("name")
 @_role
 @click.option(
-    "--no-password", is_flag=True, help="It comes with tokens alone (noetl token)."
+    "--no-password", is_flag=True, help="Sign in with tokens only (noetl token)."
 )
-@click.option("--email", help="An address of theirs.")
-@click.option("--display-name", metavar="NAME", help="What others call them.")
+@click.option("--email", help="The email address.")
+@click.option("--display-name", metavar="NAME", help="The name to show.")
 @server_option
 @_json
+@pass_settings
 def add(
+    settings: Settings,
     name: str,
     roles: tuple[str, ...],
     no_password: bool,
@@ -58,18 +84,18 @@ def add(
     server: str | None,
     as_json: bool,
 ) -> None:
-    """Make an account. Without a role it can do nothing yet.
+    """Create an account. Without a role it has no rights yet.
 
-    If no server runs under this home, the account is made where it will look for it:
-    in the home, or in the database of the settings. So the first admin is there before
-    the first start.
+    If no server is running under this home, the account is written to the store that
+    the server will use: the home, or the database of the settings. So the first admin
+    can be created before the first start.
 
     \b
     Examples:
       noetl user add ann --role admin
       noetl user add gpu-1 --role worker:gpu --no-password
     """
-    client = named_server(server) or own_server()
+    client = named_server(settings, server) or own_server(settings)
     about: dict[str, JSON] = {
         "password": None if no_password else read_password(name),
         "email": email,
@@ -79,23 +105,24 @@ def add(
         body = {"name": name, "roles": list(roles), **about}
         made = client.post("/api/users", body)
     else:
-        from noetl.commands.accounts import add_account
+        from noetl.commands.local.accounts import add_account
 
-        made = add_account(Home.of(), name, list(roles), **about)
+        made = add_account(settings, Home.of(settings), name, list(roles), **about)
     _report(made, "added", as_json=as_json)
 
 
 @command.command("list")
 @server_option
 @_json
-def list_(server: str | None, as_json: bool) -> None:
+@pass_settings
+def list_(settings: Settings, server: str | None, as_json: bool) -> None:
     """List accounts and their roles.
 
     \b
     Example:
       noetl user list
     """
-    answer = need_server(server).get("/api/users")
+    answer = need_server(settings, server).get("/api/users")
     if as_json:
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
@@ -108,35 +135,45 @@ def list_(server: str | None, as_json: bool) -> None:
 @click.argument("roles", metavar="[ROLE[:WHERE]]...", nargs=-1)
 @server_option
 @_json
+@pass_settings
 def roles_(
-    name: str, roles: tuple[str, ...], server: str | None, as_json: bool
+    settings: Settings,
+    name: str,
+    roles: tuple[str, ...],
+    server: str | None,
+    as_json: bool,
 ) -> None:
-    """Give an account these roles and no others; its sessions end.
+    """Replace the roles of an account; its sessions end.
 
-    Without a role, it can do nothing any more.
+    Without a role, the account has no rights.
 
     \b
     Example:
       noetl user roles ann viewer operator:finance/*
     """
-    answer = need_server(server).post(f"/api/users/{name}/roles", {"roles": [*roles]})
+    answer = need_server(settings, server).post(
+        f"/api/users/{name}/roles", {"roles": [*roles]}
+    )
     _report(answer, "changed", as_json=as_json)
 
 
 @command.command("password")
 @click.argument("name")
-@click.option("--none", "remove", is_flag=True, help="Take the password away.")
+@click.option("--none", "remove", is_flag=True, help="Remove the password.")
 @server_option
 @_json
-def password(name: str, remove: bool, server: str | None, as_json: bool) -> None:
-    """Give an account another password; its sessions end.
+@pass_settings
+def password(
+    settings: Settings, name: str, remove: bool, server: str | None, as_json: bool
+) -> None:
+    """Change the password of an account; its sessions end.
 
     \b
     Examples:
       noetl user password ann
       noetl user password ann < password.txt
     """
-    client = need_server(server)
+    client = need_server(settings, server)
     body = {"password": None if remove else read_password(name)}
     answer = client.post(f"/api/users/{name}/password", body)
     _report(answer, "changed", as_json=as_json)
@@ -146,14 +183,15 @@ def password(name: str, remove: bool, server: str | None, as_json: bool) -> None
 @click.argument("name")
 @server_option
 @_json
-def delete(name: str, server: str | None, as_json: bool) -> None:
+@pass_settings
+def delete(settings: Settings, name: str, server: str | None, as_json: bool) -> None:
     """Delete an account, its tokens and its sessions.
 
     \b
     Example:
       noetl user delete ann
     """
-    answer = need_server(server).call("DELETE", f"/api/users/{name}")
+    answer = need_server(settings, server).call("DELETE", f"/api/users/{name}")
     _report(answer, "deleted", as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""``noetl validate``: what is wrong with a playbook, and how to mend it."""
+"""``noetl validate``: check playbooks and show how to fix them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import sys
 import click
 from msgspec.structs import asdict
 
-from noetl.commands.printing import count_words, format_diagnostic
-from noetl.commands.reading import SourceFile, find_playbooks
-from noetl.config import read_extensions, read_plugins
+from noetl.commands.files.playbook_files import SourceFile, find_playbooks
+from noetl.commands.output.diagnostics import count_words, format_diagnostic
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
 from noetl.dsl.canonical import canonical, digest, to_yaml
 from noetl.dsl.load import Loaded
@@ -20,22 +21,24 @@ from noetl.types import JSON
 
 @click.command("validate")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-@click.option("--strict", is_flag=True, help="Take warnings as errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--canonical", "show", is_flag=True, help="Print the canonical YAML.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@pass_settings
 def command(
+    settings: Settings,
     paths: tuple[str, ...],
     strict: bool,
     extensions: str | None,
     show: bool,
     as_json: bool,
 ) -> None:
-    """Check playbooks; show what is wrong and how to mend it.
+    """Check playbooks; show what is wrong and how to fix it.
 
-    PATH is a file, a folder, or - for standard input. In a folder, the YAML files
-    that say apiVersion: noetl.io/… or kind: Playbook are checked. Exit code: 0 all
-    valid, 1 errors were found, 2 a path cannot be read.
+    PATH is a file, a folder, or - for standard input. In a folder, the YAML files with
+    apiVersion: noetl.io/… or kind: Playbook are checked. Exit code: 0 all valid, 1
+    errors were found, 2 a path cannot be read.
 
     \b
     Examples:
@@ -43,7 +46,7 @@ def command(
       noetl validate --strict playbooks/
       noetl validate --canonical playbook.yaml
     """
-    enabled, kinds = read_extensions(extensions), read_plugins().kinds
+    enabled, kinds = read_extensions(extensions, settings), read_plugins(settings).kinds
     files, skipped = find_playbooks(paths)
     if show and len(files) != 1:
         raise click.UsageError("--canonical prints one playbook: name one file")
@@ -86,7 +89,7 @@ def _print_people(
         if show and loaded.playbook is not None:
             click.echo(to_yaml(canonical(loaded.playbook)), nl=False)
     if skipped:
-        noun = "file is no playbook" if skipped == 1 else "files are no playbooks"
+        noun = "file is not a playbook" if skipped == 1 else "files are not playbooks"
         click.echo(f"{skipped} YAML {noun}: skipped", err=show)
     if not results:
         click.echo("no playbooks found", err=True)

@@ -1,4 +1,4 @@
-"""``noetl verify``: what a playbook's net can run into, found without running it."""
+"""``noetl verify``: analysis of a playbook's net without running it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,97 @@ import asyncio
 import json
 import sys
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import click
 import msgspec
 
-from noetl.commands.auditing import audit_executions, describe
-from noetl.commands.printing import count_of, count_words, format_diagnostic
-from noetl.commands.reading import SourceFile, find_playbooks
-from noetl.config import read_extensions, read_plugins
+from noetl.commands.files.playbook_files import SourceFile, find_playbooks
+from noetl.commands.local.logs import (
+    PAGE,
+    Place,
+    find_execution,
+    list_executions,
+    reading,
+)
+from noetl.commands.output.diagnostics import count_of, count_words, format_diagnostic
+from noetl.commands.settings import pass_settings
+from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
-from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded
-from noetl.home import Home
-from noetl.net.analysis import analyse
+from noetl.dsl.tool_kinds import Kinds
+from noetl.engine.evolve import evolve
+from noetl.engine.invariants import Audit, Breach
+from noetl.engine.state import State
+from noetl.errors import StoreError
+from noetl.local.home import Home
+from noetl.net.checks import analyse
 from noetl.net.finding import Finding
 from noetl.net.net import Net, build_net
 from noetl.types import JSON
 
-_SHOWN_HINTS = 3
+MAX_BREACHES = 100
+"""Maximum number of breaches that are shown for one execution."""
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """The audit result of one execution: its events and the breaches found."""
+
+    execution_id: str
+    events: int
+    breaches: list[Breach]
+
+
+async def audit_executions(home: Home, wanted: str) -> AsyncIterator[Audited]:
+    """Audit the execution ``wanted``, or all of this home, the newest first."""
+    if wanted != "all":
+        yield await _audit_one(await find_execution(home, wanted))
+        return
+    cursor = None
+    while page := await list_executions(home, PAGE, cursor=cursor):
+        for each in page:
+            yield await _audit_one(await find_execution(home, each.execution_id))
+        cursor = page[-1].execution_id
+
+
+async def _audit_one(place: Place) -> Audited:
+    breaches: list[Breach] = []
+    state, watch = State(), Audit()
+    async with reading(place.log) as store:
+        damage = await store.verify(place.execution_id)
+        if damage is not None:
+            breaches.append(Breach("I-04", damage.seq, damage.message))
+        try:
+            async for page in store.pages(place.execution_id, size=PAGE):
+                for event in page:
+                    breaches += watch.take(event)
+                    evolve(state, event)
+            breaches += watch.end()
+        except StoreError as error:
+            breaches.append(Breach("I-04", state.seq + 1, str(error)))
+        except (KeyError, AttributeError, AssertionError, IndexError) as error:
+            # An event that contradicts the state before it cannot be folded.
+            message = f"cannot be replayed: {type(error).__name__}: {error}"
+            breaches.append(Breach("I-07", state.seq, message))
+        summary = await store.summary(place.execution_id)
+        if not breaches and state.finished and summary.status != state.status:
+            message = f"the listing has {summary.status}, the log {state.status}"
+            breaches.append(Breach("I-07", state.seq, message))
+    return Audited(place.execution_id, state.seq, breaches[:MAX_BREACHES])
+
+
+def describe(audited: Audited) -> dict[str, JSON]:
+    document: dict[str, JSON] = msgspec.to_builtins(audited)
+    return {**document, "intact": not audited.breaches}
+
+
+_MAX_HINTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What there is to say about one file; ``net`` is None if it is invalid."""
+    """The findings of one file; ``net`` is None if the file is invalid."""
 
     file: SourceFile
     loaded: Loaded
@@ -48,11 +115,13 @@ class Verdict:
 @click.option(
     "--execution",
     metavar="ID|all",
-    help="Check the log of an execution instead, or of all of them.",
+    help="Check the log of this execution instead, or of all.",
 )
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@pass_settings
 def command(
+    settings: Settings,
     paths: tuple[str, ...],
     execution: str | None,
     extensions: str | None,
@@ -60,14 +129,14 @@ def command(
 ) -> None:
     """Analyse a playbook's Petri net before anything runs.
 
-    Looks for steps that no token reaches, arcs and gates that let none through,
-    joins that can never fill, cycles without an exit, tokens that multiply, and
-    failures that nobody handles; each with the way that leads there. Errors are only
-    what certainly ends badly. Exit code: 0 sound, 1 errors were found or the playbook
-    is invalid, 2 a path cannot be read.
+    It finds steps that no token reaches, arcs and gates that never pass a token, joins
+    that can never fill, cycles without an exit, tokens that multiply, and failures
+    without a handler; each with a path that leads there. An error is reported only if
+    the outcome is certain. Exit code: 0 sound, 1 errors were found or the playbook is
+    invalid, 2 a path cannot be read.
 
-    With --execution it checks what was stored: that no event was changed or removed,
-    that the log can be replayed, and that the invariants of a run hold.
+    With --execution it checks the stored log: no event was changed or removed, the log
+    can be replayed, and the invariants of a run hold.
 
     \b
     Examples:
@@ -78,8 +147,8 @@ def command(
     if bool(paths) == bool(execution):
         raise click.UsageError("name playbooks, or an execution with --execution")
     if execution is not None:
-        sys.exit(0 if asyncio.run(_audit(execution, as_json=as_json)) else 1)
-    enabled, kinds = read_extensions(extensions), read_plugins().kinds
+        sys.exit(0 if asyncio.run(_audit(settings, execution, as_json=as_json)) else 1)
+    enabled, kinds = read_extensions(extensions, settings), read_plugins(settings).kinds
     files, skipped = find_playbooks(paths)
     verdicts = [_judge(file, kinds, enabled) for file in files]
     if as_json:
@@ -93,10 +162,10 @@ def command(
     sys.exit(0 if all(verdict.sound for verdict in verdicts) else 1)
 
 
-async def _audit(execution: str, *, as_json: bool) -> bool:
-    """Whether everything is intact."""
+async def _audit(settings: Settings, execution: str, *, as_json: bool) -> bool:
+    """Audit executions; return whether all are intact."""
     intact, documents = True, []
-    async for found in audit_executions(Home.of(), execution):
+    async for found in audit_executions(Home.of(settings), execution):
         intact = intact and not found.breaches
         if as_json:
             documents.append(describe(found))
@@ -113,7 +182,7 @@ async def _audit(execution: str, *, as_json: bool) -> bool:
 
 
 def _judge(file: SourceFile, kinds: Kinds, extensions: frozenset[str]) -> Verdict:
-    loaded = load(file.content, kinds, extensions)
+    loaded = load(file.content, kinds, extensions, net=False)
     if loaded.playbook is None:
         return Verdict(file, loaded, None, [])
     net = build_net(loaded.playbook)
@@ -152,19 +221,19 @@ def _print(verdict: Verdict) -> None:
 
 
 def _print_findings(verdict: Verdict) -> None:
-    """All of it, but of many hints of one kind only the first few."""
+    """Print the findings; of equal hints only the first ``_MAX_HINTS``."""
     lines = verdict.file.lines if verdict.findings else []
     hints = Counter(found.rule for found in verdict.findings)
     shown: Counter[str] = Counter()
     for found in verdict.findings:
         shown[found.rule] += 1
-        if found.severity == "hint" and shown[found.rule] > _SHOWN_HINTS:
+        if found.severity == "hint" and shown[found.rule] > _MAX_HINTS:
             continue
         click.echo(format_diagnostic(found, verdict.file.name, lines))
         if found.witness[1:]:
             path = " → ".join(found.witness)
             click.echo(f"      {click.style('~', dim=True)} {path}")
-        left = hints[found.rule] - _SHOWN_HINTS
-        if found.severity == "hint" and shown[found.rule] == _SHOWN_HINTS and left > 0:
+        left = hints[found.rule] - _MAX_HINTS
+        if found.severity == "hint" and shown[found.rule] == _MAX_HINTS and left > 0:
             click.echo(f"      … and {left} more like this; --json lists all")
         click.echo()

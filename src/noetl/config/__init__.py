@@ -1,8 +1,24 @@
-"""Settings: what each is, how it is read, and where its value comes from."""
+"""Settings: declaration, parsing, and the origin of each value."""
 
 from __future__ import annotations
 
-from noetl.config.host import FILES_ROOTS, ISOLATION, NETWORK_PRIVATE, host_policy
+from noetl.config.broker import NATS, NATS_BUCKETS, NATS_CA, NATS_CERT, NATS_KEY
+from noetl.config.host import (
+    FILES_ROOTS,
+    ISOLATION,
+    LIMITS_MEMORY,
+    LIMITS_PROCESSES,
+    NETWORK_PRIVATE,
+    Role,
+    host_policy,
+)
+from noetl.config.limits import (
+    LIMITS_EXECUTION_EVENTS,
+    LIMITS_TOOL_TIME,
+    POOLS_CODE,
+    ceilings_of,
+    worker_ceilings,
+)
 from noetl.config.reading import (
     Settings,
     find_file,
@@ -29,11 +45,11 @@ from noetl.config.table import (
     DATABASE,
     DATABASE_OWNER,
     EXTENSIONS,
+    FAMILY_LIMIT,
     HOME,
     HOST,
     HOSTS,
     LEASE_TTL,
-    NATS,
     PLUGINS,
     PORT,
     RESULTS_URL,
@@ -42,6 +58,7 @@ from noetl.config.table import (
     SLOTS,
     START_RATE,
     TOKEN,
+    WORKER_PROXY,
 )
 
 __all__ = [
@@ -50,6 +67,7 @@ __all__ = [
     "DATABASE",
     "DATABASE_OWNER",
     "EXTENSIONS",
+    "FAMILY_LIMIT",
     "FILE",
     "FILES_ROOTS",
     "HOME",
@@ -57,8 +75,16 @@ __all__ = [
     "HOSTS",
     "ISOLATION",
     "LEASE_TTL",
+    "LIMITS_EXECUTION_EVENTS",
+    "LIMITS_MEMORY",
+    "LIMITS_PROCESSES",
+    "LIMITS_TOOL_TIME",
     "MASK",
     "NATS",
+    "NATS_BUCKETS",
+    "NATS_CA",
+    "NATS_CERT",
+    "NATS_KEY",
     "NETWORK_PRIVATE",
     "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET",
@@ -66,6 +92,7 @@ __all__ = [
     "OIDC_ROLES",
     "OIDC_ROLES_CLAIM",
     "PLUGINS",
+    "POOLS_CODE",
     "PORT",
     "PREFIX",
     "PROXIES",
@@ -79,13 +106,17 @@ __all__ = [
     "TLS_KEY",
     "TOKEN",
     "VARIABLE",
+    "WORKER_PROXY",
+    "Role",
     "Setting",
     "Settings",
     "Value",
+    "ceilings_of",
     "find_file",
     "host_policy",
     "read_extensions",
     "read_plugins",
     "read_settings",
     "strays",
+    "worker_ceilings",
 ]

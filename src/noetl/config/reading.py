@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from noetl.config.parsing import expand
-from noetl.config.setting import FILE, PREFIX, VARIABLE, Setting, Value
+from noetl.config.setting import FILE, PREFIX, VARIABLE, Setting, Value, expand
 from noetl.config.table import EXTENSIONS, HOME, PLUGINS, SETTINGS
 from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.node import shorten
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_LARGEST = 1024 * 1024
+_MAX_BYTES = 1024 * 1024
 _POSITION = re.compile(r"(.+) \(at line (\d+), column (\d+)\)")
 
 
 class Settings:
-    """All settings at one moment, each with where it comes from."""
+    """All settings at one moment, each with its origin."""
 
     def __init__(self, values: Mapping[str, Value], file: Path | None) -> None:
         self._values = values
@@ -37,11 +36,15 @@ class Settings:
         value: T = self._values[setting.name].value
         return value
 
+    def value(self, setting: Setting[Any]) -> Value:
+        """The value of a setting with its origin."""
+        return self._values[setting.name]
+
     def __iter__(self) -> Iterator[Value]:
         return iter(self._values.values())
 
     def filled(self, defaults: Mapping[str, Value]) -> Settings:
-        """The same with these values where there is none."""
+        """Return the same settings, with these values in place of missing ones."""
         values = {
             name: defaults.get(name, each) if each.value is None else each
             for name, each in self._values.items()
@@ -53,7 +56,7 @@ def read_settings(
     environ: Mapping[str, str] = os.environ,
     table: tuple[Setting[Any], ...] = SETTINGS,
 ) -> Settings:
-    """Defaults, under what the file says, under what the environment says.
+    """Merge the defaults, the file and the environment, in ascending priority.
 
     The file is ``NOETL_CONFIG`` (the command line's ``--config`` sets it), or
     ``config.toml`` in the home if it is there. Raises ``ConfigError``.
@@ -63,7 +66,7 @@ def read_settings(
     if HOME.name in stated and not environ.get(VARIABLE):
         place = stated[HOME.name].place
         raise ConfigError(
-            f"{place}: home: the file is in the home already; "
+            f"{place}: home: the file is already in the home; "
             f"set it by {HOME.variable} or in a file for --config"
         )
     values = {}
@@ -81,7 +84,7 @@ def read_settings(
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:
-    """The configuration file that holds; one that was named must be there."""
+    """Find the configuration file; a named file must exist."""
     named = environ.get(VARIABLE)
     if named:
         return Path(named)
@@ -90,11 +93,11 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
         file = expand(Path(home or HOME.default_words)) / FILE
         return file if file.is_file() else None
     except (ConfigError, OSError):
-        return None  # no home, or none that we may look into: no file in it either
+        return None  # a home that is missing or not accessible has no file
 
 
 def strays(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Variables that set nothing, though somebody probably meant them to."""
+    """List variables that set nothing, but look like a setting."""
     known = {setting.name for setting in SETTINGS} | {"config"}
     found = []
     for name in sorted(environ):
@@ -108,20 +111,18 @@ def strays(environ: Mapping[str, str] = os.environ) -> list[str]:
     return found
 
 
-def read_extensions(
-    flag: str | None, environ: Mapping[str, str] = os.environ
-) -> frozenset[str]:
-    """The extensions of ``--extensions`` and of the settings together."""
+def read_extensions(flag: str | None, settings: Settings) -> frozenset[str]:
+    """Combine the extensions of ``--extensions`` and of the settings."""
     given = _parse(EXTENSIONS, flag or "", Path(), "--extensions")
-    always = read_settings(environ)[EXTENSIONS]
+    always = settings[EXTENSIONS]
     return given | always
 
 
-def read_plugins(environ: Mapping[str, str] = os.environ) -> Plugins:
-    """The plug-ins that the settings enable, imported. Raises ``ConfigError``."""
+def read_plugins(settings: Settings) -> Plugins:
+    """Import the plug-ins that the settings enable. Raises ``ConfigError``."""
     from noetl.adapters.plugins.enabled import Plugins
 
-    value = next(v for v in read_settings(environ) if v.setting is PLUGINS)
+    value = settings.value(PLUGINS)
     if not value.value:
         return Plugins()
     from noetl.adapters.plugins.loading import load_plugins
@@ -151,9 +152,9 @@ def _read_file(file: Path, table: tuple[Setting[Any], ...]) -> dict[str, Value]:
 
     try:
         with file.open("rb") as stream:
-            text = stream.read(_LARGEST + 1).decode("utf-8")
-        if len(text) > _LARGEST:
-            raise ConfigError(f"{file}: larger than {_LARGEST:,} bytes")
+            text = stream.read(_MAX_BYTES + 1).decode("utf-8")
+        if len(text) > _MAX_BYTES:
+            raise ConfigError(f"{file}: larger than {_MAX_BYTES:,} bytes")
         stated = tomllib.loads(text)
     except OSError as error:
         reason = error.strerror or str(error)
@@ -195,7 +196,7 @@ def _not_toml(file: Path, error: str) -> str:
 
 
 def _place(file: Path, text: str, name: str) -> str:
-    """File and line; TOML's reader does not say where a key stands, so we look."""
+    """Find the line of a key in the text, as TOML's reader does not return it."""
     table, dot, last = name.rpartition(".")
     if dot and not re.search(rf"(?m)^[ \t]*{re.escape(name)}\b", text):
         name = last if _place(file, text, table) != str(file) else name

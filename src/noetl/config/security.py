@@ -1,18 +1,18 @@
-"""Settings of a server's door: TLS, and sign-in by OpenID Connect."""
+"""Settings of a server's security: TLS, and sign-in by OpenID Connect."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from noetl.config.parsing import (
+from noetl.config.setting import (
+    Setting,
     parse_file,
     parse_networks,
     parse_roles,
     parse_server,
     parse_text,
 )
-from noetl.config.setting import Setting
 from noetl.types import JSON
 
 
@@ -26,9 +26,9 @@ def _text(value: JSON, folder: Path) -> str | None:
 
 PROXIES = Setting(
     name="proxies",
-    words="addresses or networks with commas between them (10.0.0.7, 10.1.0.0/16)",
-    doc="With `behind_proxy`: whose `X-Forwarded-For` counts. Without it, that of "
-    "whoever reaches the port. In a configuration file a list will do, too.",
+    words="addresses or networks separated by commas (10.0.0.7, 10.1.0.0/16)",
+    doc="With `behind_proxy`: the proxies whose `X-Forwarded-For` is trusted. Without "
+    "it, that of every client of the port. A configuration file may have a list.",
     parse=parse_networks,
     default=frozenset[str],
     default_words="none",
@@ -36,8 +36,8 @@ PROXIES = Setting(
 TLS_CERT = Setting(
     name="tls_cert",
     words="a file",
-    doc="The server's certificate and those that lead to its authority, in PEM. With "
-    "it, and `tls_key`, the server speaks TLS itself.",
+    doc="The server's certificate and its chain of authorities, in PEM. With it and "
+    "`tls_key`, the server itself uses TLS.",
     parse=parse_file,
     default=_none,
     default_words="none",
@@ -62,7 +62,7 @@ CA = Setting(
 OIDC_ISSUER = Setting(
     name="oidc_issuer",
     words="the address of a provider: https://id.example.com",
-    doc="The OpenID Connect provider by which people sign in.",
+    doc="The OpenID Connect provider by which users sign in.",
     parse=parse_server,
     default=_none,
     default_words="none",
@@ -70,7 +70,7 @@ OIDC_ISSUER = Setting(
 OIDC_CLIENT_ID = Setting(
     name="oidc_client_id",
     words="a text",
-    doc="What the provider calls this server.",
+    doc="The client id of this server at the provider.",
     parse=_text,
     default=_none,
     default_words="none",
@@ -78,7 +78,7 @@ OIDC_CLIENT_ID = Setting(
 OIDC_CLIENT_SECRET = Setting(
     name="oidc_client_secret",
     words="a text",
-    doc="What the server shows to the provider; a public client has none.",
+    doc="The client secret of this server at the provider; a public client has none.",
     parse=_text,
     default=_none,
     default_words="none",
@@ -87,8 +87,8 @@ OIDC_CLIENT_SECRET = Setting(
 PUBLIC_URL = Setting(
     name="public_url",
     words="the address of this server: https://noetl.example.com",
-    doc="How browsers reach the server. The provider sends them back to "
-    "`/api/sessions/oidc/callback` there, and has to know that address.",
+    doc="The address at which browsers reach the server. The provider redirects them "
+    "to `/api/sessions/oidc/callback` there, and must have that address registered.",
     parse=parse_server,
     default=_none,
     default_words="none",
@@ -96,16 +96,16 @@ PUBLIC_URL = Setting(
 OIDC_ROLES_CLAIM = Setting(
     name="oidc_roles_claim",
     words="the name of a claim, or a path to it: realm_access.roles",
-    doc="Where an ID token names the roles, or groups, of a person.",
+    doc="The claim of an ID token that has the roles, or groups, of a user.",
     parse=parse_text,
     default=lambda: "roles",
     default_words="roles",
 )
 OIDC_ROLES = Setting(
     name="oidc_roles",
-    words="pairs with commas between them: engineers=developer,ops=operator:finance/*",
-    doc="Which role here each role of the provider is. Whoever has none of them is "
-    "not let in. In a configuration file a table will do, too.",
+    words="pairs separated by commas: engineers=developer,ops=operator:finance/*",
+    doc="The role here for each role of the provider. A user without any of them "
+    "cannot sign in. A configuration file may have a table.",
     parse=parse_roles,
     default=dict[str, str],
     default_words="none",

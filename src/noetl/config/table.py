@@ -1,20 +1,24 @@
-"""Every setting, with its line in the reference."""
+"""All settings, each with its text in the reference."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from noetl.config.broker import BROKER
 from noetl.config.host import HOST_SETTINGS
-from noetl.config.parsing import (
+from noetl.config.limits import LIMIT_SETTINGS
+from noetl.config.security import SECURITY
+from noetl.config.setting import (
+    Setting,
     default_home,
     in_the_home,
     parse_database,
     parse_extensions,
     parse_home,
     parse_hosts,
-    parse_nats,
     parse_plugins,
     parse_port,
+    parse_proxy,
     parse_rate,
     parse_results_url,
     parse_server,
@@ -24,25 +28,23 @@ from noetl.config.parsing import (
     parse_token,
     parse_ttl,
 )
-from noetl.config.security import SECURITY
-from noetl.config.setting import Setting
-from noetl.dsl.grammar.dialects import DIALECTS
+from noetl.dsl.grammar.earlier_forms import DIALECTS
 
 HOME = Setting(
     name="home",
     words="a folder",
-    doc="Holds the embedded event log, results and secrets. In a configuration file "
-    "a relative path starts at the file's folder.",
+    doc="The folder of the embedded event log, results and secrets. In a configuration "
+    "file a relative path starts at the file's folder.",
     parse=parse_home,
     default=default_home,
     default_words="~/.noetl",
 )
 EXTENSIONS = Setting(
     name="extensions",
-    words=f"names with commas between them ({', '.join(DIALECTS)})",
-    doc="Dialects that every playbook may use, besides those that a command's "
-    "`--extensions` adds. `-legacy` denies one, whoever asks for it. In a "
-    "configuration file a list will do, too.",
+    words=f"names separated by commas ({', '.join(DIALECTS)})",
+    doc="Dialects that every playbook may use, besides those of a command's "
+    "`--extensions`. `-legacy` denies a dialect, also to `--extensions` and playbooks. "
+    "A configuration file may have a list.",
     parse=parse_extensions,
     default=frozenset[str],
     default_words="none",
@@ -50,16 +52,16 @@ EXTENSIONS = Setting(
 SLOTS = Setting(
     name="slots",
     words="a whole number from 1 to 1024",
-    doc="How many tasks the embedded runtime works on at the same time.",
+    doc="The number of tasks that the embedded runtime runs at the same time.",
     parse=parse_slots,
     default=lambda: 16,
     default_words="16",
 )
 PLUGINS = Setting(
     name="plugins",
-    words="names of packages with commas between them",
-    doc="Installed packages whose plug-ins are loaded; of others nothing is imported. "
-    "In a configuration file a list will do, too.",
+    words="names of packages separated by commas",
+    doc="Installed packages whose plug-ins are loaded; other packages are not "
+    "imported. A configuration file may have a list.",
     parse=parse_plugins,
     default=frozenset[str],
     default_words="none",
@@ -68,27 +70,27 @@ RESULTS_URL = Setting(
     name="results_url",
     words="s3://bucket/folder, gs://bucket/folder, az://container/folder, "
     "file:///folder or an address for a plug-in, without credentials and options",
-    doc="Where values go that are too large for the log. Credentials are what the "
-    "cloud's own variables say (`AWS_…`, `GOOGLE_…`, `AZURE_…`), not part of the URL. "
-    "Enabled plug-ins bring other schemes. A playbook may choose another store "
+    doc="The store of values that are too large for the log. Credentials come from the "
+    "cloud's own variables (`AWS_…`, `GOOGLE_…`, `AZURE_…`), not from the URL. Enabled "
+    "plug-ins add other schemes. A playbook may choose another store "
     "(`executor.spec.result.store`).",
     parse=parse_results_url,
     default=in_the_home,
-    default_words="`results` in the home; of a server with a database, its rows",
+    default_words="`results` in the home; for a server with a database, its rows",
 )
 HOST = Setting(
     name="host",
     words="an address of this machine",
-    doc="Where `noetl server start` listens.",
+    doc="The address on which `noetl server start` listens.",
     parse=parse_text,
     default=lambda: "127.0.0.1",
     default_words="127.0.0.1",
 )
 HOSTS = Setting(
     name="hosts",
-    words="names with commas between them (noetl.example.com)",
+    words="names separated by commas (noetl.example.com)",
     doc="Names by which clients reach the server, besides those of this machine; a "
-    "request for another one is refused. In a configuration file a list will do, too.",
+    "request for another name is refused. A configuration file may have a list.",
     parse=parse_hosts,
     default=frozenset[str],
     default_words="none",
@@ -96,8 +98,8 @@ HOSTS = Setting(
 BEHIND_PROXY = Setting(
     name="behind_proxy",
     words="true or false",
-    doc="Clients reach the server through a proxy that speaks TLS with them, and adds "
-    "their address to `X-Forwarded-For`.",
+    doc="Clients reach the server through a proxy that terminates TLS, and adds their "
+    "address to `X-Forwarded-For`.",
     parse=parse_switch,
     default=lambda: False,
     default_words="false",
@@ -105,7 +107,7 @@ BEHIND_PROXY = Setting(
 PORT = Setting(
     name="port",
     words="a whole number from 0 to 65535",
-    doc="The port of `noetl server start`; 0 takes any that is free.",
+    doc="The port of `noetl server start`; 0 chooses a free one.",
     parse=parse_port,
     default=lambda: 8082,
     default_words="8082",
@@ -113,18 +115,18 @@ PORT = Setting(
 SERVER = Setting(
     name="server",
     words="the address of a server: http://127.0.0.1:8082",
-    doc="The server that commands talk to. Without it, the one that runs under this "
-    "home, or else the embedded store.",
+    doc="The server that commands use. Without it, the server of this home, or else "
+    "the embedded store.",
     parse=parse_server,
     default=lambda: None,
     default_words="none",
 )
 DATABASE = Setting(
     name="database",
-    words="the address of a PostgreSQL: postgresql://user@host/name",
-    doc="Where servers keep log, catalog and secrets that are under way. Without it, "
-    "in the PostgreSQL that `noetl up` runs under this home; without that, a server "
-    "keeps them in its home and does all the work itself.",
+    words="the address of a PostgreSQL server: postgresql://user@host/name",
+    doc="The PostgreSQL in which servers keep the log, the catalog and secrets of "
+    "running executions. Without it, the PostgreSQL that `noetl up` runs under this "
+    "home; without that, a server keeps them in its home and runs all tasks itself.",
     parse=parse_database,
     default=lambda: None,
     default_words="none",
@@ -132,24 +134,12 @@ DATABASE = Setting(
 )
 DATABASE_OWNER = Setting(
     name="database_owner",
-    words="the address of a PostgreSQL: postgresql://owner@host/name",
-    doc="The same PostgreSQL as `database`, by the role that owns the tables. A server "
-    "that starts brings the tables up to date by it, and grants the role of `database` "
-    "what servers need: they may add to the log, and not change it. Without it the "
-    "role of `database` owns the tables.",
+    words="the address of a PostgreSQL server: postgresql://owner@host/name",
+    doc="The same PostgreSQL as `database`, with the role that owns the tables. A "
+    "starting server migrates the tables with it, and grants the role of `database` "
+    "the rights of a server: to append to the log, and not to change it. Without it "
+    "the role of `database` owns the tables.",
     parse=parse_database,
-    default=lambda: None,
-    default_words="none",
-    secret=True,
-)
-NATS = Setting(
-    name="nats",
-    words="the address of a NATS: nats://token@host:4222",
-    doc="Where sessions are kept, and by which servers on one database tell each "
-    "other of new work. Without it, the NATS that `noetl up` runs under this home; "
-    "without that, sessions are in the home, and servers look for work once a second. "
-    "It also keeps results of playbooks that choose `nats_object`.",
-    parse=parse_nats,
     default=lambda: None,
     default_words="none",
     secret=True,
@@ -157,7 +147,7 @@ NATS = Setting(
 LEASE_TTL = Setting(
     name="lease_ttl",
     words="seconds, from 1 to 3600",
-    doc="How long a worker of a server may be silent before another one takes over.",
+    doc="The time after which another worker takes over the tasks of a silent one.",
     parse=parse_ttl,
     default=lambda: 30.0,
     default_words="30",
@@ -165,17 +155,40 @@ LEASE_TTL = Setting(
 START_RATE = Setting(
     name="start_rate",
     words="a whole number from 1 to 1000000",
-    doc="Executions that one caller may start in a second of a server; four seconds' "
-    "worth of them at once.",
+    doc="The number of executions that one caller may start per second on a server; a "
+    "burst may have four times as many.",
     parse=parse_rate,
     default=lambda: 500,
     default_words="500",
 )
+FAMILY_LIMIT = Setting(
+    name="family_limit",
+    words="a whole number from 1 to 1000000",
+    doc="The maximum number of unfinished executions with the same root, including "
+    "children of children, on a server. The task that would start one more fails with "
+    "`playbook.family`. The limit is soft: an ended child frees its place within a "
+    "second, and servers on one database share their counts within a second.",
+    parse=parse_rate,
+    default=lambda: 10_000,
+    default_words="10000",
+)
 TOKEN = Setting(
     name="token",
     words="a token",
-    doc="What commands show to the server. Without it, the file `token` of the home.",
+    doc="The token that commands send to the server. Without it, the file `token` of "
+    "the home.",
     parse=parse_token,
+    default=lambda: None,
+    default_words="none",
+    secret=True,
+)
+WORKER_PROXY = Setting(
+    name="worker_proxy",
+    words="the address of an HTTP proxy: http://user:password@proxy.example.com:3128",
+    doc="The proxy through which workers reach their servers. TLS stays between worker "
+    "and server, so give servers as `https://`. Servers on this machine (localhost, "
+    "127.0.0.1, ::1) are reached without it.",
+    parse=parse_proxy,
     default=lambda: None,
     default_words="none",
     secret=True,
@@ -194,9 +207,12 @@ SETTINGS: tuple[Setting[Any], ...] = (
     TOKEN,
     DATABASE,
     DATABASE_OWNER,
-    NATS,
+    *BROKER,
     LEASE_TTL,
     START_RATE,
+    FAMILY_LIMIT,
+    WORKER_PROXY,
     *HOST_SETTINGS,
+    *LIMIT_SETTINGS,
     *SECURITY,
 )

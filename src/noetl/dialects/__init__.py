@@ -1,9 +1,8 @@
-"""The languages of earlier playbooks: front ends that rewrite into the canonical one.
+"""Dialects of earlier playbooks: front ends that rewrite into the canonical language.
 
-A dialect is off until a playbook's ``executor.spec.extensions`` or the operator
-names it. It turns the nodes of a document into canonical nodes, each with the
-place of what it came from, before the grammar reads them; nothing behind the
-grammar knows that a dialect exists.
+A dialect is off until a playbook's ``executor.spec.extensions`` or the operator names
+it. It turns the nodes of a document into canonical nodes, each with the position of its
+source, before the grammar reads them; no later stage depends on dialects.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 from importlib import import_module
 
 from noetl.dsl.diagnostics import Report
-from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded
 from noetl.dsl.load import load as load_canonical
 from noetl.dsl.node import Node
+from noetl.dsl.tool_kinds import Kinds
+from noetl.net.checks import find_certain
 
-# `classic` comes first: it brings tasks into the shape that `legacy` knows.
+# `classic` comes first: it brings tasks into the shape that `legacy` reads.
 _MODULES = ("classic", "legacy")
 
 
@@ -26,19 +26,38 @@ def load(
     extensions: frozenset[str] = frozenset(),
     *,
     strict: bool = False,
+    net: bool = True,
 ) -> Loaded:
-    """Read a playbook of any dialect that is switched on; never raises for any text."""
-    return load_canonical(text, kinds, extensions, strict=strict, rewrite=rewrite)
+    """Read a playbook of any enabled dialect; never raises for any text.
+
+    Without ``net``, the certain findings about its net are left out.
+    """
+    return load_canonical(
+        text,
+        kinds,
+        extensions,
+        strict=strict,
+        rewrite=rewrite,
+        net_checks=find_certain if net else None,
+    )
+
+
+def load_validated(
+    text: str | bytes, kinds: Kinds, extensions: frozenset[str] = frozenset()
+) -> Loaded:
+    """Read a playbook that was validated before: its shape is checked, and no rule of
+    the validator runs again."""
+    return load_canonical(text, kinds, extensions, rewrite=rewrite, rules=False)
 
 
 def rewrite(
     root: Node, kinds: Kinds, extensions: frozenset[str], report: Report
 ) -> tuple[Node, Kinds]:
-    """A dialect's module is imported when a playbook speaks it, not before."""
+    """Apply the enabled dialects; a dialect's module is imported on first use."""
     for name in _MODULES:
         if name in extensions:
             module = import_module(f"noetl.dialects.{name}")
-            root = module.rewrite(root, report)
+            root = module.rewrite(root, report, extensions)
             if hasattr(module, "extend"):
                 kinds = module.extend(kinds)
     return root, kinds

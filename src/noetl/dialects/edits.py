@@ -1,25 +1,133 @@
-"""A document's text with other values in it: what is not changed stays as it is.
+"""In-place edits of a document's text; unchanged parts stay as written.
 
 Comments, order and layout of everything else are kept. A part that is replaced as a
 whole is written anew; the comments that stood in it are put above its step.
+
+New text is laid out for readers. Mappings and lists are blocks. Below a list, where
+indentation is deep, a short flat mapping of constants stays in one line:
+``then: {do: retry, attempts: 3}``.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
+
 import msgspec
 import yaml
 
-from noetl.dialects.comments import comments_of
-from noetl.dialects.writing import block, inline, written
 from noetl.dsl.node import Node
 from noetl.types import JSON
+
+_PLAIN = re.compile(r"[A-Za-z_][\w./ -]*(?<! )\Z")
+_SHORT = 60
+
+
+def inline(value: JSON) -> str:
+    """Write a value in one line that is also valid inside brackets."""
+    if isinstance(value, dict):
+        members = (f"{inline(key)}: {inline(each)}" for key, each in value.items())
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inline, value))}]"
+    if isinstance(value, str) and _PLAIN.match(value):
+        return value if yaml.safe_load(value) == value else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def block(value: JSON, column: int, *, in_list: bool = False) -> str:
+    """Write the lines of a mapping or a list, each with its line break."""
+    pad = " " * column
+    if isinstance(value, list):
+        return "".join(f"{pad}-{_entry(each, column)}\n" for each in value)
+    return "".join(
+        f"{pad}{inline(key)}:{written(each, column, in_list=in_list)}\n"
+        for key, each in value.items()
+    )
+
+
+def written(value: JSON, column: int, *, in_list: bool = False) -> str:
+    """Write the text after ``key:``, with the space or the line break before it."""
+    if isinstance(value, str):
+        return " " + _text(value, column + 2)
+    if not isinstance(value, dict | list) or not value:
+        return " " + inline(value)
+    if _is_short(value) and (in_list or isinstance(value, list)):
+        return " " + inline(value)
+    below = block(value, column + 2, in_list=in_list)
+    return "\n" + below.removesuffix("\n")
+
+
+def _entry(value: JSON, column: int) -> str:
+    """Write the text after the dash of a list."""
+    if not isinstance(value, dict | list) or not value:
+        return written(value, column)
+    lines = block(value, column + 2, in_list=True)
+    return " " + lines.removesuffix("\n").lstrip(" ")
+
+
+def _is_short(value: dict[str, JSON] | list[JSON]) -> bool:
+    members = value.values() if isinstance(value, dict) else value
+    for each in members:
+        if (isinstance(each, dict | list) and each) or "\n" in str(each):
+            return False
+    text = inline(value)
+    return len(text) <= _SHORT and "{{" not in text
+
+
+def _text(value: str, column: int) -> str:
+    if "\n" in value and _may_stand_as_lines(value):
+        pad = " " * column
+        lines = value.removesuffix("\n").split("\n")
+        keep = "" if value.endswith("\n") else "-"
+        body = "\n".join(f"{pad}{line}" if line else "" for line in lines)
+        return f"|{keep}\n{body}"
+    if "{{" in value:
+        return json.dumps(value, ensure_ascii=False)
+    return inline(value)
+
+
+def _may_stand_as_lines(value: str) -> bool:
+    """Return whether a block scalar needs no indentation indicator."""
+    return (
+        not value[0].isspace()
+        and not value.endswith("\n\n")
+        and all(line.isprintable() for line in value.split("\n"))
+    )
+
+
+_COMMENT = re.compile(r"#[^\n]*")
+
+
+def comments_of(text: str) -> list[tuple[int, str]]:
+    """Return each comment by its position. Raises ``yaml.YAMLError``."""
+    return list(_comments(text))
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    reached = 0
+    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+        start, end = token.start_mark.index, token.end_mark.index
+        yield from _between(text, reached, start)
+        if isinstance(token, yaml.ScalarToken) and token.style in ("|", ">"):
+            head = text.find("\n", start)
+            yield from _between(text, start, end if head < 0 else head)
+        reached = max(reached, end)
+    yield from _between(text, reached, len(text))
+
+
+def _between(text: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+    for found in _COMMENT.finditer(text, start, end):
+        yield found.start(), found.group().rstrip()
+
 
 _Edit = tuple[int, int, str]
 _LINE = 88
 
 
-class Spot(msgspec.Struct, frozen=True):
-    """Where a value stands: the column of its key or dash, and in what."""
+class Indentation(msgspec.Struct, frozen=True):
+    """Position of a value: the column of its key or dash, and its container."""
 
     column: int
     in_flow: bool = False
@@ -34,9 +142,9 @@ class Editor:
         self._edits: dict[int, _Edit] = {}
 
     def apply(self, old: Node, new: Node) -> str:
-        """The text with ``new`` in it. Raises ``yaml.YAMLError``."""
+        """Return the text with ``new`` in it. Raises ``yaml.YAMLError``."""
         root = yaml.compose(self._text, Loader=yaml.SafeLoader)
-        self._compare(old, new, root, Spot(-2))
+        self._compare(old, new, root, Indentation(-2))
         if self._edits:
             self._keep_comments(_steps(root))
         text = self._text
@@ -44,35 +152,41 @@ class Editor:
             text = text[:start] + fresh + text[end:]
         return text
 
-    def _compare(self, old: Node, new: Node, at: yaml.Node, spot: Spot) -> None:
+    def _compare(
+        self, old: Node, new: Node, at: yaml.Node, indent: Indentation
+    ) -> None:
         if old is new or old.plain() == new.plain():
             return
-        in_flow = spot.in_flow or _is_flow(at)
+        in_flow = indent.in_flow or _is_flow(at)
         if isinstance(at, yaml.MappingNode) and old.is_mapping and new.is_mapping:
-            self._mapping(old, new, at, spot)
+            self._mapping(old, new, at, indent)
         elif isinstance(at, yaml.SequenceNode) and (
             len(old.items) == len(new.items) == len(at.value)
+            or (len(old.items) == len(at.value) and _adds_steps(old, new, at))
         ):
             for before, after, child in zip(
-                old.items, new.items, at.value, strict=True
+                old.items, new.items, at.value, strict=False
             ):
-                inner = Spot(child.start_mark.column - 2, in_flow, True)
+                inner = Indentation(child.start_mark.column - 2, in_flow, True)
                 self._compare(before, after, child, inner)
+            self._append(at, [each.plain() for each in new.items[len(old.items) :]])
         else:
-            self._replace(at, new.plain(), spot)
+            self._replace(at, new.plain(), indent)
 
-    def _mapping(self, old: Node, new: Node, at: yaml.MappingNode, spot: Spot) -> None:
+    def _mapping(
+        self, old: Node, new: Node, at: yaml.MappingNode, indent: Indentation
+    ) -> None:
         entries = {key.value: (key, value) for key, value in at.value}
-        in_flow = spot.in_flow or _is_flow(at)
+        in_flow = indent.in_flow or _is_flow(at)
         names = _renamed(old, new)
         kept = {names.get(key, key) for key in new.entries}
         gone = [key for key in old.entries if key not in kept]
         added = [key for key in new.entries if names.get(key, key) not in old.entries]
-        # Without entries of its own, with merge keys, or where lines are not entries.
+        # Empty, with merge keys, or with lines that are not entries.
         whole = not entries or old.entries.keys() != entries.keys()
         first = None if whole else at.value[0][0]
         if first is None or ((gone or added) and (in_flow or first.value in gone)):
-            self._replace(at, new.plain(), spot)
+            self._replace(at, new.plain(), indent)
             return
         column = first.start_mark.column
         for key, value in new.entries.items():
@@ -82,10 +196,10 @@ class Editor:
             mark, child = entries[before]
             if key != before:
                 self._put(mark.start_mark.index, mark.end_mark.index, key)
-            inner = Spot(column, in_flow)
+            inner = Indentation(column, in_flow)
             self._compare(old.entries[before], value, child, inner)
         fresh = {key: new.entries[key].plain() for key in added}
-        lines = block(fresh, column, in_list=spot.in_list)
+        lines = block(fresh, column, in_list=indent.in_list)
         for key in gone:
             mark, child = entries[key]
             start = self._line_start(mark.start_mark.index)
@@ -96,19 +210,28 @@ class Editor:
             ahead = "" if self._text[:end].endswith("\n") else "\n"
             self._insert(end, ahead + lines)
 
-    def _replace(self, at: yaml.Node, value: JSON, spot: Spot) -> None:
+    def _append(self, at: yaml.SequenceNode, steps: list[JSON]) -> None:
+        """Add steps behind the last one of a block sequence."""
+        if not steps:
+            return
+        column = at.value[-1].start_mark.column - 2
+        end = self._next_line(self._end(at.value[-1]))
+        ahead = "" if self._text[:end].endswith("\n") else "\n"
+        self._insert(end, ahead + block(steps, column))
+
+    def _replace(self, at: yaml.Node, value: JSON, indent: Indentation) -> None:
         start, end = at.start_mark.index, self._end(at)
         column = at.start_mark.column
         tail = "\n" if self._text[end - 1 : end] == "\n" else ""
         filled = isinstance(value, dict | list) and bool(value)
         short = _is_flow(at) and len(inline(value)) <= _LINE - column
-        if spot.in_flow or (filled and short):
+        if indent.in_flow or (filled and short):
             fresh = inline(value)
-        elif filled and (_is_block(at) or spot.in_list):
-            deep = column if column > spot.column else spot.column + 2
-            fresh = block(value, deep, in_list=spot.in_list)[column:]
+        elif filled and (_is_block(at) or indent.in_list):
+            deep = column if column > indent.column else indent.column + 2
+            fresh = block(value, deep, in_list=indent.in_list)[column:]
         else:
-            fresh = written(value, spot.column)
+            fresh = written(value, indent.column)
             start -= len(self._text[:start]) - len(self._text[:start].rstrip(" "))
         fresh = fresh.rstrip("\n")
         if "\n" in fresh and not tail:
@@ -116,7 +239,7 @@ class Editor:
         self._put(start, end, fresh + tail)
 
     def _keep_comments(self, steps: list[yaml.Node]) -> None:
-        """Those in replaced text go above the step, or stay alone in their place."""
+        """Put the comments of replaced text above the step, or leave them in place."""
         comments = comments_of(self._text)
         for start, end, _ in sorted(self._edits.values()):
             lost = [comment for place, comment in comments if start <= place < end]
@@ -128,17 +251,18 @@ class Editor:
                 self._insert(above, "".join(f"{pad}{each}\n" for each in lost))
 
     def _put(self, start: int, end: int, text: str) -> None:
-        """Behind what has been inserted there: that belongs to the part before."""
+        """Replace text after the insertion at ``start``, which belongs to the part
+        before."""
         _, reached, before = self._edits.get(start, (start, start, ""))
         self._edits[start] = (start, end, (before if reached == start else "") + text)
 
     def _insert(self, at: int, text: str) -> None:
-        """Behind what has been inserted, as inner ones came first; before the rest."""
+        """Insert text after earlier insertions at ``at`` and before its replacement."""
         start, end, there = self._edits.get(at, (at, at, ""))
         self._edits[at] = (start, end, there + text if end == at else text + there)
 
     def _end(self, at: yaml.Node) -> int:
-        """Without the empty lines that the reader counts to the text before them."""
+        """Return the end without the empty lines that the YAML reader includes."""
         end = _end(at)
         return min(end, len(self._text[:end].rstrip()) + 1)
 
@@ -152,17 +276,24 @@ class Editor:
         return len(self._text) if found < 0 else found + 1
 
     def _without_comment(self, index: int) -> int:
-        """The end of the line, if only a comment follows: lines cannot have it."""
+        """Return the end of the line if only a comment follows, else ``index``."""
         line = self._text[index:].partition("\n")[0]
         return index + len(line) if line.lstrip(" ").startswith("#") else index
 
 
 def _steps(root: yaml.Node) -> list[yaml.Node]:
-    """The steps that have lines of their own."""
+    """Return the steps of a block sequence."""
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         if key.value == "workflow" and _is_block(value):
             return list(value.value)
     return []
+
+
+def _adds_steps(old: Node, new: Node, at: yaml.Node) -> bool:
+    """Return whether only steps are added, behind the last one."""
+    more = new.items[len(old.items) :]
+    has_tools = all({"step", "tool"} <= each.entries.keys() for each in more)
+    return bool(more) and has_tools and _is_block(at)
 
 
 def _is_flow(at: yaml.Node) -> bool:
@@ -174,7 +305,8 @@ def _is_block(at: yaml.Node) -> bool:
 
 
 def _end(at: yaml.Node) -> int:
-    """Where its own text ends: a block's end mark is that of what follows it."""
+    """Return the end of a node's own text; a block's end mark is the next node's
+    start."""
     if isinstance(at, yaml.CollectionNode) and at.value and not at.flow_style:
         last = at.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
@@ -182,7 +314,7 @@ def _end(at: yaml.Node) -> int:
 
 
 def _renamed(old: Node, new: Node) -> dict[str, str]:
-    """New keys by the old ones whose place they have, each by one."""
+    """Return old keys by new keys at the same position, where that is unique."""
     lost = {old.key_marks[key]: key for key in old.entries if key not in new.entries}
     marks = [new.key_marks[key] for key in new.entries if key not in old.entries]
     return {

@@ -1,7 +1,7 @@
-"""A playbook of a dialect in the canonical language, as far as that can be said.
+"""Migration of a playbook of a dialect to the canonical language.
 
-The text is changed where a dialect was spoken. Nothing is believed: the new text must
-mean the same, by its canonical form, or it is not given out.
+The text is changed where a dialect is used. The new text is returned only if its
+canonical form is the same.
 """
 
 from __future__ import annotations
@@ -13,27 +13,88 @@ import msgspec
 import yaml
 
 from noetl.dialects import load, rewrite
-from noetl.dialects.edits import Editor
-from noetl.dialects.presenting import KNOBS, like, presentable
+from noetl.dialects.classic.results import is_bare
+from noetl.dialects.classic.task import made
+from noetl.dialects.edits import Editor, inline
 from noetl.dsl.canonical import canonical
 from noetl.dsl.diagnostics import Diagnostic, Report
-from noetl.dsl.grammar.dialects import DIALECTS
-from noetl.dsl.kinds import Kinds
+from noetl.dsl.grammar.earlier_forms import DIALECTS
 from noetl.dsl.load import Loaded
-from noetl.dsl.node import Node
+from noetl.dsl.node import Node, overlay
 from noetl.dsl.parse import declared_extensions
 from noetl.dsl.source import read_source
+from noetl.dsl.tool_kinds import Kinds
 from noetl.types import JSON
 
+KNOBS = ("dialect", "statements")
+"""Keys that a dialect adds to tasks on each read."""
+
+
+def presentable(old: Node, new: Node) -> Node:
+    """Return the document without the keys that the dialect adds on each read."""
+    if "kind" in old.entries and [len(task.entries) for task in new.items] == [1]:
+        new = _named(new.items[0])
+    if new.is_sequence:
+        pairs = _paired(old, new)
+        return like(new, [presentable(before, after) for before, after in pairs])
+    if not new.is_mapping:
+        return new
+    if "tool" in new.entries and is_bare(old):
+        return old  # a bare last step: its result is the dialect's
+    entries: dict[str, Node] = {}
+    for key, value in new.entries.items():
+        before = old.entries.get(key)
+        if key == "_result":
+            continue
+        if key in KNOBS and before is None:
+            continue
+        if key == "data" and before is None and "form" in old.entries:
+            key, value = "form", old.entries["form"]  # `data` would be read as JSON
+        entries[key] = presentable(before or Node(None, 0, 0), value)
+    shown = {
+        key: each
+        for key, each in entries.items()
+        if not (
+            key in ("spec", "args") and each.value == {} and not _is_empty(old, key)
+        )
+    }
+    return like(new, shown)
+
+
+def _named(entry: Node) -> Node:
+    """Return the only task of a pipeline, labelled inside its mapping."""
+    [(label, body)] = entry.entries.items()
+    entries = {"name": Node(label, entry.line, entry.column), **body.entries}
+    named = Node(entries, body.line, body.column)
+    named.key_marks = {"name": (0, 0), **body.key_marks}
+    return named
+
+
+def _is_empty(node: Node, key: str) -> bool:
+    return key in node.entries and node.entries[key].value == {}
+
+
+def _paired(old: Node, new: Node) -> list[tuple[Node, Node]]:
+    nothing = Node(None, 0, 0)
+    olds = [*old.items, *[nothing] * (len(new.items) - len(old.items))]
+    return list(zip(olds, new.items, strict=False))
+
+
+def like(node: Node, value: dict[str, Node] | list[Node]) -> Node:
+    found = Node(value, node.line, node.column)
+    found.key_marks = node.key_marks
+    return found
+
+
 _WAY = ("executor", "spec", "extensions")
-_TRIALS = 200  # each of them reads the whole text
+_TRIALS = 200  # each attempt reads the whole text
 _MORE = re.compile(r"\bcommand_\d|\brow_count\b")
 
 
 class Migrated(msgspec.Struct, frozen=True):
-    """``text`` is None for what is no playbook; ``left`` is what is to be done by hand.
+    """Result; ``text`` is None for an invalid playbook, ``left`` is work by hand.
 
-    Where that is nothing, the playbook does not name the extension any more.
+    If nothing is left, the playbook does not name the extension any more.
     """
 
     text: str | None
@@ -41,7 +102,7 @@ class Migrated(msgspec.Struct, frozen=True):
 
 
 def migrate(text: str, kinds: Kinds, extensions: frozenset[str]) -> Migrated:
-    """Never raises for any text."""
+    """Migrate a playbook. Never raises for any text."""
     before = load(text, kinds, extensions)
     root = read_source(text, Report())
     if before.playbook is None or root is None:
@@ -50,38 +111,75 @@ def migrate(text: str, kinds: Kinds, extensions: frozenset[str]) -> Migrated:
     after, _ = rewrite(root, kinds, enabled, Report())
     shown = presentable(root, after)
     edited = _edited(text, root, shown)
-    # Nothing of `legacy` is left where the text is as it shall be without it.
+    # `legacy` is not needed any more if the text is the same without it.
     found, rest = _switched_off(edited, frozenset({"legacy"})), enabled - {"legacy"}
     loaded = load(found, kinds, rest)
     if not _same(before, loaded):
         found, rest = _stepwise(text, root, shown, before, kinds), enabled
         loaded = load(found, kinds, rest)
-        return Migrated(found, (*_left(loaded, found), *_obstacles(found)))
+        left = (*_left(loaded, found), *_obstacles(found))
+        return _named_in(Migrated(found, left), before, kinds, rest)
     left = _left(loaded, found)
     if not left:
         bare = _switched_off(found, frozenset(DIALECTS))
         if _same(before, load(bare, kinds, rest - set(DIALECTS))):
-            found = bare
+            return Migrated(bare, left)
+    return _named_in(Migrated(found, left), before, kinds, rest)
+
+
+def _named_in(
+    migrated: Migrated, before: Loaded, kinds: Kinds, enabled: frozenset[str]
+) -> Migrated:
+    """Return a text that names the extensions which it still needs."""
+    text = migrated.text or ""
+    root = read_source(text, Report())
+    wanted = [name for name in DIALECTS if name in enabled]
+    if root is None or not wanted or {*wanted} <= declared_extensions(root):
+        return migrated
+    document = {"executor": {"spec": {"extensions": wanted}}}
+    metadata = yaml.compose(text, Loader=yaml.SafeLoader)
+    if "executor" in root.entries or not isinstance(metadata, yaml.MappingNode):
+        named = overlay(root, made({"executor": document["executor"]}, root))
+        found = _edited(text, root, named)
+    else:
+        value = next(each for key, each in metadata.value if key.value == "metadata")
+        end = text.find("\n", len(text[: value.end_mark.index].rstrip()) - 1) + 1
+        found = f"{text[:end]}executor: {inline(document['executor'])}\n{text[end:]}"
+    loaded = load(found, kinds, frozenset())
+    if not _same(before, loaded):
+        return migrated
+    left = _left(loaded, found)
+    if any(each.rule == "migration" for each in migrated.left):
+        left = (*left, *_obstacles(found))
     return Migrated(found, left)
 
 
 def spoken(text: str, kinds: Kinds, given: frozenset[str]) -> frozenset[str]:
-    """The dialects to read a playbook in: those that it names, or else that it needs.
+    """Return the dialects of a playbook: those that it names, or else that it needs.
 
-    A diagnostic names the extension that would accept a form; `legacy` has its own
-    meaning for names of steps, so it is asked first.
+    A diagnostic names the extension that accepts a form; `legacy` has its own meaning
+    for names of steps, so it is tried first, unless `classic` alone accepts all.
     """
     found = load(text, kinds, given)
     root = read_source(text, Report())
     declared = frozenset() if root is None else declared_extensions(root)
     enabled = given | declared
     settled = bool(enabled & set(DIALECTS))
+    if not settled and _names(found, "classic"):
+        alone = enabled | {"classic"}
+        other = load(text, kinds, alone)
+        if other.valid and not _names(other, "legacy"):
+            return alone
     for name in DIALECTS:
-        wanted = any(f"'{name}'" in (each.hint or "") for each in found.diagnostics)
+        wanted = _names(found, name)
         if wanted and name not in enabled and not (settled and found.valid):
             enabled |= {name}
             found = load(text, kinds, enabled)
     return enabled
+
+
+def _names(found: Loaded, extension: str) -> bool:
+    return any(f"'{extension}'" in (each.hint or "") for each in found.diagnostics)
 
 
 def _edited(text: str, old: Node, new: Node) -> str:
@@ -91,12 +189,12 @@ def _edited(text: str, old: Node, new: Node) -> str:
         return _edited(plain, old, new).replace("\n", "\r\n")
     try:
         return Editor(text).apply(old, new)
-    except yaml.YAMLError:  # it reads YAML in its own way
+    except yaml.YAMLError:  # its reader differs from that of NoETL
         return text
 
 
 def _stepwise(text: str, root: Node, new: Node, before: Loaded, kinds: Kinds) -> str:
-    """With the steps in new words that can be so without the others."""
+    """Rewrite the steps that can be rewritten independently of the others."""
     assert before.playbook is not None
     workflow, fresh = root.entries["workflow"], new.entries["workflow"].items
     steps, found, trials = list(workflow.items), text, 0
@@ -116,7 +214,7 @@ def _stepwise(text: str, root: Node, new: Node, before: Loaded, kinds: Kinds) ->
 
 
 def _same(one: Loaded, other: Loaded) -> bool:
-    """By the canonical form, without the switch and the knobs that it sets."""
+    """Compare canonical forms, without the extensions and the knobs that they set."""
     if one.playbook is None or other.playbook is None:
         return False
     return bool(_bare(canonical(one.playbook)) == _bare(canonical(other.playbook)))
@@ -132,7 +230,7 @@ def _left(loaded: Loaded, text: str) -> tuple[Diagnostic, ...]:
 
 
 def _shapes(loaded: Loaded, text: str) -> Iterator[Diagnostic]:
-    """Tasks whose results are read in a shape that only the dialect gives them."""
+    """Yield tasks whose results are read in a shape of the dialect."""
     assert loaded.playbook is not None
     if "classic" not in loaded.playbook.extensions:
         return
@@ -153,7 +251,7 @@ def _shapes(loaded: Loaded, text: str) -> Iterator[Diagnostic]:
 
 
 def _obstacles(text: str) -> Iterator[Diagnostic]:
-    """Why a text that can be read cannot be edited."""
+    """Return why a readable text cannot be edited."""
     message = "the text cannot be changed in place without changing its meaning"
     hint = "noetl validate --canonical prints the whole playbook in canonical form"
     line, column = 1, 1
@@ -167,7 +265,7 @@ def _obstacles(text: str) -> Iterator[Diagnostic]:
 
 
 def _switched_off(text: str, names: frozenset[str]) -> str:
-    """Without these extensions."""
+    """Return the text without these extensions."""
     root = read_source(text, Report())
     if root is None:
         return text
@@ -175,7 +273,7 @@ def _switched_off(text: str, names: frozenset[str]) -> str:
 
 
 def _without_switch(node: Node, way: tuple[str, ...], names: frozenset[str]) -> Node:
-    """The name goes, and whatever is empty without it."""
+    """Remove the names, and every mapping or list that becomes empty."""
     inner = node.entries.get(way[0]) if way else None
     entries = dict(node.entries)
     if inner is not None and len(way) > 1:
@@ -191,9 +289,9 @@ def _without_switch(node: Node, way: tuple[str, ...], names: frozenset[str]) -> 
 
 
 def _bare(value: JSON) -> JSON:
-    """Without the switch, the knobs that it sets, and what is empty without them.
+    """Return the value without extensions, the knobs they set, and empty mappings.
 
-    The order of conditions counts, as that of no other mapping.
+    The order of conditions counts, unlike that of any other mapping.
     """
     if isinstance(value, list):
         return [_bare(each) for each in value]

@@ -1,1 +1,1 @@
-"""Text to model: reads, normalizes, validates and lints playbooks; no I/O."""
+"""Playbook language: reads, normalizes and validates text into a model; no I/O."""

@@ -1,4 +1,4 @@
-"""The canonical form: one document for every way of writing the same playbook."""
+"""Canonical form: one document for every way of writing the same playbook."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import yaml
 
 from noetl.dsl.grammar.document import API_VERSION
 from noetl.dsl.model import Arc, Loop, Playbook, Router, Step, Task
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
 from noetl.dsl.scalars import needs_quotes
 from noetl.types import JSON
 
 
 def canonical(playbook: Playbook) -> dict[str, JSON]:
-    """The document in canonical shape: labelled tasks, routers with their mode."""
+    """Return the document in canonical shape: labelled tasks, explicit modes."""
     document: dict[str, JSON] = {
         "apiVersion": API_VERSION,
         "kind": "Playbook",
@@ -32,8 +32,8 @@ def canonical(playbook: Playbook) -> dict[str, JSON]:
     return _with_rest(document, playbook.at)
 
 
-def _with_rest(body: dict[str, JSON], at: Place) -> dict[str, JSON]:
-    """Keys that an extension allows have no canonical shape: they stay as written."""
+def _with_rest(body: dict[str, JSON], at: Location) -> dict[str, JSON]:
+    """Keep keys that an extension allows as written; they have no canonical shape."""
     rest = {key: at[key].node.plain() for key in at.child_keys() if key not in body}
     return {
         **body,
@@ -83,7 +83,8 @@ def _arc(arc: Arc) -> dict[str, JSON]:
 
 
 def digest(playbook: Playbook) -> str:
-    """SHA-256 of the canonical form; comments, layout and shorthand do not count."""
+    """Return the SHA-256 of the canonical form, which omits comments, layout and
+    shorthand."""
     import hashlib  # slow to import, and `noetl validate` prints no digest
 
     text = json.dumps(
@@ -96,7 +97,7 @@ _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_Base):  # type: ignore[misc]
-    """Writes what the reader reads back: YAML 1.2 decides what needs quotes."""
+    """YAML writer whose output the reader reads back; YAML 1.2 decides on quotes."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -121,7 +122,7 @@ _Dumper.add_representer(float, _represent_float)
 
 
 def to_yaml(document: Mapping[str, JSON]) -> str:
-    """Block-style YAML in the document's own order."""
+    """Write block-style YAML in the order of the document."""
     text: str = yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=88
     )

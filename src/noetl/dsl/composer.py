@@ -1,8 +1,8 @@
-"""Parser events to nodes, counted while they pass by.
+"""Composer: builds nodes from parser events and enforces the limits.
 
-libyaml's own constructor recurses and expands aliases, so a few hundred bytes can
-kill it. Here the parser only hands out events; depth, nodes, aliases and scalars
-are checked as they arrive, and the tree is built by a loop with its own stack.
+libyaml's own constructor recurses and expands aliases, so a few hundred bytes can crash
+it. Here the parser only emits events; depth, nodes, aliases and scalars are checked as
+they arrive, and the tree is built by a loop with its own stack.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_{/$")
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""What ends a line for the parser."""
+"""Characters that end a line for the parser."""
 
 Mark = tuple[int, int]
 
 
 class Unreadable(Exception):
-    """Nothing more can be read from this text; the report says why."""
+    """Text that cannot be read any further; the report holds the reason."""
 
 
 class _Open(msgspec.Struct):
@@ -53,7 +53,7 @@ class _Open(msgspec.Struct):
     expects_key: bool = True
     discard: bool = False  # the waiting key was refused: drop its value
     merges: list[Node] = msgspec.field(default_factory=list)
-    template: str | None = None  # what an unquoted template should have been
+    template: str | None = None  # the template that lacks its quotes
 
 
 def _mark(event: Any) -> Mark:
@@ -61,7 +61,7 @@ def _mark(event: Any) -> Mark:
 
 
 class Composer:
-    """One pass over the parser's events; what can be said is said, then it goes on."""
+    """One pass over the parser's events; reports each problem and goes on."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -73,7 +73,7 @@ class Composer:
         self._root: Node | None = None
 
     def compose(self, text: str) -> Node | None:
-        """The root node, or None for a text without any. Raises ``Unreadable``."""
+        """Return the root node; None for an empty text. Raises ``Unreadable``."""
         loader = _Parser(text)
         documents = 0
         try:
@@ -104,10 +104,10 @@ class Composer:
     # -- events ---------------------------------------------------------------
 
     def _scalar(self, event: Any) -> None:
-        """Nine of ten events: kept short, because each call here is felt."""
+        """Add a scalar. Nine of ten events are scalars, so this method is kept fast."""
         stack = self._stack
         is_key = stack and stack[-1].expects_key and type(stack[-1].node.value) is dict
-        if not is_key:  # the limit is on values; keys come free with them
+        if not is_key:  # the limit counts values, not keys
             self._count(event)
         if event.tag is not None:
             self._refuse_tag(event)
@@ -197,7 +197,7 @@ class Composer:
     # -- structure ------------------------------------------------------------
 
     def _place(self, node: Node, *, plain: bool) -> None:
-        """Put a finished node where it belongs."""
+        """Add a finished node to its parent."""
         if not self._stack:
             self._root = node
             return
@@ -237,14 +237,15 @@ class Composer:
             top.merges.append(node)  # a plain '<<'
 
     def _merging(self) -> bool:
-        """Whether what comes next is merged: ``<<: *a`` or ``<<: [*a, *b]``."""
+        """Return whether the next node is merged: ``<<: *a`` or ``<<: [*a, *b]``."""
         return any(
             opened.key == "<<" and "<<" not in opened.node.key_marks
             for opened in self._stack[-2:]
         )
 
     def _merge(self, into: Node, source: Node) -> None:
-        """``<<: *defaults``: the mapping's own keys win, then the earlier source."""
+        """Merge ``<<: *defaults``: own keys win, then the keys of the earlier
+        source."""
         for mapping in source.items if source.is_sequence else [source]:
             if not mapping.is_mapping:
                 message = f"'<<' merges mappings, found {describe(mapping)}"
@@ -286,10 +287,11 @@ class Composer:
         self._error("yaml-multi-document", mark, message, hint)
 
     def _unquoted_template(self, top: _Open, node: Node) -> None:
-        """``url: {{ x }}`` is, to YAML, a mapping whose key is a mapping.
+        """Report ``url: {{ x }}``, which YAML reads as a mapping with a mapping as its
+        key.
 
-        It is read on as the template it was meant to be, so that one missing pair
-        of quotes is one complaint.
+        The node is replaced by the intended template, so that one missing pair of
+        quotes causes one finding.
         """
         inner = next(iter(node.entries), None)
         shown = f'"{{{{ {shorten(inner)} }}}}"' if inner else '"{{ … }}"'
@@ -306,7 +308,7 @@ class Composer:
             said = " ".join(part for part in (error.context, error.problem) if part)
         mark = (at.line + 1, at.column + 1) if at else (1, 1)
         lines = LINE_END.split(text)
-        if mark[0] > len(lines):  # the parser thinks that the last line has an end
+        if mark[0] > len(lines):  # the parser adds a line break to the last line
             mark = (len(lines), len(lines[-1]) + 1)
         self._stop("yaml-syntax", mark, f"not valid YAML: {said}", _advice(said))
 
@@ -331,7 +333,7 @@ class Composer:
         raise Unreadable
 
     def _path(self) -> str:
-        """Where the reader stands, as ``workflow[2].tool``."""
+        """Return the current path, such as ``workflow[2].tool``."""
         parts: list[str] = []
         for opened in self._stack:
             if opened.node.is_sequence:
@@ -343,7 +345,7 @@ class Composer:
 
 
 def _advice(problem: str) -> str | None:
-    """What usually causes this complaint of the YAML parser."""
+    """Return a hint with the usual cause of a problem of the YAML parser."""
     if "mapping values are not allowed" in problem:
         return "check the indentation above, and quote text that contains ': '"
     if "cannot start any token" in problem or "tab character" in problem:

@@ -1,4 +1,4 @@
-"""What the reader and the validator say: a code, a place, a sentence, a hint."""
+"""Diagnostics of the reader and the validator: code, location, message, hint."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from noetl.dsl.place import Place
+    from noetl.dsl.node import Location
 
 Severity = Literal["error", "warning", "hint"]
 
-MOST = 500
+MAX_SHOWN = 500
 _SEVERITIES = ("error", "warning", "hint")
 _COMPARED = 60
 
@@ -36,9 +36,9 @@ class Diagnostic(msgspec.Struct, frozen=True):
 class Report:
     """Collects the diagnostics of one file; the same finding counts once.
 
-    An aliased node is visited from each alias, but it stands at one place in the
-    text and so deserves one sentence. After ``MOST`` findings the rest is counted:
-    nobody reads more, and a hostile file must not make us work for ever.
+    An aliased node is visited from each alias but stands at one position of the text,
+    so it is reported once. Findings after ``MAX_SHOWN`` are counted only, which bounds
+    the work for a hostile file.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,11 @@ class Report:
 
     @property
     def full(self) -> bool:
-        return len(self._found) >= MOST
+        return len(self._found) >= MAX_SHOWN
+
+    @property
+    def failed(self) -> bool:
+        return any(found.severity == "error" for found in self)
 
     def add(self, found: Diagnostic) -> None:
         key = (found.code, found.rule, found.line, found.column, found.message)
@@ -63,17 +67,17 @@ class Report:
         )
 
     def error(
-        self, code: str, rule: str, at: Place, message: str, hint: str | None = None
+        self, code: str, rule: str, at: Location, message: str, hint: str | None = None
     ) -> None:
         self._say("error", code, rule, at, message, hint)
 
     def warn(
-        self, code: str, rule: str, at: Place, message: str, hint: str | None = None
+        self, code: str, rule: str, at: Location, message: str, hint: str | None = None
     ) -> None:
         self._say("warning", code, rule, at, message, hint)
 
     def advise(
-        self, code: str, rule: str, at: Place, message: str, hint: str | None = None
+        self, code: str, rule: str, at: Location, message: str, hint: str | None = None
     ) -> None:
         self._say("hint", code, rule, at, message, hint)
 
@@ -82,7 +86,7 @@ class Report:
         severity: Severity,
         code: str,
         rule: str,
-        at: Place,
+        at: Location,
         message: str,
         hint: str | None,
     ) -> None:
@@ -92,20 +96,20 @@ class Report:
         )
 
     def __iter__(self) -> Iterator[Diagnostic]:
-        """In the order of the text; what was only counted comes last."""
+        """Yield the findings in the order of the text, then the count of the others."""
         yield from sorted(self._found.values(), key=lambda d: (d.line, d.column))
         if self._more:
             message = f"at least {self._more:,} more findings are not shown"
-            hint = "mend these first"
+            hint = "correct the findings above first"
             yield Diagnostic(
                 "ROOT-01", "too-many", self._more_severity, message, "", 1, 1, hint
             )
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that ``word`` was probably meant to be.
+    """Return the known name most similar to ``word``.
 
-    Of many names only the likely ones are compared: the comparison is slow.
+    Among many names only the likely ones are compared: the comparison is slow.
     """
     word = word.lower()[:64]
     by_lower = {name.lower(): name for name in known}
@@ -122,7 +126,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint with the nearest known name, or with all of them if they are few."""
+    """Return a hint with the nearest known name, or with all names if few."""
     names = set(known)
     match = nearest(word, names)
     if match is not None:

@@ -1,31 +1,33 @@
-"""The front door of the language: text in, a playbook or its diagnostics out."""
+"""Entry point of the language: text in, a playbook or its diagnostics out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from noetl.dsl.diagnostics import Diagnostic, Report
-from noetl.dsl.kinds import Kinds
 from noetl.dsl.model import Playbook
-from noetl.dsl.node import Node, shorten
+from noetl.dsl.node import Location, Node, shorten
 from noetl.dsl.parse import declared_extensions, parse_playbook
-from noetl.dsl.place import Place
 from noetl.dsl.rules import check
-from noetl.dsl.secrets import mask
+from noetl.dsl.secret_patterns import mask
 from noetl.dsl.source import read_source
+from noetl.dsl.tool_kinds import Kinds
 from noetl.types import JSON
 
 Rewrite = Callable[[Node, Kinds, frozenset[str], Report], tuple[Node, Kinds]]
 """A document into canonical nodes, for the extensions that are switched on; and the
 kinds that they bring along."""
 
-_LONGEST = 1_000  # characters of a message; what it quotes may be a megabyte
+NetChecks = Callable[[Playbook], Iterable[Diagnostic]]
+"""Checks of a playbook's net, which only a playbook without errors has."""
+
+_MAX_MESSAGE_CHARS = 1_000  # a message may quote a megabyte of the text
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """``playbook`` is None exactly when a diagnostic is an error."""
+    """Result of ``load``; ``playbook`` is None if a diagnostic is an error."""
 
     playbook: Playbook | None
     diagnostics: tuple[Diagnostic, ...]
@@ -35,7 +37,8 @@ class Loaded(msgspec.Struct, frozen=True):
         return self.playbook is not None
 
     def refusal(self, name: str) -> dict[str, JSON]:
-        """Why this cannot run, as the log and every answer have it (S-42)."""
+        """Return the reason why the playbook cannot run, for the log and every reply
+        (S-42)."""
         return {
             "kind": "playbook.invalid",
             "message": f"{name} is not a valid playbook",
@@ -52,10 +55,13 @@ def load(
     *,
     strict: bool = False,
     rewrite: Rewrite | None = None,
+    rules: bool = True,
+    net_checks: NetChecks | None = None,
 ) -> Loaded:
-    """Read, normalize and validate; every finding of the file in one pass.
+    """Read, normalize and validate a text; one pass reports every finding.
 
-    ``strict`` turns warnings into errors. Never raises for any text.
+    ``strict`` turns warnings into errors. Without ``rules`` the text is only read into
+    the model, for a text that was validated before. Never raises for any text.
     """
     report = Report()
     root = read_source(text, report)
@@ -65,8 +71,10 @@ def load(
         if rewrite is not None and extensions:
             root, kinds = rewrite(root, kinds, extensions, report)
         draft = parse_playbook(root, kinds, extensions, report)
-    if draft is not None:
+    if draft is not None and rules:
         check(draft, report)
+        if net_checks is not None and not report.failed:
+            _add_new(net_checks(draft.playbook), report)
     found = tuple(finished(each, strict) for each in report)
     failed = any(each.severity == "error" for each in found)
     if draft is None or failed:
@@ -74,12 +82,20 @@ def load(
     return Loaded(draft.playbook, found)
 
 
+def _add_new(findings: Iterable[Diagnostic], report: Report) -> None:
+    """Add the findings at places where no rule has found the same problem."""
+    taken = {(each.line, each.column) for each in report if each.severity != "hint"}
+    for found in findings:
+        if (found.line, found.column) not in taken:
+            report.add(found)
+
+
 def _effective(root: Node, given: frozenset[str], report: Report) -> frozenset[str]:
-    """What the operator and the playbook switch on; ``-name`` of the operator wins."""
+    """Return the enabled extensions; ``-name`` of the operator wins."""
     denied = {name[1:] for name in given if name.startswith("-")}
     declared = declared_extensions(root)
     if refused := sorted(declared & denied):
-        at = Place(root)["executor"]["spec"]["extensions"]
+        at = Location(root)["executor"]["spec"]["extensions"]
         message = f"the operator denies the extension '{refused[0]}'"
         report.error("S-01", "denied-extension", at, message, "see noetl config")
     switched_on = {name for name in given if not name.startswith("-")}
@@ -87,7 +103,7 @@ def _effective(root: Node, given: frozenset[str], report: Report) -> frozenset[s
 
 
 def finished(found: Diagnostic, strict: bool = False) -> Diagnostic:
-    """The diagnostic as it is shown: nothing secret in it, and not too long."""
+    """Return the diagnostic for display: secrets masked, length limited."""
     severity = found.severity
     if strict and severity == "warning":
         severity = "error"
@@ -101,5 +117,5 @@ def finished(found: Diagnostic, strict: bool = False) -> Diagnostic:
 
 
 def _presentable(text: str) -> str:
-    """What the author wrote may be quoted in it: no secrets, no control characters."""
-    return shorten(" ".join(mask(text).split()), _LONGEST)
+    """Mask secrets and control characters of the author's text in a message."""
+    return shorten(" ".join(mask(text).split()), _MAX_MESSAGE_CHARS)

@@ -1,4 +1,4 @@
-"""A playbook as the engine sees it: frozen, normalized, templates compiled."""
+"""Playbook model of the engine: frozen, normalized, templates compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
 from noetl.templates import Template, Value, compile_value
 from noetl.types import JSON
 
@@ -19,13 +19,13 @@ Backoff = Literal["none", "linear", "exponential"]
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that stands in the text, and where."""
+    """Part of a playbook with its location in the text."""
 
-    at: Place
+    at: Location
 
 
 class Directive(Located, frozen=True):
-    """What a rule causes. ``delay`` is in seconds, or yields a duration."""
+    """Effect of a rule. ``delay`` is in seconds, or yields a duration."""
 
     do: Action
     attempts: int = 3
@@ -38,7 +38,7 @@ class Directive(Located, frozen=True):
 
 
 class Rule(Located, frozen=True):
-    """``when`` is None for the fallback (``else``)."""
+    """Task rule; ``when`` is None for the fallback (``else``)."""
 
     when: Template | None
     then: Directive
@@ -61,7 +61,7 @@ class Task(Located, frozen=True, dict=True):
     spec: Mapping[str, JSON]
     rules: tuple[Rule, ...] | None
     body: Mapping[str, JSON]
-    label_at: Place
+    label_at: Location
     guards: Mapping[str, Template] = msgspec.field(default_factory=dict)
 
     @cached_property
@@ -71,7 +71,7 @@ class Task(Located, frozen=True, dict=True):
 
 
 class Loop(Located, frozen=True):
-    """``items`` is one template, or a literal list that may hold some."""
+    """Loop of a step; ``items`` is one template, or a list that may hold templates."""
 
     items: Template | Value
     iterator: str
@@ -82,7 +82,7 @@ class Loop(Located, frozen=True):
     body: Mapping[str, JSON]
 
     def levels(self) -> Iterator[Loop]:
-        """This loop and the ones inside it, outermost first."""
+        """Return this loop and the ones inside it, outermost first."""
         level: Loop | None = self
         while level is not None:
             yield level
@@ -90,7 +90,7 @@ class Loop(Located, frozen=True):
 
 
 class Arc(Located, frozen=True):
-    """``when`` is None for an unguarded arc."""
+    """Arc of a router; ``when`` is None for an unguarded arc."""
 
     step: str
     when: Template | None
@@ -105,25 +105,28 @@ class Router(Located, frozen=True):
 
 
 class AdmitRule(Located, frozen=True):
-    """``when`` is None for the fallback (``else``)."""
+    """Admission rule; ``when`` is None for the fallback (``else``)."""
 
     when: Template | None
     allow: bool
 
 
 class Join(Located, frozen=True):
-    """``need`` is all, any or a number of tokens; ``sources`` None: every arc here."""
+    """Join of a step; ``sources`` is None for every step with an arc to it.
+
+    ``need`` is all, any or a number of tokens.
+    """
 
     need: Literal["all", "any"] | int
     sources: tuple[str, ...] | None
 
 
 class Step(Located, frozen=True):
-    """A transition: admission, pipeline, router.
+    """Transition: admission, pipeline, router.
 
-    ``admit`` is None without a gate. ``best_effort`` keeps a loop going past failed
+    ``admit`` is None without a gate. ``best_effort`` keeps a loop running past failed
     iterations. ``deadline`` bounds one run, in seconds. ``keep`` are the labels of
-    tasks whose outcomes are read later on in the step.
+    tasks whose outcomes the step reads later.
     """
 
     name: str
@@ -140,7 +143,7 @@ class Step(Located, frozen=True):
 
 
 class KeychainEntry(Located, frozen=True):
-    """``fields`` is the entry, compiled: it may read the entries before it."""
+    """Keychain entry; ``fields`` is compiled and may read the entries before it."""
 
     name: str
     kind: str
@@ -148,8 +151,15 @@ class KeychainEntry(Located, frozen=True):
     fields: Value
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """Maximum ``step_runs`` per execution and ``task_runs`` per pipeline (S-36)."""
+
+    step_runs: int = 100_000
+    task_runs: int = 1_000_000
+
+
 class Playbook(Located, frozen=True, dict=True):
-    """The whole document. ``extras`` are root keys that an extension allows."""
+    """Whole document. ``extras`` are root keys that an extension allows."""
 
     name: str
     path: str
@@ -166,13 +176,19 @@ class Playbook(Located, frozen=True, dict=True):
 
     @cached_property
     def steps(self) -> Mapping[str, Step]:
-        """By name; of a duplicate (an error) the first one counts."""
+        """Steps by name; the first of duplicates, which are an error."""
         named: dict[str, Step] = {}
         for step in self.workflow:
             named.setdefault(step.name, step)
         return named
 
+    @cached_property
+    def limits(self) -> Limits:
+        """Limits of its executions; the validator allows only lower ones than the
+        default."""
+        return Limits(**(self.executor.get("spec") or {}).get("limits") or {})
+
     @property
     def entry(self) -> Step | None:
-        """The step that gets the first token: ``start``, else the first one."""
+        """Step that gets the first token: ``start``, else the first one."""
         return self.steps.get("start") or next(iter(self.workflow), None)

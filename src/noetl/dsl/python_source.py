@@ -1,4 +1,4 @@
-"""What can be told of Python code without running it."""
+"""Static checks of Python code; the code is never run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def returns_at_top(code: str) -> bool:
-    """Whether a ``return`` stands outside of every function; no code, no answer."""
-    tree = _parsed(code, "return")
+    """Return whether a ``return`` stands outside every function; false without code."""
+    tree = parse_with(code, "return")
     return tree is not None and _returns(tree.body)
 
 
 def needs_name(code: str, name: str) -> bool:
-    """Whether ``main`` has a parameter of that name, or the code reads it unset."""
-    tree = _parsed(code, name)
+    """Return whether ``main`` has the parameter ``name``, or the code reads it
+    unassigned."""
+    tree = parse_with(code, name)
     if tree is None:
         return False
     read = bound = False
@@ -34,7 +35,7 @@ def needs_name(code: str, name: str) -> bool:
 
 
 def _required(args: ast.arguments) -> list[str]:
-    """Parameters that must be given."""
+    """Return the parameters without a default."""
     plain = [*args.posonlyargs, *args.args]
     plain = plain[: len(plain) - len(args.defaults)]
     pairs = zip(args.kwonlyargs, args.kw_defaults, strict=True)
@@ -42,8 +43,8 @@ def _required(args: ast.arguments) -> list[str]:
     return [each.arg for each in plain]
 
 
-def _parsed(code: str, word: str) -> ast.Module | None:
-    """Most code does not have the word, and is not parsed."""
+def parse_with(code: str, word: str) -> ast.Module | None:
+    """Parse the code, but only if it contains ``word``: most code does not."""
     if word not in code:
         return None
     try:

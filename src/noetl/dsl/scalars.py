@@ -1,4 +1,4 @@
-"""The YAML 1.2 core schema: which plain scalars are not text."""
+"""YAML 1.2 core schema: types of plain scalars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOOLEANS = {
     "FALSE": False,
 }
 WORDS = frozenset({*_NULLS, *_BOOLEANS})
-"""Plain words that are not text."""
+"""Plain scalars that are not text, with their values."""
 
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _BASED = re.compile(r"0o[0-7]+\Z|0x[0-9a-fA-F]+\Z")
@@ -30,7 +30,7 @@ _NUMERIC_START = frozenset("+-.0123456789")
 
 
 class ScalarProblem(ValueError):
-    """A plain scalar that YAML allows and a playbook does not."""
+    """Plain scalar that YAML allows and a playbook does not."""
 
     def __init__(self, rule: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class ScalarProblem(ValueError):
 
 
 def resolve(text: str) -> JSON:
-    """The value of a plain scalar. Raises ``ScalarProblem``."""
+    """Return the value of a plain scalar. Raises ``ScalarProblem``."""
     if text in _NULLS:
         return None
     if text in _BOOLEANS:
@@ -88,12 +88,12 @@ def _not_finite(text: str) -> ScalarProblem:
 
 
 def looks_octal(text: str) -> bool:
-    """``0777`` was octal in YAML 1.1; here it is the decimal 777."""
+    """Return whether a number is like ``0777``: octal in YAML 1.1, decimal here."""
     return _LEADING_ZERO.match(text) is not None
 
 
 def needs_quotes(text: str) -> bool:
-    """Whether this text, written plainly, would be read as something else."""
+    """Return whether this text, written without quotes, has another value."""
     try:
         return not isinstance(resolve(text), str)
     except ScalarProblem:

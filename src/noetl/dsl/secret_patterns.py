@@ -1,4 +1,4 @@
-"""What a secret looks like in a text, so that it is neither missed nor shown."""
+"""Patterns of secrets in text, to detect and mask them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED_VALUE = re.compile(
 )
 
 
-# Every shape contains one of these, and looking for them costs next to nothing.
+# Every pattern contains one of these substrings, which are cheap to search for.
 _SIGNS = (
     "AKIA",
     "ASIA",
@@ -48,7 +48,7 @@ def looks_secret(text: str) -> bool:
 
 
 def mask(text: str) -> str:
-    """The text with everything that looks like a secret replaced by ``***``."""
+    """Return the text with everything that looks like a secret replaced by ``***``."""
     if any(sign in text for sign in _SIGNS):
         text = _SHAPES.sub("***", text)
     lowered = text.lower()

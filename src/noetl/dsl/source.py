@@ -1,4 +1,4 @@
-"""YAML text to nodes, with every limit checked before anything is built."""
+"""Reader of YAML text into nodes; every limit is checked before anything is built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl.dsl.node import Node
 
 MAX_BYTES = 1024 * 1024
 
-# What YAML forbids raw: C0 and C1 controls but tab, newline, return and NEL.
+# Characters that YAML forbids: C0 and C1 controls but tab, newline, return, NEL.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
 )
@@ -22,9 +22,9 @@ def read_source(
     what: str = "playbook",
     opening: str = "apiVersion: noetl.io/v2",
 ) -> Node | None:
-    """Read one YAML document; None if it is unreadable, and then ``report`` failed.
+    """Read one YAML document; report the problem and return None if it is unreadable.
 
-    ``what`` it is, and how one begins, is for the words of the report.
+    ``what`` names the kind of document and ``opening`` its first line, for messages.
     """
     decoded = _decode(text, report)
     if decoded is None:

@@ -1,4 +1,4 @@
-"""Which names a template may read, by where it stands."""
+"""Names that a template may read, by its location."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from noetl.dsl.parse.context import Site
+from noetl.dsl.playbook_inputs import declared_inputs
 
 if TYPE_CHECKING:
+    from noetl.dsl.node import Location
     from noetl.dsl.parse import Draft
-    from noetl.dsl.place import Place
 
 ALWAYS = frozenset({"workload", "keychain", "ctx", "args", "execution_id", "execution"})
 LOCALS = frozenset({"_prev", "_task", "_attempt", "_action_id", "_outcomes"})
@@ -18,7 +19,7 @@ NAMESPACES = ALWAYS | LOCALS | {"iter", "outcome", "event"}
 
 @cache
 def offered(site: Site, depth: int) -> frozenset[str]:
-    """The namespaces at a place with so many loops around it."""
+    """Return the namespaces at a location inside ``depth`` loops."""
     if site == "keychain":
         return frozenset({"keychain"})
     if site == "place":
@@ -38,12 +39,12 @@ def offered(site: Site, depth: int) -> frozenset[str]:
 
 
 class Names:
-    """What the playbook itself can define: keys of workload, ctx, args and iter."""
+    """Names that the playbook defines: keys of workload, ctx, args and iter."""
 
     def __init__(self, draft: Draft) -> None:
         playbook = draft.playbook
         self.steps = playbook.steps.keys()
-        self._workload = frozenset(playbook.workload)
+        self._workload = frozenset({*playbook.workload, *declared_inputs(playbook)})
         self._ctx: set[str] = set()
         self._args: set[str] = set()
         self._iter: dict[str, set[str]] = {}
@@ -62,19 +63,20 @@ class Names:
         self._keys = {"workload": self._workload, "ctx": frozenset(self._ctx)}
 
     def defines(self, step: str, name: str) -> bool:
-        """Whether a bare name can resolve in this step: args, ctx, iter, workload."""
+        """Return whether a bare name can resolve in this step: args, ctx, iter,
+        workload."""
         return name in self._shared or name in self._iter.get(step, ())
 
     def flat(self, step: str) -> frozenset[str]:
-        """All bare names that can resolve in this step."""
+        """Return all bare names that can resolve in this step."""
         return self._shared | self._iter.get(step, set())
 
     def keys(self, namespace: str) -> frozenset[str]:
-        """Known keys of a namespace whose keys the playbook can list."""
+        """Return the keys that the playbook defines in a namespace."""
         return self._keys.get(namespace, frozenset())
 
 
-def _patched(then: Place, key: str) -> set[str]:
+def _patched(then: Location, key: str) -> set[str]:
     patch = then.get(key)
     if patch is None:
         return set()

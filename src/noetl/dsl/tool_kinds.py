@@ -1,4 +1,4 @@
-"""What a tool kind declares about itself, as data: the validator runs no tool."""
+"""Declarations of tool kinds as data; the validator runs no tool."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
-from noetl.dsl.grammar.shape import Field, Shape
+from noetl.dsl.grammar.records import Field, Shape
 from noetl.types import JSON
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One input of a kind. A template is welcome wherever a value is."""
+    """Input of a kind; a template is accepted for any value."""
 
     shape: Shape
     doc: str
     required: bool = False
     literal: bool = False  # taken as written, never rendered (python code)
-    guards: bool = False  # a mapping of conditions, each to be asked by itself
-    query: str | None = None  # "sql" or "shell": values belong into parameters
+    guards: bool = False  # a mapping of conditions, evaluated one by one
+    query: str | None = None  # "sql" or "shell": values belong in parameters
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A tool kind: its inputs, its knobs and the defaults of its knobs.
+    """Tool kind: its inputs, its knobs and the defaults of its knobs.
 
-    ``one_of`` lists groups of which exactly one member must be given,
-    ``at_most_one`` groups of which two together contradict each other. The inputs of
-    one that is ``recorded`` are in the log, where no secret may go.
+    ``one_of`` lists groups of which exactly one member must be given, ``at_most_one``
+    groups of which at most one. The inputs of a ``recorded`` kind are written to the
+    log, so they must not contain secrets.
     """
 
     name: str
     doc: str
     inputs: Mapping[str, Input]
     result: str
-    row: str = "PIPE-21"  # the requirement that asks for this kind
+    row: str = "PIPE-21"  # the requirement of this kind
     knobs: Mapping[str, Field] = msgspec.field(default_factory=dict)
     defaults: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     one_of: tuple[tuple[str, ...], ...] = ()
@@ -45,10 +45,10 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Kinds(dict[str, Kind]):
-    """What playbooks may name: tool kinds by name, and kinds of keychain entries.
+    """Tool kinds by name, and kinds of keychain entries.
 
-    ``elsewhere`` says of a name that is not among them how it could become known;
-    its first argument is ``tools`` or ``secrets``.
+    ``elsewhere`` returns a hint for an unknown name; its first argument is ``tools`` or
+    ``secrets``.
     """
 
     def __init__(

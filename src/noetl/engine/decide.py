@@ -1,4 +1,4 @@
-"""Inputs and their consequences: each function makes one batch for the log."""
+"""Decisions: each function turns one input into a batch of events."""
 
 from __future__ import annotations
 
@@ -6,41 +6,71 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.engine import ids
-from noetl.engine.admission import arrive, fill_join
-from noetl.engine.batch import Batch, Recorder
-from noetl.engine.callers import Caller, attributed
-from noetl.engine.cancellation import cancel, drop_idle, end_pipeline, end_run
-from noetl.engine.completion import conclude
-from noetl.engine.concurrency import Concurrency
-from noetl.engine.endings import emit_step, fail_step, finish_step
-from noetl.engine.ids import Path
-from noetl.engine.limits import deadline_of, limits_of
-from noetl.engine.loops import begin_loop, end_iteration, turn
-from noetl.engine.outcome import Failure
-from noetl.engine.progress import Progress
-from noetl.engine.references import admit
-from noetl.engine.reports import Fact, OutOfOrder, check_facts, record
-from noetl.engine.runs import find_progress, is_open, loop_paths, path_of, pipelines
-from noetl.engine.signals import deliver
-from noetl.engine.state import Run
+from noetl.engine.events import (
+    EXECUTION_REQUESTED,
+    PLAYBOOK_PROCESSED,
+    REQUEST_EVALUATED,
+    STEP_STARTED,
+    WORKFLOW_ADMITTED,
+    WORKFLOW_PAUSED,
+    WORKFLOW_QUEUED,
+    WORKFLOW_RESUMED,
+    WORKFLOW_STARTED,
+    Caller,
+    ExecutionRequested,
+    NewToken,
+    PlaybookProcessed,
+    RequestEvaluated,
+    StepStarted,
+    WorkflowAdmitted,
+    WorkflowPaused,
+    WorkflowQueued,
+    WorkflowResumed,
+    WorkflowStarted,
+)
+from noetl.engine.ids import Path, trace_id_of
+from noetl.engine.limits import deadline_of
+from noetl.engine.recorder import Batch, Recorder, token_id
+from noetl.engine.reports.accept import Fact, OutOfOrder, check_facts, record
+from noetl.engine.runs import (
+    Progress,
+    Run,
+    find_open,
+    loop_paths,
+    pipelines,
+)
+from noetl.engine.secrets.given_handles import mask_foreign
+from noetl.engine.steps.admission import arrive, fill_join
+from noetl.engine.steps.completion import (
+    cancel,
+    conclude,
+    drop_idle,
+    end_pipeline,
+    end_run,
+)
+from noetl.engine.steps.concurrency import Concurrency
+from noetl.engine.steps.loops import begin_loop, end_iteration, turn
+from noetl.engine.steps.routing import fail_step, finish_step
+from noetl.engine.tasks.outcome import Failure
 from noetl.engine.times import rfc3339, seconds_of
-from noetl.engine.tracing import trace_id_of
+from noetl.engine.values.references import admit
+from noetl.engine.waits.signals import deliver
 from noetl.errors import ForgedReference
 from noetl.types import JSON
 
 SETTLE = "settle"
-"""The timer of an execution whose last batch was cut: there is more to move."""
+"""Timer of an execution whose last batch was cut: more tokens are ready to move."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What somebody asked for; ``workload`` is merged already (WRK-02).
+    """A request for an execution; ``workload`` is merged already (WRK-02).
 
-    ``timeout`` is in seconds. ``parent`` is who called this execution: its id, run
-    and action, its depth and the iteration that called. ``request_key`` names the
-    request for good: there is one execution of it. ``caller`` is who asked a server,
-    ``initiator`` the account whose rights the execution has.
-    ``concurrency`` is the key of which it needs a place.
+    ``timeout`` is in seconds. ``parent`` describes the calling execution: its id, run
+    and action, its depth and the iteration. ``request_key`` identifies the request for
+    ever: it has one execution. ``caller`` is the account that sent the request to a
+    server, ``initiator`` the account whose rights the execution has. ``concurrency`` is
+    the key of which the execution needs a slot. ``warnings`` are messages about inputs
+    that the playbook accepts and probably does not mean (S-72).
     """
 
     execution_id: str
@@ -55,31 +85,36 @@ class Request(msgspec.Struct, frozen=True):
     caller: dict[str, JSON] | None = None
     concurrency: Concurrency | None = None
     initiator: dict[str, JSON] | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def accept(batch: Batch, request: Request, *, queued: bool = False) -> None:
-    """Start an execution: requested, evaluated, started, and what the token causes.
+    """Start an execution, and move its first token.
 
-    If it is ``queued``, nothing is: it waits until it is let in.
+    A ``queued`` execution does not move until ``admit_queued``.
     """
     entry = batch.playbook.entry
     assert entry is not None, "a valid playbook has a step"
     who = _ask(batch, request)
-    about = {"playbook": request.playbook}
-    # A short secret is left alone here: it would change inputs that happen to equal it.
+    # Short secrets are not masked here: inputs that happen to equal one would change.
     workload, ctx, args = (
         batch.secrets.redact(given, short=False)
         for given in (request.workload, request.ctx, request.args)
     )
-    extensions = sorted(batch.playbook.extensions)
-    batch.emit("playbook.request.evaluated", who, {**about, "extensions": extensions})
-    token = {
-        "token_id": ids.token_id(who, 1),
+    granted: RequestEvaluated = {
+        "playbook": request.playbook,
+        "extensions": sorted(batch.playbook.extensions),
+    }
+    if request.warnings:
+        granted["warnings"] = list(request.warnings)
+    batch.emit(REQUEST_EVALUATED, who, granted)
+    token: NewToken = {
+        "token_id": token_id(who, 1),
         "step": entry.name,
         "args": args,
     }
     limit = deadline_of(batch.playbook, request.timeout)
-    started = {
+    started: WorkflowStarted = {
         "workload": workload,
         "ctx": ctx,
         "token": token,
@@ -87,34 +122,37 @@ def accept(batch: Batch, request: Request, *, queued: bool = False) -> None:
     }
     if request.concurrency is not None:
         started["concurrency"] = msgspec.to_builtins(request.concurrency)
-    batch.emit("workflow.started", who, started)
+    batch.emit(WORKFLOW_STARTED, who, started)
     if queued:
-        batch.emit("workflow.queued", who, {"time_limit": limit})
+        waits: WorkflowQueued = {"time_limit": limit}
+        batch.emit(WORKFLOW_QUEUED, who, waits)
     settle(batch)
 
 
-def let_in(batch: Batch) -> None:
-    """It has a place: its time begins to run, and its token goes on."""
+def admit_queued(batch: Batch) -> None:
+    """Admit a queued execution: set its deadline and move its token."""
     state = batch.state
     if state.queued is None or state.finished or state.cancelling is not None:
         return
     deadline = _deadline(batch, state.queued["time_limit"])
-    batch.emit("workflow.admitted", state.execution_id, {"deadline": deadline})
+    admitted: WorkflowAdmitted = {"deadline": deadline}
+    batch.emit(WORKFLOW_ADMITTED, state.execution_id, admitted)
     settle(batch)
 
 
-def nothing(batch: Batch) -> None:
-    """Only to come after what is queued, or to disarm a timer."""
+def no_decision(batch: Batch) -> None:
+    """Decide nothing: used to run after the queued inputs, or to disarm a timer."""
 
 
 def _deadline(batch: Batch, limit: float | None) -> str | None:
     return rfc3339(batch.clock + limit) if limit is not None else None
 
 
-def objection(request: Request) -> dict[str, JSON] | None:
-    """Why a request cannot be granted, by what it says itself (S-82).
+def check_request(request: Request) -> dict[str, JSON] | None:
+    """Return the error of a request that holds forged references, or None (S-82).
 
-    Also of a trigger or a parent: their templates may have written it.
+    Applies to triggers and parents as well: their templates may have produced the
+    values.
     """
     try:
         for name in ("workload", "ctx", "args"):
@@ -125,7 +163,7 @@ def objection(request: Request) -> dict[str, JSON] | None:
 
 
 def reject(recorder: Recorder, request: Request, error: dict[str, JSON]) -> None:
-    """A request that cannot be granted is on record, too (S-42)."""
+    """Record a request that cannot be granted, and its refusal (S-42)."""
     _ask(recorder, request)
     refuse(recorder, request.playbook, error)
 
@@ -133,15 +171,17 @@ def reject(recorder: Recorder, request: Request, error: dict[str, JSON]) -> None
 def refuse(
     recorder: Recorder, playbook: dict[str, JSON], error: dict[str, JSON]
 ) -> None:
-    """Why what was asked for is not done."""
-    who, about = recorder.state.execution_id, {"playbook": playbook, "error": error}
-    recorder.emit("playbook.request.evaluated", who, about, status="error")
-    recorder.emit("playbook.processed", who, {"status": "failed"}, status="error")
+    """Record why a request was refused, and end the execution."""
+    who = recorder.state.execution_id
+    refused: RequestEvaluated = {"playbook": playbook, "error": error}
+    recorder.emit(REQUEST_EVALUATED, who, refused, status="error")
+    failed: PlaybookProcessed = {"status": "failed"}
+    recorder.emit(PLAYBOOK_PROCESSED, who, failed, status="error")
 
 
 def _ask(recorder: Recorder, request: Request) -> str:
     who = recorder.state.execution_id = request.execution_id
-    asked: dict[str, JSON] = {
+    asked: ExecutionRequested = {
         "playbook": request.playbook,
         "trace_id": request.trace_id or trace_id_of(who),
     }
@@ -151,24 +191,29 @@ def _ask(recorder: Recorder, request: Request) -> str:
         asked["caller"] = request.caller
     if request.initiator is not None:
         asked["initiator"] = request.initiator
-    recorder.emit("playbook.execution.requested", who, asked)
+    recorder.emit(EXECUTION_REQUESTED, who, asked)
     return who
 
 
-def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
-    """A worker's facts about one pipeline, and what follows if it has ended.
+def report(
+    batch: Batch, command_id: str, facts: Sequence[Fact], *, elsewhere: bool = False
+) -> bool:
+    """Record a worker's facts about one pipeline, and decide what follows from its end.
 
-    Whether the worker must leave the pipeline: it has ended, or waits, or nothing may
-    be started now.
+    With ``elsewhere`` the worker is not trusted: handles of secrets that it was not
+    given are masked.
+
+    Return whether the worker must leave the pipeline: it has ended, it waits, or
+    nothing may be started now. Raises ``OutOfOrder``.
     """
-    run_id = command_id.split("/")[0]
-    path = path_of(command_id)
-    run = batch.state.runs.get(run_id)
-    if run is None or not is_open(run, path):
-        raise OutOfOrder(f"no pipeline '{command_id}' is open")
+    command = find_open(batch.state.runs, command_id)
+    if command is None:
+        raise OutOfOrder(f"the pipeline '{command_id}' is not open")
+    _, run, path, progress = command
     check_facts(facts)
-    stop = record(batch, run, path, facts)
-    progress = find_progress(run, path)
+    if elsewhere:
+        facts = mask_foreign(batch, command, facts)
+    stop = record(batch, command, facts)
     if progress.end is None:
         if batch.state.cancelling is not None:
             if stop:
@@ -184,7 +229,7 @@ def report(batch: Batch, command_id: str, facts: Sequence[Fact]) -> bool:
 
 
 def _end_pipeline(batch: Batch, run: Run, path: Path, progress: Progress) -> None:
-    """Its last task has said how it ends."""
+    """End the iteration or step of a pipeline that has ended."""
     error = (progress.error or {}) if progress.end == "failed" else None
     if path:
         end_iteration(batch, run, path, error, progress.result, "worker")
@@ -195,24 +240,31 @@ def _end_pipeline(batch: Batch, run: Run, path: Path, progress: Progress) -> Non
 
 
 def abandon(batch: Batch, command_id: str, claims: int) -> None:
-    """Workers took a pipeline so often and reported nothing: it is not offered once
-    more (I-20)."""
-    run = batch.state.runs.get(command_id.split("/")[0])
-    path = path_of(command_id)
-    if run is None or not is_open(run, path):
+    """Fail a pipeline that ``claims`` workers took without reporting anything
+    (I-20)."""
+    command = find_open(batch.state.runs, command_id)
+    if command is None:
         return
-    label = find_progress(run, path).label
+    run, label = command.run, command.progress.label
     message = (
         f"{claims} workers in a row took '{label}' of step '{run.step}' and reported "
-        "nothing: it is not given to another one"
+        "nothing: it is not offered to another worker"
     )
     error = {**msgspec.to_builtins(Failure("worker.lost", message)), "task": label}
-    end_pipeline(batch, run, path, error)
+    end_pipeline(batch, run, command.path, error)
     settle(batch)
 
 
-def go_on(batch: Batch) -> None:
-    """Decide what follows from a log that was cut off, wherever that was."""
+def refuse_code(batch: Batch, command_id: str, error: dict[str, JSON]) -> None:
+    """End a pipeline that was scheduled before code was switched off for its pool."""
+    command = find_open(batch.state.runs, command_id)
+    if command is not None:
+        end_pipeline(batch, command.run, command.path, error)
+        settle(batch)
+
+
+def continue_after_cut(batch: Batch) -> None:
+    """Decide what follows from a log that ends at any point."""
     for run in list(batch.state.runs.values()):
         for path, progress in list(pipelines(run)):
             if progress.end is not None:
@@ -228,19 +280,19 @@ def _turn_loops(batch: Batch) -> None:
 
 
 def settle(batch: Batch) -> None:
-    """Move tokens until nothing moves; then finish if nothing is left."""
+    """Move tokens until none can move; then finish if nothing is left."""
     state = batch.state
     while (
         state.status == "running" and state.cancelling is None and state.queued is None
     ):
         token = next(iter(state.tokens.values()), None)
         if (token is not None or state.joining) and not batch.may_move():
-            return  # the next batch goes on
+            return  # the next batch continues
         if token is None:
-            if not _fill_joins(batch):
+            if not state.joining or not _fill_joins(batch):
                 break
             continue
-        limit = limits_of(batch.playbook).step_runs
+        limit = batch.playbook.limits.step_runs
         if state.run_count >= limit:
             message = f"the execution has run {limit:,} steps, its limit"
             cancel(batch, msgspec.to_builtins(Failure("limit.exceeded", message)))
@@ -262,11 +314,16 @@ def _fill_joins(batch: Batch) -> bool:
 
 
 def _begin(batch: Batch, run: Run) -> None:
-    """What the server itself does with a new run: routing steps and loops."""
+    """Begin a run on the server: routing steps and loops."""
     step = batch.playbook.steps[run.step]
+    error = batch.refusal(step) if step.tasks else None
+    if error is not None:
+        fail_step(batch, run, error)
+        return
     if step.tasks and step.loop is None:
-        return  # a worker's
-    emit_step(batch, run, "step.started", {"tokens": run.tokens}, "server")
+        return  # a worker begins it
+    started: StepStarted = {"tokens": run.tokens}
+    batch.emit_step(run, STEP_STARTED, started, "server")
     if step.loop is not None:
         begin_loop(batch, run)
     else:  # S-03: completed without a worker
@@ -274,24 +331,27 @@ def _begin(batch: Batch, run: Run) -> None:
 
 
 def pause(batch: Batch, caller: Caller = None) -> None:
-    """Nothing new is scheduled; outcomes of what runs are recorded (S-39)."""
+    """Pause: nothing new is scheduled, outcomes of running calls are recorded
+    (S-39)."""
     if batch.state.status == "running" and not batch.state.finished:
-        batch.emit("workflow.paused", batch.state.execution_id, attributed(caller))
+        payload: WorkflowPaused = {} if caller is None else {"caller": dict(caller)}
+        batch.emit(WORKFLOW_PAUSED, batch.state.execution_id, payload)
 
 
 def resume(batch: Batch, caller: Caller = None) -> None:
-    """Go on as if never paused: loops fill up again, tokens move."""
+    """Continue after a pause: loops fill up again, tokens move."""
     if batch.state.status != "paused":
         return
-    deadlines = _held_deadlines(batch)
-    payload = {"deadlines": deadlines, **attributed(caller)}
-    batch.emit("workflow.resumed", batch.state.execution_id, payload)
+    payload: WorkflowResumed = {"deadlines": _held_deadlines(batch)}
+    if caller is not None:
+        payload["caller"] = dict(caller)
+    batch.emit(WORKFLOW_RESUMED, batch.state.execution_id, payload)
     _turn_loops(batch)
     settle(batch)
 
 
-def _held_deadlines(batch: Batch) -> dict[str, JSON]:
-    """Time stands still in a pause: deadlines are so much later (S-39)."""
+def _held_deadlines(batch: Batch) -> dict[str, str]:
+    """Return the deadlines, postponed by the length of the pause (S-39)."""
     state = batch.state
     held = batch.clock - seconds_of(state.paused_at or batch.now)
     deadlines = {run.id: run.deadline for run in state.runs.values()}
@@ -304,21 +364,22 @@ def _held_deadlines(batch: Batch) -> dict[str, JSON]:
 
 
 def expire(batch: Batch, timer_id: str) -> None:
-    """A deadline has passed; whoever ended before it is not concerned (I-34)."""
+    """Handle a timer that is due; a run that has ended is not affected (I-34)."""
     if batch.state.status != "running":
         return
     what, _, run_id = timer_id.partition(":")
     if what == SETTLE:
-        go_on(batch)
+        continue_after_cut(batch)
         return
     if what == "execution":
-        message = f"the execution was not over at {batch.state.deadline}, its deadline"
+        deadline = batch.state.deadline
+        message = f"the execution had not finished at {deadline}, its deadline"
         cancel(batch, msgspec.to_builtins(Failure("timeout", message)))
         return
     run = batch.state.runs.get(run_id)
     if run is None or run.ended or run.deadline is None:
         return
-    message = f"step '{run.step}' was not over at {run.deadline}, its deadline"
+    message = f"step '{run.step}' had not finished at {run.deadline}, its deadline"
     error = msgspec.to_builtins(Failure("timeout", message, retryable=True))
     end_run(batch, run, error)
     settle(batch)

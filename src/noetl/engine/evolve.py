@@ -1,53 +1,85 @@
-"""State + event → state: copies what the event says, and chooses nothing.
+"""Folding: state and event in, state out. No decisions are made here.
 
-It changes the state in place: O(1) per event, whatever the size of the execution.
+The state is changed in place: O(1) per event, whatever the size of the execution.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from noetl.engine.callers import unattributed
-from noetl.engine.concurrency import Concurrency
-from noetl.engine.context import apply_patch
-from noetl.engine.events import TRIGGERS, Event, view
+from noetl.engine import runs
+from noetl.engine.events import (
+    TRIGGERS,
+    Event,
+    ExecutionRequested,
+    Gated,
+    MessageReceived,
+    NewToken,
+    NextEvaluated,
+    PlaybookProcessed,
+    RequestEvaluated,
+    StepDone,
+    StepFailed,
+    StepScheduled,
+    StepSkipped,
+    TaskDone,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+    TokenJoined,
+    WorkflowAdmitted,
+    WorkflowCancelled,
+    WorkflowFinished,
+    WorkflowForked,
+    WorkflowPaused,
+    WorkflowQueued,
+    WorkflowResumed,
+    WorkflowStarted,
+    unattributed,
+)
 from noetl.engine.evolve_loops import (
     iteration_done,
     iteration_failed,
     iteration_started,
     loop_done,
     loop_started,
-    run_in,
-    wake,
 )
-from noetl.engine.progress import (
-    begin,
-    note_done,
-    note_forked,
-    note_started,
-    note_suspended,
-)
-from noetl.engine.references import holds_reference
-from noetl.engine.runs import find_progress, path_of, pipelines, run_of
-from noetl.engine.state import Run, State, Token
+from noetl.engine.runs import Progress, Run, path_of, run_of
+from noetl.engine.state import State, Token
+from noetl.engine.steps.concurrency import Concurrency
+from noetl.engine.tasks.scope import apply_patch, view
+from noetl.engine.values.references import holds_reference
 from noetl.types import JSON
+
+_WAKES = frozenset(
+    {
+        *("task.started", "task.resumed", "task.done", "step.done", "step.failed"),
+        *("loop.iteration.done", "loop.iteration.failed"),
+    }
+)
+"""Events after which their pipeline is no longer suspended."""
 
 
 def evolve(state: State, event: Event) -> State:
-    """Fold one event. Names that nothing folds change only the position."""
+    """Fold one event. An event without a fold changes only the position."""
     state.seq = event.seq
-    if "spilled" in event.payload:
+    payload = event.payload
+    if "spilled" in payload:
         state.spilled = True
+    if state.suspended and event.name in _WAKES:
+        state.suspended.pop(event.iteration_id or event.step_run_id or "", None)
     fold = _FOLDS.get(event.name)
     if fold is not None:
-        fold(state, event)
+        fold(state, event, payload)
     if state.listeners and event.name in TRIGGERS:
         _note(state, event)
     return state
 
 
 def _note(state: State, event: Event) -> None:
-    """Who reacts to events and is busy finds this one when it waits again."""
+    """Keep the event for listeners that are busy: it is offered when they wait
+    again."""
     for command_id, missed in state.listeners.items():
         if command_id not in state.suspended and event.step_run_id != run_of(
             command_id
@@ -56,7 +88,7 @@ def _note(state: State, event: Event) -> None:
 
 
 def replay(events: Iterable[Event], state: State | None = None) -> State:
-    """The state after these events, from the beginning or from a snapshot."""
+    """Return the state after these events, from the beginning or from a snapshot."""
     state = state or State()
     for event in events:
         evolve(state, event)
@@ -66,54 +98,57 @@ def replay(events: Iterable[Event], state: State | None = None) -> State:
 # -- the request, the tokens -----------------------------------------------------
 
 
-def _requested(state: State, event: Event) -> None:
+def _requested(state: State, event: Event, payload: ExecutionRequested) -> None:
     state.execution_id = event.execution_id
     state.started_at = event.timestamp
-    state.trace_id = event.payload["trace_id"]
-    state.parent = event.payload.get("parent")
+    state.trace_id = payload["trace_id"]
+    state.parent = payload.get("parent")
     if state.parent is not None:
         state.depth = state.parent["depth"] + 1
         state.outer = state.parent["iter"]
         state.spilled = holds_reference(state.outer)
-    state.fork = event.payload.get("fork")
+    state.fork = payload.get("fork")
     if state.fork is not None:
         state.depth, state.outer = state.fork["depth"], state.fork["iter"]
         state.spilled = state.spilled or holds_reference(state.outer)
 
 
-def _request_evaluated(state: State, event: Event) -> None:
-    if "error" in event.payload:
-        state.status, state.error = "failed", event.payload["error"]
+def _request_evaluated(state: State, event: Event, payload: RequestEvaluated) -> None:
+    if "error" in payload:
+        state.status, state.error = "failed", payload["error"]
 
 
-def _started(state: State, event: Event) -> None:
-    state.workload = event.payload["workload"]
-    state.ctx = event.payload["ctx"]
-    state.deadline = event.payload["deadline"]
-    if "concurrency" in event.payload:
-        state.concurrency = Concurrency(**event.payload["concurrency"])
-    _enqueue(state, event.payload["token"], None, None)
+def _started(state: State, event: Event, payload: WorkflowStarted) -> None:
+    state.workload = payload["workload"]
+    state.ctx = payload["ctx"]
+    state.deadline = payload["deadline"]
+    if "concurrency" in payload:
+        state.concurrency = Concurrency(**payload["concurrency"])
+    state.reached = {}
+    _enqueue(state, payload["token"], None, None)
 
 
-def _queued(state: State, event: Event) -> None:
+def _queued(state: State, event: Event, payload: WorkflowQueued) -> None:
     state.queued = event.payload
 
 
-def _admitted(state: State, event: Event) -> None:
-    state.queued, state.deadline = None, event.payload["deadline"]
+def _admitted(state: State, event: Event, payload: WorkflowAdmitted) -> None:
+    state.queued, state.deadline = None, payload["deadline"]
 
 
 def _enqueue(
-    state: State, body: JSON, origin: str | None, sent_by: dict[str, JSON] | None
+    state: State, body: NewToken, origin: str | None, sent_by: dict[str, JSON] | None
 ) -> None:
     state.token_count += 1
     token = Token(body["token_id"], body["step"], body["args"], origin, sent_by)
     state.tokens[token.id] = token
+    if state.reached is not None:
+        state.reached[token.step] = True
 
 
-def _joined(state: State, event: Event) -> None:
-    token, source = state.tokens.pop(event.payload["token_id"]), event.payload["from"]
-    if event.payload.get("discarded"):
+def _joined(state: State, event: Event, payload: TokenJoined) -> None:
+    token, source = state.tokens.pop(payload["token_id"]), payload["from"]
+    if payload.get("discarded"):
         _count_late(state, token.step, source, -1)
         return
     state.joining.setdefault(token.step, {}).setdefault(source, []).append(token)
@@ -128,23 +163,23 @@ def _count_late(state: State, step: str, source: str, change: int) -> None:
         del state.late[step]
 
 
-def _consume(state: State, event: Event) -> None:
-    """Take the tokens that the event names, wherever they wait."""
+def _consume(state: State, event: Event, payload: Gated) -> None:
+    """Remove the tokens that the event names from their queues."""
     step = event.step or ""
     queues = state.joining.get(step, {})
-    for token_id in event.payload["tokens"]:
+    for token_id in payload["tokens"]:
         if state.tokens.pop(token_id, None) is None:
             _take_waiting(queues, token_id)
     if step in state.joining and not queues:
         del state.joining[step]
-    for source in event.payload.get("late", ()):
+    for source in payload.get("late", ()):
         _count_late(state, step, source, 1)
 
 
-def _skipped(state: State, event: Event) -> None:
-    """A gate that could not be asked denies, and fails the execution (S-32)."""
-    _consume(state, event)
-    error = event.payload["admit"].get("error")
+def _skipped(state: State, event: Event, payload: StepSkipped) -> None:
+    """Fold a denial; a gate that could not be evaluated fails the execution (S-32)."""
+    _consume(state, event, payload)
+    error = payload["admit"].get("error")
     if error is not None:
         state.failures[event.entity_id] = {**error, "step": event.step}
 
@@ -162,9 +197,9 @@ def _take_waiting(queues: dict[str, list[Token]], token_id: str) -> None:
 # -- step runs and their pipelines -----------------------------------------------
 
 
-def _scheduled(state: State, event: Event) -> None:
-    _consume(state, event)
-    run_id, payload = event.step_run_id or "", event.payload
+def _scheduled(state: State, event: Event, payload: StepScheduled) -> None:
+    _consume(state, event, payload)
+    run_id = event.step_run_id or ""
     run = Run(
         run_id,
         event.step or "",
@@ -174,74 +209,76 @@ def _scheduled(state: State, event: Event) -> None:
         deadline=payload.get("deadline"),
     )
     if "first" in payload:
-        run.progress = begin(payload["first"], None, payload.get("keep", ()))
+        run.progress = runs.begin(payload["first"], None, payload.get("keep", ()))
     state.run_count += 1
     state.runs[run_id] = run
 
 
-def _task_started(state: State, event: Event) -> None:
-    wake(state, event)
-    note_started(find_progress(run_in(state, event), path_of(event.iteration_id)))
+def _progress(state: State, event: Event) -> Progress:
+    """Return the position of the pipeline that an event belongs to."""
+    run = state.runs[event.step_run_id or ""]
+    return runs.find_progress(run, path_of(event.iteration_id))
 
 
-def _task_suspended(state: State, event: Event) -> None:
+def _task_started(state: State, event: Event, payload: TaskStarted) -> None:
+    runs.note_started(_progress(state, event))
+
+
+def _task_suspended(state: State, event: Event, payload: TaskSuspended) -> None:
     command_id = event.iteration_id or event.step_run_id or ""
-    state.suspended[command_id] = event.payload["on"]
-    if event.payload["on"] == "event":
+    state.suspended[command_id] = payload["on"]
+    if payload["on"] == "event":
         state.listeners.setdefault(command_id, [])
-    progress = find_progress(run_in(state, event), path_of(event.iteration_id))
-    note_suspended(progress, event.payload, event.timestamp)
+    runs.note_suspended(_progress(state, event), payload, event.timestamp)
 
 
-def _task_resumed(state: State, event: Event) -> None:
-    wake(state, event)
-    progress = find_progress(run_in(state, event), path_of(event.iteration_id))
+def _task_resumed(state: State, event: Event, payload: TaskResumed) -> None:
+    progress = _progress(state, event)
     if progress.waiting is not None:
-        progress.waiting.answer = event.payload["answer"]
-    if not state.spilled and holds_reference(event.payload["answer"]):
+        progress.waiting.answer = payload["answer"]
+    if not state.spilled and holds_reference(payload["answer"]):
         state.spilled = True
-    if "message" in event.payload:
-        number = event.payload["message"]
+    if "message" in payload:
+        number = payload["message"]
         state.messages = [each for each in state.messages if each["seq"] != number]
-    if "missed" in event.payload:
+    if "missed" in payload:
         command_id = event.iteration_id or event.step_run_id or ""
-        del state.listeners[command_id][: event.payload["missed"]]
+        del state.listeners[command_id][: payload["missed"]]
 
 
-def _received(state: State, event: Event) -> None:
-    state.messages.append({"seq": event.seq, **unattributed(event.payload)})
+def _received(state: State, event: Event, payload: MessageReceived) -> None:
+    state.messages.append({"seq": event.seq, **unattributed(payload)})
 
 
-def _task_done(state: State, event: Event) -> None:
-    wake(state, event)
-    run, payload = run_in(state, event), event.payload
+def _task_done(state: State, event: Event, payload: TaskDone) -> None:
     patch = payload.get("set_ctx")
     if patch and "refused" not in payload:
         state.ctx = apply_patch(state.ctx, patch)
         if event.iteration_id is not None:
-            for key in patch:
-                run.ctx_writers[key] = event.iteration_id
-    note_done(find_progress(run, path_of(event.iteration_id)), payload)
+            writers = state.runs[event.step_run_id or ""].ctx_writers
+            writers.update(dict.fromkeys(patch, event.iteration_id))
+    if payload.get("ignored"):
+        state.ignored += 1
+    runs.note_done(_progress(state, event), payload)
 
 
-def _step_done(state: State, event: Event) -> None:
-    run = run_in(state, event)
+def _step_done(state: State, event: Event, payload: StepDone) -> None:
+    run = state.runs[event.entity_id]
     if not run.routed:
         state.result_before, state.result_of = state.result, run.id
-        state.result = event.payload["result"]
+        state.result = payload["result"]
     _end(state, run, event)
 
 
-def _step_failed(state: State, event: Event) -> None:
-    run = run_in(state, event)
-    state.failures[run.id] = {**event.payload["error"], "step": run.step}
+def _step_failed(state: State, event: Event, payload: StepFailed) -> None:
+    run = state.runs[event.entity_id]
+    state.failures[run.id] = {**payload["error"], "step": run.step}
     _end(state, run, event)
 
 
 def _end(state: State, run: Run, event: Event) -> None:
-    """The run is over once its arcs were judged; without arcs, or if a loop's end
-    has fired them already, or nothing is started any more, that is now."""
-    wake(state, event)
+    """Remove the run, unless its arcs have yet to be evaluated. It is removed at once
+    without arcs, after a loop that has fired them, and while nothing may start."""
     state.listeners.pop(run.id, None)
     if run.progress is not None:
         run.outcomes = run.progress.outcomes
@@ -251,14 +288,15 @@ def _end(state: State, run: Run, event: Event) -> None:
         del state.runs[run.id]
 
 
-def _evaluated(state: State, event: Event) -> None:
-    run, payload = run_in(state, event), event.payload
+def _evaluated(state: State, event: Event, payload: NextEvaluated) -> None:
+    run = state.runs[event.entity_id]
     for fired in payload["fired"]:
         _enqueue(state, fired, run.step, run.boundary)
     if payload["fired"]:
         run.routed = True
         if state.result_of == run.id:
             state.result, state.result_of = state.result_before, None
+    state.unfired.update(dict.fromkeys(payload.get("unfired", ()), True))
     if payload["handled"]:
         state.failures.pop(run.id, None)
     if "error" in payload:
@@ -271,34 +309,33 @@ def _evaluated(state: State, event: Event) -> None:
 # -- the execution ---------------------------------------------------------------
 
 
-def _cancelled(state: State, event: Event) -> None:
-    state.cancelling, state.status = unattributed(event.payload), "running"
+def _cancelled(state: State, event: Event, payload: WorkflowCancelled) -> None:
+    state.cancelling, state.status = unattributed(payload), "running"
     state.tokens.clear()
     state.joining.clear()
     state.late.clear()
 
 
-def _paused(state: State, event: Event) -> None:
+def _paused(state: State, event: Event, payload: WorkflowPaused) -> None:
     state.status, state.paused_at = "paused", event.timestamp
 
 
-def _resumed(state: State, event: Event) -> None:
+def _resumed(state: State, event: Event, payload: WorkflowResumed) -> None:
     state.status, state.paused_at = "running", None
-    for name, moment in event.payload["deadlines"].items():
+    for name, moment in payload["deadlines"].items():
         if name in state.runs:
             state.runs[name].deadline = moment
         else:
             state.deadline = moment
 
 
-def _forked(state: State, event: Event) -> None:
-    """What the kept events left under way begins again, with the edits."""
-    payload = event.payload
+def _forked(state: State, event: Event, payload: WorkflowForked) -> None:
+    """Restart what the kept events left running, with the edits of the fork."""
     state.status, state.paused_at = "running", None
     state.workload = payload.get("workload", state.workload)
     state.ctx = apply_patch(state.ctx, payload.get("set_ctx", {}))
     state.deadline = payload["deadline"]
-    state.concurrency = state.queued = None  # its origin's places are not its own
+    state.concurrency = state.queued = None  # the origin keeps its slot
     state.suspended.clear()
     state.listeners.clear()
     for token in payload.get("again", ()):
@@ -309,14 +346,15 @@ def _forked(state: State, event: Event) -> None:
         step = steps.get(run.step, {"has_arcs": run.has_arcs, "first": None})
         run.deadline = payload["deadlines"].get(run.id)
         run.has_arcs = step["has_arcs"]
-        for _, progress in pipelines(run):
-            note_forked(progress, step["first"])
+        for _, progress in runs.pipelines(run):
+            runs.note_forked(progress, step["first"])
 
 
-def _finished(state: State, event: Event) -> None:
-    state.status, state.queued = event.payload["status"], None
-    state.error = event.payload["error"]
-    state.result = event.payload["result"]
+def _finished(state: State, event: Event, payload: WorkflowFinished) -> None:
+    state.status, state.queued = payload["status"], None
+    state.error = payload["error"]
+    state.result = payload["result"]
+    state.not_reached = payload.get("not_reached", {}).get("count", 0)
     state.tokens.clear()
     state.joining.clear()
     state.late.clear()
@@ -326,11 +364,11 @@ def _finished(state: State, event: Event) -> None:
     state.listeners.clear()
 
 
-def _processed(state: State, event: Event) -> None:
+def _processed(state: State, event: Event, payload: PlaybookProcessed) -> None:
     state.finished = True
 
 
-_FOLDS: dict[str, Callable[[State, Event], None]] = {
+_FOLDS: dict[str, Callable[[State, Event, Any], None]] = {
     "playbook.execution.requested": _requested,
     "playbook.request.evaluated": _request_evaluated,
     "workflow.started": _started,

@@ -1,4 +1,4 @@
-"""The log as one document: what ``noetl run --json`` prints and the API answers."""
+"""The log as one document: printed by ``noetl run --json`` and returned by the API."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from datetime import datetime
 
 import msgspec
 
-from noetl.engine.events import Event
+from noetl.engine.endings import TELLING, Endings, Ignored, add_ignored, ignored_error
+from noetl.engine.events import (
+    Event,
+    ExecutionRequested,
+    LoopStarted,
+    RequestEvaluated,
+    StepScheduled,
+    StepSkipped,
+)
 from noetl.engine.evolve import evolve
-from noetl.engine.runs import status_of
-from noetl.engine.state import State
-from noetl.engine.waits import waits_of
+from noetl.engine.state import State, standing_of, status_of
+from noetl.engine.waits.resume import waits_of
 from noetl.types import JSON
 
 
 class StepLine(msgspec.Struct):
-    """One step run, or one token that was denied; ``kept`` if a fork found it over."""
+    """One step run, or one denied token; ``kept`` if it had finished before the
+    fork; ``ignored`` if no rule matched some of its errors; ``errors`` and
+    ``error_kinds`` are those of failed iterations."""
 
     step: str
     step_run_id: str | None
@@ -29,12 +38,15 @@ class StepLine(msgspec.Struct):
     duration_ms: float | None = None
     iterations: dict[str, int] | None = None
     kept: bool = False
+    ignored: Ignored | None = None
+    errors: list[dict[str, JSON]] | None = None
+    error_kinds: dict[str, int] | None = None
 
 
 class Document:
-    """A fold beside the engine's own: it keeps what is over, for people.
+    """A fold of the log for people: it also keeps steps that have finished.
 
-    Whoever has the engine's state already tells it the events alone (``note``).
+    A caller that has the engine's state already passes the events alone (``note``).
     """
 
     def __init__(self) -> None:
@@ -42,10 +54,12 @@ class Document:
         self.playbook: dict[str, JSON] = {}
         self.steps: list[StepLine] = []
         self.events = 0
+        self.endings = Endings()
         self._lines: dict[str, StepLine] = {}
         self._first = self._last = ""
         self._cancelled = False
         self._origin: dict[str, JSON] | None = None
+        self._warnings: list[str] = []
 
     def take(self, events: Iterable[Event]) -> Document:
         for event in events:
@@ -66,10 +80,12 @@ class Document:
             "forked_from": self._origin,
             "concurrency": standing_of(state),
             "error": state.error,
+            "warnings": self._warnings,
             "workload": state.workload,
             "ctx": state.ctx,
             "result": state.result if state.finished else None,
             "steps": [msgspec.to_builtins(line) for line in self.steps],
+            **self.endings.as_json(),
             "waits": [msgspec.to_builtins(wait) for wait in waits_of(state)],
             "events": self.events,
             "started_at": self._first,
@@ -80,27 +96,41 @@ class Document:
         self.events += 1
         self._first = self._first or event.timestamp
         self._last = event.timestamp
+        if not TELLING.isdisjoint(event.payload):
+            self.endings.take(event)
         line = self._lines.get(event.step_run_id or "")
         match event.name:
             case "playbook.execution.requested":
-                self.playbook = event.payload["playbook"]
-                self._origin = _lineage(event.payload.get("fork"))
+                asked: ExecutionRequested = event.payload
+                self.playbook = asked["playbook"]
+                self._origin = _lineage(asked.get("fork"))
+            case "playbook.request.evaluated":
+                evaluated: RequestEvaluated = event.payload
+                self._warnings = evaluated.get("warnings", [])
             case "workflow.forked":
                 self._fork(event)
             case "workflow.cancelled":
                 self._cancelled = True
             case "step.skipped":
-                args = event.payload["args"]
+                denied: StepSkipped = event.payload
+                args = denied["args"]
                 self.steps.append(StepLine(event.step or "", None, "skipped", args))
             case "step.scheduled":
                 self._schedule(event)
             case "step.done" | "step.failed" if line is not None:
                 self._end(line, event)
             case "loop.started" if line is not None and event.iteration_id is None:
-                total = event.payload["total"]
+                loop: LoopStarted = event.payload
+                total = loop["total"]
                 line.iterations = {"total": total, "done": 0, "failed": 0, "skipped": 0}
+            case "loop.done" if line is not None and event.iteration_id is None:
+                line.errors = event.payload.get("errors")
+                line.error_kinds = event.payload.get("error_kinds")
             case "loop.iteration.done" | "loop.iteration.failed" if line is not None:
                 _count(line, event)
+            case "task.done" if line is not None and event.payload.get("ignored"):
+                if (error := ignored_error(event)) is not None:
+                    line.ignored = add_ignored(line.ignored, error)
             case "task.started" if line is not None:
                 line.attempts = max(line.attempts, event.attempt or 0)
                 line.status = "running"
@@ -110,7 +140,7 @@ class Document:
                 line.status = "running"
 
     def _fork(self, event: Event) -> None:
-        """What was under way begins again now; the rest stays as it was."""
+        """Restart the running steps at the time of the fork; keep the finished ones."""
         for line in self.steps:
             line.kept = line.status in ("done", "failed", "skipped")
         for line in self._lines.values():
@@ -118,7 +148,8 @@ class Document:
 
     def _schedule(self, event: Event) -> None:
         run_id = event.step_run_id or ""
-        line = StepLine(event.step or "", run_id, "running", event.payload["args"])
+        payload: StepScheduled = event.payload
+        line = StepLine(event.step or "", run_id, "running", payload["args"])
         line.started_at = event.timestamp
         self._lines[run_id] = line
         self.steps.append(line)
@@ -130,6 +161,8 @@ class Document:
             line.status = "cancelled"
         line.result = event.payload.get("result")
         line.error = event.payload.get("error")
+        line.errors = event.payload.get("errors", line.errors)
+        line.error_kinds = event.payload.get("error_kinds", line.error_kinds)
         line.duration_ms = elapsed_ms(line.started_at or "", event.timestamp)
         if line.iterations is not None:
             over = line.iterations["done"] + line.iterations["failed"]
@@ -144,19 +177,11 @@ def _lineage(fork: dict[str, JSON] | None) -> dict[str, JSON] | None:
 
 
 def _count(line: StepLine, event: Event) -> None:
-    """Only iterations of the outermost loop count; inner ones are inside them."""
+    """Count iterations of the outermost loop only."""
     if line.iterations is None or (event.iteration_id or "").count("/") != 1:
         return
     word = "done" if event.name == "loop.iteration.done" else "failed"
     line.iterations[word] += 1
-
-
-def standing_of(state: State) -> dict[str, JSON] | None:
-    """The key that it needs a place of, and whether it still waits for one."""
-    if state.concurrency is None:
-        return None
-    key, limit = state.concurrency.key, state.concurrency.limit
-    return {"key": key, "limit": limit, "queued": state.queued is not None}
 
 
 def elapsed_ms(first: str, last: str) -> float | None:
@@ -168,7 +193,7 @@ def elapsed_ms(first: str, last: str) -> float | None:
 
 
 def state_document(state: State) -> dict[str, JSON]:
-    """The state at a point of the log, as ``noetl replay --json`` prints it."""
+    """Return the state at a point of the log, as ``noetl replay --json`` prints it."""
     everything = msgspec.to_builtins(state, str_keys=True)
     runs = everything["runs"]
     loops = {name: run.pop("loop") for name, run in runs.items() if run.get("loop")}

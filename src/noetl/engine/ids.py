@@ -1,16 +1,16 @@
-"""Names of runs, iterations, tasks and actions: derived, so that replay agrees."""
+"""Ids of executions, actions and traces: derived, so that replay makes the same."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 import msgspec
 
 EXECUTION_ID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-"""What the name of an execution looks like: a UUID."""
+"""Pattern of an execution id: a UUID."""
 
-_MARK = slice(15, 18)
+_SERVER_ID = slice(15, 18)
 
 Path = tuple[int, ...]
 """The indices of the iterations that lead to a pipeline, the outermost first."""
@@ -21,42 +21,36 @@ _LENGTH = 26
 _SHIFTS = [256 - 5 * place for place in range(2, _LENGTH + 1, 2)]
 
 
-def mark_of(execution_id: str) -> str:
-    """Three digits of the name: those of the server that accepted the execution, if it
-    was one. A hint where to ask first, and nothing else."""
-    return execution_id[_MARK]
+def server_id_of(execution_id: str) -> str:
+    """Return three hexadecimal digits of the server that accepted the execution.
 
-
-def step_run_id(execution_id: str, number: int) -> str:
-    """The ``number``-th admitted firing of an execution, from 1."""
-    return f"{execution_id}-{number}"
-
-
-def token_id(execution_id: str, number: int) -> str:
-    return f"{execution_id}.t{number}"
-
-
-def iteration_id(run: str, path: Path) -> str:
-    """``<step_run_id>/<i>[/<j>…]``, which is the command's id, too."""
-    if not path:
-        return run
-    if len(path) == 1:
-        return f"{run}/{path[0]}"
-    return "/".join([run, *map(str, path)])
-
-
-def task_run_id(command_id: str, label: str, visit: int) -> str:
-    """One entry into a task; retries of it share the id."""
-    return f"{command_id}:{label}.{visit}"
-
-
-@lru_cache(maxsize=4_096)  # worker and server ask for the same ones, one after another
-def action_id(execution_id: str, run: str, label: str, path: Path, visit: int) -> str:
-    """What makes an effect one effect, over all retries and all owners.
-
-    The label, not the position: the id survives a reordering of other tasks.
+    They are random if no server did. Clients use them to choose the server to try
+    first.
     """
-    branch, epoch = "", 0  # of steps that react to events
+    return execution_id[_SERVER_ID]
+
+
+@lru_cache(maxsize=4_096)  # worker and server compute the same ids
+def action_id(execution_id: str, run: str, label: str, path: Path, visit: int) -> str:
+    """Return the id of one effect, the same for all retries and all owners.
+
+    It contains the label, not the position, so that reordering other tasks keeps it.
+    """
+    branch, epoch = "", 0  # reserved for steps that react to events
     parts = [execution_id, run, branch, label, path, visit, epoch]
     digest = int.from_bytes(sha256(msgspec.json.encode(parts)).digest())
     return "a1" + "".join([_PAIRS[digest >> shift & 1023] for shift in _SHIFTS])
+
+
+def trace_id_of(execution_id: str) -> str:
+    """Return the trace id of a root execution: its own id if that is a UUID."""
+    plain = execution_id.replace("-", "")
+    if len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain):
+        return plain
+    return blake2b(execution_id.encode(), digest_size=16).hexdigest()
+
+
+def span_id_of(entity_id: str, attempt: int | None = None) -> str:
+    """Return the span id of a run, an iteration or one attempt of a task."""
+    name = entity_id if attempt is None else f"{entity_id}#{attempt}"
+    return blake2b(name.encode(), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""What must hold of any log: checked event by event, remembering only what is open."""
+"""Invariants of any log: checked event by event, with memory of open items only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUTED = frozenset({*_STEP_ENDS, "loop.done"})
 
 
 class Breach(msgspec.Struct, frozen=True):
-    """An invariant that does not hold, and where it was seen."""
+    """An invariant that does not hold, and the event where it was found."""
 
     invariant: str
     seq: int
@@ -23,9 +23,9 @@ class Breach(msgspec.Struct, frozen=True):
 
 
 class Audit:
-    """Give it the events of one execution in order, then ask for the end.
+    """A check of one execution's events, in order: ``take`` each, then call ``end``.
 
-    ``tokens``, ``runs``, ``iterations`` and ``attempts`` are what is open.
+    ``tokens``, ``runs``, ``iterations`` and ``attempts`` hold the open items.
     """
 
     def __init__(self) -> None:
@@ -41,18 +41,20 @@ class Audit:
         self._last = ""
 
     def take(self, event: Event) -> Iterator[Breach]:
-        """What is wrong with this event, given those before it."""
+        """Yield the breaches of this event, given those before it."""
         for invariant, message in self._judge(event):
             yield Breach(invariant, event.seq, message)
         self._seq, self._last = event.seq, event.name
 
     def end(self) -> Iterator[Breach]:
-        """What is wrong with a log that ends here: only what is over must be whole."""
+        """Yield the breaches of a log that ends here; only a finished log must be
+        complete."""
         if self._last != "playbook.processed":
             return
         left = [*sorted(self._tokens), *sorted(self._runs), *sorted(self._iterations)]
         for name in left[:10]:
-            yield Breach("I-14", self._seq, f"the execution is over, but {name} is not")
+            message = f"the execution has finished, but {name} has not"
+            yield Breach("I-14", self._seq, message)
 
     def _judge(self, event: Event) -> Iterator[tuple[str, str]]:
         if event.seq != self._seq + 1:
@@ -67,7 +69,7 @@ class Audit:
             self._cancelled = True
 
     def _judge_tokens(self, event: Event) -> Iterator[tuple[str, str]]:
-        """I-11: every token is made once, and ends once."""
+        """I-11: a token is made once, and ends once."""
         payload = event.payload
         made: list[JSON] = []
         gone: list[JSON] = []
@@ -79,7 +81,7 @@ class Audit:
                 yield "I-12", f"an exclusive router fired {len(made)} arcs"
             key = (event.step_run_id or "", payload["on"])
             if key not in self._boundaries:
-                yield "I-12", f"{key[1]} of {key[0]} is routed twice, or never happened"
+                yield "I-12", f"{key[1]} of {key[0]} is routed twice, or not recorded"
             self._boundaries.discard(key)
         elif event.name == "workflow.forked":
             made = payload.get("again", [])
@@ -110,7 +112,7 @@ class Audit:
             } | {(run, event.name)}
 
     def _judge_loops(self, event: Event) -> Iterator[tuple[str, str]]:
-        """I-22: iterations are begun in order, once, and end once."""
+        """I-22: iterations begin in order, once, and end once."""
         name = event.iteration_id or ""
         loop, _, index = name.rpartition("/")
         if event.name == "loop.started":
@@ -129,7 +131,7 @@ class Audit:
             self._next.pop(event.step_run_id or "", None)
 
     def _judge_tasks(self, event: Event) -> Iterator[tuple[str, str]]:
-        """I-17, I-27, I-32: attempts count from one, without a hole."""
+        """I-17, I-27, I-32: attempts count from one, without gaps."""
         pipeline = event.iteration_id or event.step_run_id or ""
         task, attempt = event.task_run_id or "", event.attempt or 0
         if event.name == "task.started":
@@ -145,21 +147,21 @@ class Audit:
         elif event.name == "task.resumed":
             self._begun.discard(pipeline)
         elif event.name == "workflow.forked":
-            for name in self._begun:  # what was begun begins again
+            for name in self._begun:  # open attempts begin again
                 task, attempt = self._attempts[name]
                 self._attempts[name] = (task, attempt - 1)
             self._begun.clear()
         elif event.name == "task.done":
             self._begun.discard(pipeline)
             if self._attempts.get(pipeline) != (task, attempt):
-                yield "I-17", f"attempt {attempt} of {task} ends without a beginning"
+                yield "I-17", f"attempt {attempt} of {task} ended but never began"
         elif event.name in _STEP_ENDS or event.name in _ITERATION_ENDS:
             self._attempts.pop(event.entity_id, None)
             self._begun.discard(event.entity_id)
 
 
 def audit(events: list[Event]) -> list[Breach]:
-    """Everything that is wrong with a whole log."""
+    """Return all breaches of a whole log."""
     watch = Audit()
     found = [breach for event in events for breach in watch.take(event)]
     return found + list(watch.end())

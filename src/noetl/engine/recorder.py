@@ -1,32 +1,38 @@
-"""One settlement: facts are made, numbered and folded one after the other."""
+"""Batches: the events of one decision, numbered, folded and stored together."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 
-from noetl.dsl.model import Playbook
-from noetl.engine.events import NAMES, TRIGGERS, Event, Source, Status
+from noetl.dsl.model import Playbook, Step
+from noetl.engine.event_codec import pack
+from noetl.engine.events import Event, EventType, Source, Status
 from noetl.engine.evolve import evolve
-from noetl.engine.listening import notify
-from noetl.engine.records import event_id, pack
-from noetl.engine.references import PAYLOAD_LIMIT, Values
-from noetl.engine.scope import Scope
-from noetl.engine.secrets import Secrets
-from noetl.engine.spilling import fit
+from noetl.engine.runs import Run
+from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import State
+from noetl.engine.tasks.scope import Scope
 from noetl.engine.times import rfc3339
+from noetl.engine.values.references import PAYLOAD_LIMIT, Values
+from noetl.engine.values.spilling import fit
+from noetl.engine.waits.resume import announce
 from noetl.net.net import Net
 from noetl.templates import Decision
 from noetl.types import JSON
 
+P = TypeVar("P")
+
 
 class Recorder:
-    """What one input causes: the events of one append, all or none.
+    """The events that one input causes: one append, all or none.
 
-    Deciding functions ``emit``; the state follows at once by ``evolve``, so each
-    decision sees what the ones before it did, and replay sees the same. ``bodies``
-    are the events as they will be stored, ``blobs`` the values that were too large
-    for them: the host stores those first.
+    Deciding functions call ``emit``; ``evolve`` folds each event at once, so that every
+    decision sees the ones before it, and replay sees the same. ``bodies`` are the
+    events as they will be stored. ``blobs`` are the values that were too large for
+    them; the host stores those first.
     """
 
     def __init__(
@@ -42,9 +48,9 @@ class Recorder:
 
     def emit(
         self,
-        name: str,
+        kind: EventType[P],
         entity_id: str,
-        payload: dict[str, JSON],
+        payload: P,
         *,
         parent_id: str | None = None,
         status: Status | None = None,
@@ -57,17 +63,16 @@ class Recorder:
         attempt: int | None = None,
         action_id: str | None = None,
     ) -> Event:
-        """Record one fact and fold it."""
-        kind = NAMES[name]
+        """Record one event and fold it into the state."""
         seq = self.state.seq + 1
         execution_id = self.state.execution_id
         event = Event(  # by position: that takes a third of the time
-            event_id(execution_id, seq),
+            f"{execution_id}.{seq}",
             execution_id,
             seq,
             self.now,
             source or kind.source,
-            name,
+            kind.name,
             kind.entity,
             entity_id,
             parent_id,
@@ -88,15 +93,10 @@ class Recorder:
         self.events.append(event)
         self.bodies.append(body)
         evolve(self.state, event)
-        if self.state.listeners:
-            self._tell(event)
         return event
 
-    def _tell(self, event: Event) -> None:
-        pass
-
     def _spill(self, event: Event, size: int) -> Event:
-        """The event with references for its largest values (S-48)."""
+        """Return the event with references in place of its largest values (S-48)."""
         payload, blobs = fit(event.payload, PAYLOAD_LIMIT, size)
         self.blobs |= blobs
         for key, body in blobs.items():
@@ -104,16 +104,30 @@ class Recorder:
         return msgspec.structs.replace(event, payload=payload)
 
 
+def step_run_id(execution_id: str, number: int) -> str:
+    """Return the id of the ``number``-th admitted firing of an execution, from 1."""
+    return f"{execution_id}-{number}"
+
+
+def token_id(execution_id: str, number: int) -> str:
+    """Return the id of the ``number``-th token of an execution, from 1."""
+    return f"{execution_id}.t{number}"
+
+
+Refusal = Callable[[Step], dict[str, JSON] | None]
+"""Returns the error of a step that the operator does not allow, or None."""
+
 EVENT = 100
-"""Steps of a template that take as long as an event does, until it is stored."""
+"""Template steps that take as much time as one event does until it is stored."""
 
 
 class Batch(Recorder):
-    """A settlement of an execution that has a playbook.
+    """A batch of an execution that has a playbook.
 
-    Tokens and loops move until ``share`` steps are spent; what is left then is for
-    another batch, and ``is_cut`` says so: others are served in between (I-38). By
-    default there is no such limit.
+    Tokens and loops move until ``share`` steps are spent; the rest is left for another
+    batch, and ``is_cut`` is set, so that other executions are served in between (I-38).
+    By default there is no such limit. A step for which ``refusal`` returns an error
+    fails before it begins.
     """
 
     def __init__(
@@ -125,24 +139,42 @@ class Batch(Recorder):
         values: Values | None = None,
         secrets: Secrets | None = None,
         share: int | None = None,
+        refusal: Refusal = lambda step: None,
     ) -> None:
         super().__init__(state, clock, values)
         self.secrets = secrets or Secrets()
         self.playbook = playbook
         self.net = net
         self.is_cut = False
+        self.refusal = refusal
         self._share = share
         self._spent = 0
         self._decision = Decision()
         self.hearing = Decision()
 
+    def emit_step(
+        self, run: Run, kind: EventType[P], payload: P, source: Source
+    ) -> None:
+        """Record and announce the beginning or the end of a step run."""
+        event = self.emit(
+            kind,
+            run.id,
+            payload,
+            source=source,
+            parent_id=self.state.execution_id,
+            step=run.step,
+            step_run_id=run.id,
+        )
+        if self.state.listeners:
+            announce(self, event)
+
     def begin(self) -> None:
-        """Another input is decided: all guards that hear of it share one budget."""
+        """Begin another input: all guards that it triggers share one budget."""
         self._spent += self.hearing.spent
         self.hearing = Decision()
 
     def may_move(self) -> bool:
-        """Whether to go on with what is ready; if not, the batch is cut here."""
+        """Return whether the batch may continue; if not, mark it as cut."""
         spent = self._spent + self._decision.spent + self.hearing.spent
         spent += EVENT * len(self.events)
         if self._share is None or spent < self._share:
@@ -150,15 +182,10 @@ class Batch(Recorder):
         self.is_cut = True
         return False
 
-    def _tell(self, event: Event) -> None:
-        """Who waits for events is asked about this one."""
-        if event.name in TRIGGERS:
-            notify(self, event)
-
     def scope(
         self, args: dict[str, JSON], event: dict[str, JSON] | None = None
     ) -> Scope:
-        """What the server's templates see: arcs, admission, ``loop.in``."""
+        """Return the scope of the server's templates: arcs, admission, ``loop.in``."""
         state = self.state
         scope = Scope(
             workload=state.workload,
@@ -166,10 +193,12 @@ class Batch(Recorder):
             args=args,
             execution_id=state.execution_id,
             execution={"started_at": state.began_at},
+            keychain=self.secrets.keychain,
         )
         if event is not None:
             scope["event"] = event
         self._spent += self._decision.spent
         scope.decision = self._decision = Decision()
-        scope.hold(self.secrets, self.values.begin() if state.spilled else None)
+        if state.spilled or not self.secrets.is_empty:
+            scope.hold(self.secrets, self.values.begin() if state.spilled else None)
         return scope

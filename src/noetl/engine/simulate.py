@@ -1,4 +1,5 @@
-"""A playbook, scripted outcomes, virtual time: the engine without infrastructure."""
+"""Simulation: a playbook with scripted outcomes and virtual time, without
+infrastructure."""
 
 from __future__ import annotations
 
@@ -7,56 +8,54 @@ from functools import partial
 
 import msgspec
 
-from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
-from noetl.engine import ids
-from noetl.engine.batch import Batch, Recorder
-from noetl.engine.cancellation import cancel
+from noetl.dsl.playbook_inputs import merge_inputs
 from noetl.engine.decide import Request, accept, expire, report
 from noetl.engine.effects import effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.engine.forking import Fork, ask, go_apart, is_firm
-from noetl.engine.limits import limits_of
-from noetl.engine.outcome import Meta, Outcome
-from noetl.engine.pipeline import Call, Ended, Frame, Pipeline, Wait
-from noetl.engine.references import Values
-from noetl.engine.renaming import Renaming
-from noetl.engine.reports import Fact, fit_facts
-from noetl.engine.runs import find_progress, pipelines
-from noetl.engine.secrets import Secrets
-from noetl.engine.shelf import Shelf
-from noetl.engine.signals import receive
-from noetl.engine.state import Run, State
+from noetl.engine.forks import Fork, Renaming, ask, is_firm, start_fork
+from noetl.engine.recorder import Batch, Recorder
+from noetl.engine.reports.accept import Fact, fit_facts
+from noetl.engine.runs import Run, find_progress, iteration_id, pipelines
+from noetl.engine.secrets.handles import Secrets
+from noetl.engine.state import Frame, State
+from noetl.engine.steps.completion import cancel
+from noetl.engine.tasks.outcome import Meta, Outcome
+from noetl.engine.tasks.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.times import NEVER, rfc3339
-from noetl.engine.waits import answer_child
+from noetl.engine.values.in_memory import InMemoryBlobs
+from noetl.engine.values.references import Values
+from noetl.engine.waits.resume import answer_child
+from noetl.engine.waits.signals import receive
 from noetl.errors import NoetlError, Unloaded
 from noetl.net.net import Net, build_net
 from noetl.types import JSON
 
 Choose = Callable[[int], int]
-"""Which of so many ready pipelines moves next: the schedule, seeded or enumerated."""
+"""Chooses the next of ``count`` ready pipelines: the schedule, seeded or enumerated."""
 
 _encode = msgspec.json.encode
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a call comes to after so many seconds; no outcome: its worker is lost."""
+class ScriptedOutcome(msgspec.Struct, frozen=True):
+    """The scripted outcome of a call, and its duration in seconds; None: the worker is
+    lost."""
 
     outcome: Outcome | None
     seconds: float = 0.0
 
 
-Script = Callable[[Call], Answer | Outcome | None]
-"""What a call comes to. None: it is the engine's own business (a wait, a child)."""
+Script = Callable[[Call], ScriptedOutcome | Outcome | None]
+"""Returns the outcome of a call; None if the engine executes the kind itself."""
 
 
-class Flight(msgspec.Struct):
-    """A call that has begun and is not over until ``due``."""
+class RunningCall(msgspec.Struct):
+    """A running call that ends at ``due``."""
 
     pipeline: Pipeline
     call: Call
-    answer: Answer
+    answer: ScriptedOutcome
     began: float
 
     @property
@@ -65,15 +64,15 @@ class Flight(msgspec.Struct):
 
 
 class Diverged(NoetlError):
-    """The log, folded again, gave another state than the one that lived."""
+    """Error: the state folded from the log differs from the live state."""
 
 
 class Simulation:
     """One execution in memory; a pipeline moves one task at a time, in any order.
 
-    The script is not asked about kinds that are ``unasked``: the engine has its way.
-    With ``overlap`` the begin of a call and its end are two moves, and those of other
-    pipelines may come between them; without, only a call that takes time is two.
+    The script is not called for kinds in ``unasked``: the engine executes them. With
+    ``overlap`` the begin and the end of a call are two moves, with moves of other
+    pipelines between them; without, only calls with a duration are two moves.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Simulation:
         self.net: Net = net or build_net(playbook)
         self.state = State()
         self.log: list[Event] = []
-        self.size = 0  # bytes of the log, with what was too large for it
+        self.size = 0  # bytes of the log and of its blobs
         self.clock = clock
         self._script = script
         self._choose = choose
@@ -104,17 +103,17 @@ class Simulation:
         self._due: dict[str, float] = {}
         self._timers: dict[str, float] = {}
         self._waited: dict[str, int] = {}
-        self._flights: dict[str, Flight] = {}
+        self._flights: dict[str, RunningCall] = {}
         self._values = Values()
         self._secrets = secrets or Secrets()
-        self._shelf = Shelf(self.log)
-        self._workload = deep_merge(dict(playbook.workload), workload or {})
-        self._task_runs = limits_of(playbook).task_runs
+        self._blobs = InMemoryBlobs(self.log)
+        self._workload = merge_inputs(playbook, workload or {})
+        self._task_runs = playbook.limits.task_runs
 
-    # -- what happens to it ------------------------------------------------------
+    # -- inputs ------------------------------------------------------------------
 
     def run(self) -> State:
-        """To the end, or until nothing can move."""
+        """Run to the end, or until nothing can move."""
         self.start()
         while self.step():
             pass
@@ -128,9 +127,9 @@ class Simulation:
         self._settle(lambda batch: accept(batch, request))
 
     def fork(self, origin: Sequence[Event], seq: int, **edits: JSON) -> int:
-        """Instead of ``start``: go on from a point of another execution's log.
+        """Continue from a point of another execution's log, instead of ``start``.
 
-        It may be a little before ``seq``: which point it was. ``edits`` are those of
+        Return the point, which may be a little before ``seq``. ``edits`` are those of
         the ``Fork``.
         """
         first = origin[0]
@@ -143,25 +142,25 @@ class Simulation:
         rename = Renaming(first.execution_id, self._execution_id).event
         self.log += [*recorder.events, *map(rename, origin[1:seq])]
         self.state = replay(self.log)
-        self._settle(lambda batch: go_apart(batch, fork))
+        self._settle(lambda batch: start_fork(batch, fork))
         return seq
 
     def signal(self, name: str, data: JSON = None) -> None:
-        """Somebody sends a signal now. Raises ``SignalRefused``."""
+        """Send a signal now. Raises ``SignalRefused``."""
         self._settle(lambda batch: receive(batch, name, data))
 
     def cancel(self, error: dict[str, JSON] | None = None) -> None:
         self._settle(lambda batch: cancel(batch, error))
 
     def answer(self, command_id: str, child_id: str, answer: JSON) -> None:
-        """A child of this execution has ended, or could not begin."""
+        """Record that a child of this execution has ended, or could not begin."""
         self._settle(lambda batch: answer_child(batch, command_id, child_id, answer))
 
     def whole(self, value: JSON) -> JSON:
-        """A value of it without any reference, however deep."""
-        return self._shelf.whole(value)
+        """Return a value without any reference, however deep."""
+        return self._blobs.whole(value)
 
-    # -- what it does ------------------------------------------------------------
+    # -- moves -------------------------------------------------------------------
 
     def step(self) -> bool:
         """Let one ready pipeline make one move, or time pass; False if neither can."""
@@ -176,10 +175,10 @@ class Simulation:
         return True
 
     def ready(self) -> Iterator[tuple[Run, tuple[int, ...]]]:
-        """The pipelines that can move now."""
+        """Yield the pipelines that can move now."""
         for run in self.state.runs.values():
             for path, _ in pipelines(run):
-                command_id = ids.iteration_id(run.id, path)
+                command_id = iteration_id(run.id, path)
                 flight = self._flights.get(command_id)
                 if flight is not None:
                     if flight.due <= self.clock:
@@ -188,7 +187,7 @@ class Simulation:
                     yield run, path
 
     def next_moment(self) -> float | None:
-        """When something is due, if time alone can bring it on."""
+        """Return the next time at which something is due, or None."""
         if self.state.finished:
             return None
         moments = [*self._due.values(), *self._timers.values()]
@@ -204,22 +203,23 @@ class Simulation:
             self._settle(partial(expire, timer_id=timer))
 
     def move(self, run: Run, path: tuple[int, ...], *, overlap: bool = False) -> None:
-        """One task, or a half of it: the same pipeline code that a worker runs."""
-        flight = self._flights.pop(ids.iteration_id(run.id, path), None)
+        """Run one task, or half of it, with the pipeline code of a worker."""
+        command_id = iteration_id(run.id, path)
+        flight = self._flights.pop(command_id, None)
         if flight is not None:
             self._land(flight)
             return
         progress = find_progress(run, path)
-        frame = self._frame(run, path)
+        frame = Frame.of(self.state, run, path, self._task_runs)
         mine = progress.copy()
-        if self._waited.get(frame.command_id) == progress.tasks:
-            mine.delay = 0.0  # this wait is over; the log knows nothing of clocks
+        if self._waited.get(command_id) == progress.tasks:
+            mine.delay = 0.0  # this delay has passed; the log does not record it
         tasks = self.playbook.steps[run.step].tasks
         pipeline = Pipeline(tasks, frame, mine, self._values, self._secrets)
-        match self._shelf.loaded(pipeline.next, self._values):
+        match self._blobs.loaded(pipeline.next, self._values):
             case Wait(seconds):
-                self._due[frame.command_id] = self.clock + seconds
-                self._waited[frame.command_id] = progress.tasks
+                self._due[command_id] = self.clock + seconds
+                self._waited[command_id] = progress.tasks
             case Call() as call:
                 first = progress.tasks == 0 and not path and not progress.started
                 facts = [Fact("step.started")] if first and not call.begun else []
@@ -227,41 +227,25 @@ class Simulation:
             case Ended():
                 raise AssertionError("an ended pipeline is not ready")
 
-    def _frame(self, run: Run, path: tuple[int, ...]) -> Frame:
-        state = self.state
-        return Frame(
-            state.execution_id,
-            state.began_at,
-            run.step,
-            run.id,
-            path,
-            run.args,
-            state.ctx,
-            state.workload,
-            self._task_runs,
-            state.trace_id,
-            state.spilled,
-        )
-
     def _begin(
         self, pipeline: Pipeline, call: Call, facts: list[Fact], *, overlap: bool
     ) -> None:
         label, attempt = call.task.label, call.attempt
         if not call.begun:
             facts.append(Fact("task.started", label, attempt))
-        asked: Answer | Outcome | dict[str, JSON] | None = call.outcome
+        asked: ScriptedOutcome | Outcome | dict[str, JSON] | None = call.outcome
         if asked is None and call.task.kind not in self._unasked:
             asked = self._script(call)
         if asked is None:
             asked = pipeline.suspension(call)
         if asked is None:
-            raise ValueError(f"nothing says what task '{label}' comes to")
+            raise ValueError(f"the script has no outcome for task '{label}'")
         if isinstance(asked, dict):
             facts.append(Fact("task.suspended", label, attempt, asked))
             self._report(call, facts)
             return
-        answer = Answer(asked) if isinstance(asked, Outcome) else asked
-        flight = Flight(pipeline, call, answer, self.clock)
+        answer = ScriptedOutcome(asked) if isinstance(asked, Outcome) else asked
+        flight = RunningCall(pipeline, call, answer, self.clock)
         if not overlap and answer.seconds == 0.0 and answer.outcome is not None:
             self._land(flight, facts)
             return
@@ -269,8 +253,8 @@ class Simulation:
         if facts:
             self._report(call, facts)
 
-    def _land(self, flight: Flight, facts: Sequence[Fact] = ()) -> None:
-        """The call is over: its worker reports, or is gone and another takes over."""
+    def _land(self, flight: RunningCall, facts: Sequence[Fact] = ()) -> None:
+        """End the call: its worker reports, or is lost and another takes over."""
         call, outcome = flight.call, flight.answer.outcome
         if outcome is None:
             self.recover()
@@ -283,27 +267,27 @@ class Simulation:
             self.state.trace_id,
         )
         take = partial(flight.pipeline.take, outcome, meta)
-        payload = self._shelf.loaded(take, self._values)
+        payload = self._blobs.loaded(take, self._values)
         done = Fact("task.done", call.task.label, call.attempt, payload)
         self._report(call, [*facts, done])
 
     def _report(self, call: Call, facts: Sequence[Fact]) -> None:
         fitted, blobs = fit_facts(facts)
-        self._shelf.put(blobs)
+        self._blobs.put(blobs)
         for key, body in blobs.items():
             self._values.put_encoded(key, body)
         self.size += sum(map(len, blobs.values()))
         self._settle(lambda batch: report(batch, _command_of(call), fitted))
 
     def recover(self) -> None:
-        """A new owner has the log and nothing else. Raises ``Diverged``."""
+        """Replace the state by a fold of the log. Raises ``Diverged``."""
         log = [
             msgspec.json.decode(_encode(event), type=Event, strict=True)
             for event in self.log
         ]
         folded = replay(log)
         if _encode(folded) != _encode(self.state):
-            raise Diverged("the state folded from the log is not the one that lived")
+            raise Diverged("the state folded from the log differs from the live state")
         self.state = folded
 
     # -- deciding ----------------------------------------------------------------
@@ -325,15 +309,15 @@ class Simulation:
                 decide(batch)
                 break
             except Unloaded as needed:
-                self._shelf.put(batch.blobs)
-                self._shelf.load(needed, self._values, batch.events)
-                self.state = replay(self.log)  # it ran ahead of the log
+                self._blobs.put(batch.blobs)
+                self._blobs.load(needed, self._values, batch.events)
+                self.state = replay(self.log)  # discard changes that are not in the log
         self.log += batch.events
-        self._shelf.put(batch.blobs)
+        self._blobs.put(batch.blobs)
         self.size += sum(map(len, (*batch.bodies, *batch.blobs.values())))
         effects = effects_of(batch.events)
         self._timers |= effects.timers
-        for command_id in effects.over:  # nobody waits for it any more
+        for command_id in effects.over:  # no call of it runs any more
             self._flights.pop(command_id, None)
             self._due.pop(command_id, None)
             self._timers.pop(f"step:{command_id}", None)
@@ -345,10 +329,10 @@ class Simulation:
             self._stop_calls()
 
     def _stop_calls(self) -> None:
-        """Tools are stopped, and say so (S-38)."""
+        """Stop running calls; each reports its cancellation (S-38)."""
         stopped = Outcome.failed("cancelled", "the execution was cancelled")
         for flight in self._flights.values():
-            flight.answer = Answer(stopped, self.clock - flight.began)
+            flight.answer = ScriptedOutcome(stopped, self.clock - flight.began)
 
 
 def _command_of(call: Call) -> str:

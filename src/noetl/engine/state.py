@@ -1,13 +1,19 @@
-"""What an execution is at a point of its log; only ``evolve`` changes it."""
+"""The state of an execution at a point of its log, and what a worker gets of it.
+
+Only ``evolve`` changes the state.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
-from noetl.engine.concurrency import Concurrency
-from noetl.engine.progress import Progress
+from noetl.dsl.model import Limits
+from noetl.engine.ids import Path
+from noetl.engine.runs import Run, iteration_id, pipelines
+from noetl.engine.steps.concurrency import Concurrency
 from noetl.types import JSON
 
 ExecutionStatus = Literal[
@@ -16,7 +22,7 @@ ExecutionStatus = Literal[
 
 
 class Token(msgspec.Struct):
-    """An envelope on its way to one step; ``event`` is the boundary that sent it."""
+    """A token on its way to a step; ``event`` is the boundary event that sent it."""
 
     id: str
     step: str
@@ -25,63 +31,18 @@ class Token(msgspec.Struct):
     event: dict[str, JSON] | None = None
 
 
-class LoopState(msgspec.Struct):
-    """One loop instance: what is open and what was counted, never what is over.
-
-    ``results`` holds small results until they are too large to travel in one event;
-    then it is None, and they stay in the log alone. ``writers`` are the iterations
-    that wrote a key of ctx, for the write-once rule of parallel loops.
-    """
-
-    iterator: str
-    total: int
-    items: JSON
-    first_seq: int
-    next: int = 0
-    open: dict[int, Iteration] = msgspec.field(default_factory=dict)
-    done: int = 0
-    failed: int = 0
-    error: dict[str, JSON] | None = None
-    results: dict[int, JSON] | None = msgspec.field(default_factory=dict)
-    results_size: int = 0
-
-
-class Iteration(msgspec.Struct):
-    """An open iteration: a pipeline, or the loop inside it."""
-
-    scope: dict[str, JSON]
-    progress: Progress | None = None
-    loop: LoopState | None = None
-
-
-class Run(msgspec.Struct):
-    """One firing of a step. ``boundary`` is its end, until its arcs are judged, and
-    ``outcomes`` those that they may name."""
-
-    id: str
-    step: str
-    args: dict[str, JSON]
-    has_arcs: bool
-    tokens: list[str] = msgspec.field(default_factory=list)
-    progress: Progress | None = None
-    loop: LoopState | None = None
-    boundary: dict[str, JSON] | None = None
-    routed: bool = False
-    ended: bool = False
-    ctx_writers: dict[str, str] = msgspec.field(default_factory=dict)
-    deadline: str | None = None
-    outcomes: dict[str, JSON] = msgspec.field(default_factory=dict)
-
-
 class State(msgspec.Struct):
-    """The marking and everything beside it.
+    """The state of an execution.
 
-    ``parent`` is who called this execution, ``outer`` the iteration it was called
-    from. ``suspended`` are the pipelines that wait; ``messages`` the signals that
-    nobody has waited for yet; ``listeners`` the pipelines that react to events, each
-    with those that came while it was busy. ``spilled`` says that some value is stored
-    elsewhere. ``fork`` is whose events the log begins with, and how many of them.
-    It is ``queued`` until it has a place of its ``concurrency`` key.
+    ``parent`` is the calling execution, ``outer`` the iteration of the call.
+    ``suspended`` are the pipelines that wait; ``messages`` the signals that no pipeline
+    has taken yet; ``listeners`` the pipelines that react to events, each with the
+    events that it missed while it was busy. ``spilled`` is set if some value is stored
+    elsewhere. ``fork`` is the origin of the first events of the log, and their number.
+    ``queued`` is set until the execution has a slot of its ``concurrency`` key.
+    ``ignored`` counts the errors that no rule matched. ``reached`` are the steps that a
+    token was sent to, None if an earlier version began the execution; ``unfired`` are
+    the targets of arcs where none of a step's arcs fired.
     """
 
     execution_id: str = ""
@@ -116,8 +77,89 @@ class State(msgspec.Struct):
     fork: dict[str, JSON] | None = None
     concurrency: Concurrency | None = None
     queued: dict[str, JSON] | None = None
+    ignored: int = 0
+    reached: dict[str, bool] | None = None
+    unfired: dict[str, bool] = msgspec.field(default_factory=dict)
+    not_reached: int = 0
 
     @property
     def began_at(self) -> str:
-        """When the work began that this execution goes on with: what templates see."""
+        """When the work began, before all forks: the time that templates see."""
         return self.started_at if self.fork is None else self.fork["started_at"]
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """The data of a command: the run, and the values that its templates may read.
+
+    ``most_lost`` is the number of owners that a call may lose before it fails (I-20);
+    None if the loss of an owner does not count.
+    """
+
+    execution_id: str
+    started_at: str
+    step: str
+    step_run_id: str
+    path: tuple[int, ...]
+    args: dict[str, JSON]
+    ctx: dict[str, JSON]
+    workload: dict[str, JSON]
+    task_runs: int = Limits().task_runs
+    trace_id: str = ""
+    spilled: bool = False
+    most_lost: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        run: Run,
+        path: Path,
+        task_runs: int,
+        most_lost: int | None = None,
+    ) -> Frame:
+        """Return the frame of the pipeline of a run, or of its iteration at
+        ``path``."""
+        return cls(
+            state.execution_id,
+            state.began_at,
+            run.step,
+            run.id,
+            path,
+            run.args,
+            state.ctx,
+            state.workload,
+            task_runs,
+            state.trace_id,
+            state.spilled,
+            most_lost,
+        )
+
+
+def standing_of(state: State) -> dict[str, JSON] | None:
+    """Return the concurrency key, and whether the execution still waits for a slot."""
+    if state.concurrency is None:
+        return None
+    key, limit = state.concurrency.key, state.concurrency.limit
+    return {"key": key, "limit": limit, "queued": state.queued is not None}
+
+
+def is_waiting(state: State) -> bool:
+    """Return whether all open pipelines wait for a time, a signal or a child."""
+    if not state.suspended or state.tokens:
+        return False
+    open_pipelines = sum(1 for run in state.runs.values() for _ in pipelines(run))
+    return open_pipelines == len(state.suspended)
+
+
+def status_of(state: State) -> ExecutionStatus:
+    """Return the status that users see."""
+    if state.status == "running" and (state.queued is not None or is_waiting(state)):
+        return "waiting"
+    return state.status
+
+
+def commands_of(state: State) -> Iterator[str]:
+    """Yield the ids of all open pipelines."""
+    for run in state.runs.values():
+        for path, _ in pipelines(run):
+            yield iteration_id(run.id, path)

@@ -1,4 +1,4 @@
-"""Moments: seconds since the epoch for reckoning, RFC 3339 for the log (S-44)."""
+"""Times: seconds since the epoch for arithmetic, RFC 3339 for the log (S-44)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 NEVER = 253_402_300_000.0
-"""The end of the year 9999: what is due then is waited for by something else."""
+"""The end of the year 9999: a timer at this time never fires."""
 
 
 def rfc3339(seconds: float) -> str:
-    """UTC with microseconds and ``Z``."""
+    """Format as UTC with microseconds and ``Z``."""
     micros = round(seconds * 1_000_000)
     whole, part = divmod(micros, 1_000_000)
     return f"{_second(whole)}.{part:06d}Z"
 
 
-@lru_cache(maxsize=16)  # times that are told one after another are of one second
+@lru_cache(maxsize=16)  # consecutive times share a second
 def _second(whole: int) -> str:
     return datetime.fromtimestamp(whole, UTC).isoformat()[:-6]
 
 
 def seconds_of(text: str) -> float:
-    """What ``rfc3339`` wrote, or an author: raises ``ValueError``.
+    """Parse a time of the log or of an author. Raises ``ValueError``.
 
     A time without a zone is in UTC.
     """

@@ -1,4 +1,4 @@
-"""Steering a running ``noetl run`` from another process: a socket beside its log."""
+"""Control of a running ``noetl run`` from another process: a socket beside its log."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import msgspec
 from noetl.errors import ConfigError, NoetlError
 from noetl.types import JSON
 
-LONGEST_PATH = 100
-"""Bytes that every system takes as the path of a socket."""
+MAX_PATH_BYTES = 100
+"""Maximum bytes of a socket path that every system accepts."""
 
-LONGEST_LINE = 1 << 20
-ANSWER_WITHIN = 10.0
+MAX_LINE_BYTES = 1 << 20
+ANSWER_TIMEOUT_S = 10.0
 
 Handler = Callable[[Mapping[str, JSON]], Awaitable[JSON]]
 
 
 class ControlServer:
-    """One request and one answer per connection, each a line of JSON.
+    """Answers one request per connection; request and answer are lines of JSON.
 
-    Only the owner of the folder can connect: there is no other check.
+    The permissions of the folder are the only access check.
     """
 
     def __init__(self, log: Path, handle: Handler) -> None:
@@ -34,10 +34,10 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        self.path.unlink(missing_ok=True)  # of a process that was killed
+        self.path.unlink(missing_ok=True)  # left by a process that was killed
         with _address(self.path) as address:
             self._server = await asyncio.start_unix_server(
-                self._answer, address, limit=LONGEST_LINE
+                self._answer, address, limit=MAX_LINE_BYTES
             )
         self.path.chmod(0o600)
 
@@ -63,31 +63,33 @@ class ControlServer:
 
 
 async def ask(path: Path, request: dict[str, JSON]) -> JSON:
-    """Send a request to the process that listens there.
+    """Send a request to the process that listens on the socket.
 
-    Raises ``ConfigError`` with its refusal, ``OSError`` if nobody listens.
+    Raises ``ConfigError`` if it is refused, ``OSError`` if no process listens.
     """
     with _address(path) as address:
-        reader, writer = await asyncio.open_unix_connection(address, limit=LONGEST_LINE)
+        reader, writer = await asyncio.open_unix_connection(
+            address, limit=MAX_LINE_BYTES
+        )
     try:
         writer.write(msgspec.json.encode(request) + b"\n")
         await writer.drain()
-        async with asyncio.timeout(ANSWER_WITHIN):
+        async with asyncio.timeout(ANSWER_TIMEOUT_S):
             line = await reader.readline()
     except TimeoutError:
-        raise ConfigError("the process that runs it does not answer") from None
+        raise ConfigError("the process of the execution does not answer") from None
     finally:
         writer.close()
     answer = msgspec.json.decode(line or b"{}", type=dict)
     if "ok" not in answer:
-        raise ConfigError(answer.get("error", "the process that runs it has ended"))
+        raise ConfigError(answer.get("error", "the process of the execution has ended"))
     return answer["ok"]
 
 
 @contextlib.contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """A name of the socket that the system takes, however deep its folder is."""
-    if len(os.fsencode(path)) <= LONGEST_PATH:
+    """Yield an address of the socket that is short enough, for deep folders too."""
+    if len(os.fsencode(path)) <= MAX_PATH_BYTES:
         yield str(path)
         return
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

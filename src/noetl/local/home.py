@@ -1,25 +1,23 @@
-"""``NOETL_HOME``: where logs, results, secrets and the catalog live."""
+"""``NOETL_HOME``: the folder of logs, results, secrets and the catalog."""
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from noetl.config import HOME, read_settings
+from noetl.config import HOME, Settings
 
 
 class Home:
-    """The folder and the names of what is in it; made when something is written."""
+    """The paths in the home folder, which is created by the first write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
-    def of(cls, environ: Mapping[str, str] = os.environ) -> Home:
-        return cls(read_settings(environ)[HOME])
+    def of(cls, settings: Settings) -> Home:
+        return cls(settings[HOME])
 
     def make(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -30,11 +28,11 @@ class Home:
 
     @property
     def drafts(self) -> Path:
-        """Results on their way to a store elsewhere, and from there."""
+        """Temporary files of results that are sent to or read from a remote store."""
         return self.folder / "tmp" / "results"
 
     def identity(self) -> str:
-        """A name for this home, made once: a store elsewhere knows it by that."""
+        """Return the id of this home in a shared store; created on first use."""
         file = self.folder / "id"
         self.make()
         with suppress(FileExistsError), file.open("x") as made:
@@ -43,7 +41,7 @@ class Home:
 
     @property
     def key(self) -> Path:
-        """What seals the keychain and the secrets of executions."""
+        """The encryption key of the keychain and of secrets of executions."""
         return self.folder / "key"
 
     @property
@@ -56,48 +54,53 @@ class Home:
 
     @property
     def catalog(self) -> Path:
-        """Registered playbooks."""
+        """The database of registered playbooks."""
         return self.folder / "catalog.db"
 
     @property
     def accounts(self) -> Path:
-        """Who may call the server, and who is signed in."""
+        """The database of accounts, tokens and sessions."""
         return self.folder / "accounts.db"
 
     @property
     def triggers(self) -> Path:
-        """What starts executions by itself."""
+        """The database of triggers."""
         return self.folder / "triggers.db"
 
     @property
     def token(self) -> Path:
-        """What opens the server of this home."""
+        """The token of the server of this home."""
         return self.folder / "token"
 
     @property
     def server(self) -> Path:
-        """Who is the server of this home, and where."""
+        """The locked file with process and address of the server."""
         return self.folder / "server.json"
 
     @property
     def workers(self) -> Path:
-        """Which workers live."""
+        """The folder of the locked files of workers."""
         return self.folder / "workers"
 
     @property
     def server_log(self) -> Path:
-        """A log of its own: runs come and go beside it."""
+        """The server's event log, separate from those of ``noetl run``."""
         return self.folder / "log-server.db"
 
     @property
+    def task_logs(self) -> Path:
+        """The folder of what tasks print, one file per execution."""
+        return self.folder / "task-logs"
+
+    @property
     def journal(self) -> Path:
-        """What servers have to say."""
+        """The folder of the servers' log files."""
         return self.folder / "logs"
 
     def log(self, number: int) -> Path:
-        """The log; a run that finds it taken uses the next one (``log-2.db``, …)."""
+        """Return a log by number; a run uses the first free one (``log-2.db``, …)."""
         return self.folder / ("log.db" if number == 1 else f"log-{number}.db")
 
     def logs(self) -> list[Path]:
-        """All logs that exist."""
+        """List the logs that exist."""
         return sorted(self.folder.glob("log*.db"))

@@ -1,4 +1,4 @@
-"""What a server has to say: a line of JSON each, in files that do not grow for ever."""
+"""Log files of servers and workers: lines of JSON, rotated by size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 
 from noetl.engine.times import rfc3339
 
-LARGEST = 10 * 1024 * 1024
-KEPT = 5
+MAX_BYTES = 10 * 1024 * 1024
+BACKUPS = 5
 _OURS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class Lines(logging.Formatter):
-    """Time, level, logger, message, and the fields that were given beside it."""
+    """Formats time, level, logger, message and extra fields as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {k: v for k, v in vars(record).items() if k not in _OURS}
@@ -34,10 +34,13 @@ class Lines(logging.Formatter):
 
 
 def open_journal(folder: Path, *, foreground: bool, name: str = "server") -> None:
-    """Write to ``server.log``; what matters also to whoever looks on."""
+    """Log to ``<name>.log``; in the foreground, NoETL also logs to standard error."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = RotatingFileHandler(
-        folder / f"{name}.log", maxBytes=LARGEST, backupCount=KEPT, encoding="utf-8"
+        folder / f"{name}.log",
+        maxBytes=MAX_BYTES,
+        backupCount=BACKUPS,
+        encoding="utf-8",
     )
     file.setFormatter(Lines())
     logger = logging.getLogger("noetl")

@@ -1,1 +1,1 @@
-"""The Petri net of a playbook: built once, read by analysis, drawings and joins."""
+"""Petri net of a playbook: built once, read by analysis, drawings and joins."""

@@ -1,4 +1,4 @@
-"""Where tokens can go: the net without the arcs that never fire."""
+"""Flow of tokens: the net without the arcs that never fire."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from noetl.net.finding import ELLIPSIS, SHOWN
+from noetl.net.graph_search import explore, find_components, find_cycle
 from noetl.net.net import Edge, Net
-from noetl.net.outcomes import Outcome
-from noetl.net.walks import explore, find_components, find_cycle
+from noetl.net.step_outcomes import Outcome
 
 
 class Flow:
-    """What the checks share: live arcs, reachable steps, paths, cycles."""
+    """State shared by the checks: live arcs, reachable steps, paths, cycles."""
 
     def __init__(self, net: Net) -> None:
         self.net = net
@@ -23,7 +23,7 @@ class Flow:
 
     @cached_property
     def parents(self) -> dict[str, str | None]:
-        """The reachable steps, nearest first, each with the one it is reached from."""
+        """Reachable steps, nearest first, each with its predecessor."""
         start = () if self.net.entry is None else (self.net.entry,)
         return explore(start, self.targets)
 
@@ -35,9 +35,9 @@ class Flow:
         return tuple(edge.target for edge in self.live[step])
 
     def path_to(self, step: str) -> tuple[str, ...]:
-        """The shortest way from the entry, for people to follow; a long one elided.
+        """Return the shortest path from the entry, elided if long.
 
-        Each costs no more than what is shown of it, however deep the net is.
+        The cost is that of the shown part, however deep the net is.
         """
         tail = [step]
         while (parent := self.parents.get(tail[-1])) is not None:
@@ -48,7 +48,7 @@ class Flow:
 
     @cached_property
     def _heads(self) -> dict[str, tuple[str, ...]]:
-        """How the way to each step begins; most of them share one."""
+        """Beginnings of the paths to the steps; most steps share one."""
         heads: dict[str, tuple[str, ...]] = {}
         for step, parent in self.parents.items():
             head = heads[parent] if parent is not None else ()
@@ -62,7 +62,7 @@ class Flow:
 
     @cached_property
     def cycles(self) -> list[list[str]]:
-        """The components in which a token can come back to where it was."""
+        """Components in which a token can return to the same step."""
         return [
             group
             for group in self.components
@@ -70,7 +70,7 @@ class Flow:
         ]
 
     def path_around(self, group: list[str]) -> tuple[str, ...]:
-        """From the entry into the cycle and once around it, back to where it enters."""
+        """Return the path from the entry into the cycle and once around it."""
         inside = set(group)
         gate = next(step for step in self.parents if step in inside)
         cycle = find_cycle(
@@ -79,7 +79,7 @@ class Flow:
         return (*self.path_to(gate), *cycle[1:])
 
     def fire_together(self, step: str, outcome: Outcome) -> list[tuple[Edge, ...]]:
-        """Groups of arcs of which all may fire after one and the same event."""
+        """Return groups of arcs that may all fire after the same event."""
         by_number = {edge.number: edge for edge in self.net.arcs_from(step)}
         groups: list[tuple[Edge, ...]] = []
         for answer in self.net.answers(step, outcome):
@@ -91,14 +91,14 @@ class Flow:
         return groups
 
     def may_end(self, step: str) -> bool:
-        """Whether some outcome of the step sends no token on."""
+        """Return whether some outcome of the step sends no token on."""
         return any(
             not any(answer.settled for answer in self.net.answers(step, outcome))
             for outcome in self.net.outcomes(step)
         )
 
     def may_leave(self, step: str, inside: set[str]) -> bool:
-        """Whether some outcome leaves no token of this step in ``inside``."""
+        """Return whether some outcome leaves no token of this step in ``inside``."""
         return any(
             self._outcome_leaves(step, outcome, inside)
             for outcome in self.net.outcomes(step)

@@ -1,4 +1,4 @@
-"""Walks over a graph given by a function; none recurses, all keep the given order."""
+"""Walks over a graph given by a function; iterative, in the given order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Neighbours = Callable[[str], Iterable[str]]
 
 
 def explore(start: Iterable[str], neighbours: Neighbours) -> dict[str, str | None]:
-    """Everything reachable, nearest first, each with the node it was found from."""
+    """Return every reachable node, nearest first, each with its predecessor."""
     parents: dict[str, str | None] = dict.fromkeys(start)
     pending = deque(parents)
     while pending:
@@ -22,7 +22,7 @@ def explore(start: Iterable[str], neighbours: Neighbours) -> dict[str, str | Non
 
 
 def trace(parents: dict[str, str | None], node: str) -> tuple[str, ...]:
-    """The shortest path from a start of ``explore`` to ``node``."""
+    """Return the shortest path from a start of ``explore`` to ``node``."""
     path = [node]
     while (parent := parents[path[-1]]) is not None:
         path.append(parent)
@@ -30,13 +30,13 @@ def trace(parents: dict[str, str | None], node: str) -> tuple[str, ...]:
 
 
 def find_cycle(node: str, neighbours: Neighbours) -> tuple[str, ...]:
-    """The shortest closed path through ``node``, or nothing."""
+    """Return the shortest closed path through ``node``, or nothing."""
     parents = explore(neighbours(node), neighbours)
     return (node, *trace(parents, node)) if node in parents else ()
 
 
 def find_components(nodes: Iterable[str], neighbours: Neighbours) -> list[list[str]]:
-    """Strongly connected components (Tarjan), each after those it leads to."""
+    """Return strongly connected components (Tarjan), each after its targets."""
     return _Tarjan(neighbours).run(nodes)
 
 

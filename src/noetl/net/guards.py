@@ -1,4 +1,4 @@
-"""What a guard can be told to say without running it: yes, no, an error, or any."""
+"""Static evaluation of guards: true, false, an error, or any of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from noetl.types import JSON
 
 Verdict = Literal["true", "false", "error"]
 Verdicts: TypeAlias = frozenset[Verdict]
-"""Everything that one evaluation may come to.
+"""All results that one evaluation may have.
 
-A plain unknown would not do: ``ctx.ready and event.name == 'step.done'`` is no or an
-error after a failure, and neither fires the arc, but ``not (…)`` of it may.
+A plain unknown is not enough: ``ctx.ready and event.name == 'step.done'`` is false or
+an error after a failure, and neither fires the arc, but ``not (…)`` of it may.
 """
 
 YES: Verdicts = frozenset({"true"})
@@ -35,13 +35,13 @@ _MEMBER = {"in", "notin"}
 
 
 def read_guard(guard: Template | None, event: Event) -> Verdicts:
-    """The verdicts ``guard`` may come to, knowing only these fields of the event."""
+    """Return the possible verdicts of ``guard``, knowing only these event fields."""
     if guard is None:
         return YES
     if not guard.references:
         return _read_constant(guard)
     if not _TELLING.search(guard.source):
-        return ANY  # most guards; parsing them again would tell nothing
+        return ANY  # most guards; parsing them again adds nothing
     expression = _only_expression(guard.source)
     if expression is None:
         return ANY
@@ -60,7 +60,7 @@ def _read_constant(guard: Template) -> Verdicts:
 
 @lru_cache(maxsize=4096)
 def _only_expression(source: str) -> nodes.Expr | None:
-    """The expression of ``{{ expression }}``; None for anything richer."""
+    """Return the expression of ``{{ expression }}``; None for any other text."""
     try:
         tree, has_statements = parse(source)
     except TemplateError:
@@ -97,7 +97,8 @@ def _negate(verdicts: Verdicts) -> Verdicts:
 
 
 def _chain(node: nodes.BinExpr, event: Event, goes_on: Verdict) -> Verdicts:
-    """``and`` goes on to its right side after a true left one, ``or`` after a false."""
+    """Evaluate ``and``, which goes on after a true left side, or ``or``, after a
+    false one."""
     left = _read(node.left, event)
     if goes_on not in left:
         return left
@@ -128,7 +129,7 @@ def _compare(left: nodes.Expr, operand: nodes.Operand, event: Event) -> Verdicts
 
 
 def _value(node: nodes.Expr, event: Event) -> JSON:
-    """A text, or a list of texts; nothing else is compared here."""
+    """Return a text, or a list of texts; other values are not compared here."""
     match node:
         case nodes.Const(value=str() as text):
             return text

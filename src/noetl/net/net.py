@@ -1,18 +1,81 @@
-"""The Petri net of a playbook: steps are transitions, arcs are places with guards."""
+"""Petri net of a playbook: steps are transitions, arcs are places with guards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from noetl.dsl.model import Arc, Mode, Playbook, Step
-from noetl.net.outcomes import OUTCOMES, Outcome, find_outcomes
-from noetl.net.routing import Answer, Firing, answer_outcome, firing_of
+from noetl.dsl.model import Arc, Mode, Playbook, Router, Step
+from noetl.net.guards import YES, Event, read_guard
+from noetl.net.step_outcomes import OUTCOMES, Outcome, boundary_events, find_outcomes
+
+Firing = Literal["never", "maybe", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer of a router to one boundary event; arcs are numbered in YAML order.
+
+    ``settled`` means that some arc fires for certain, even where none of them must: of
+    a guarded arc and the unguarded one after it, one always wins.
+    """
+
+    may: tuple[int, ...]
+    must: frozenset[int]
+    settled: bool
+
+
+def answer_outcome(step: Step, outcome: Outcome) -> tuple[Answer, ...]:
+    """Return one answer per boundary event, up to the last event evaluated."""
+    answers: list[Answer] = []
+    for event in boundary_events(step, outcome) if step.next else ():
+        answers.append(_answer(step.next, event))
+        if answers[-1].settled:
+            break
+    return tuple(answers)
+
+
+def firing_of(number: int, answers: tuple[Answer, ...]) -> Firing:
+    """Return whether one arc fires, given the answers of its router to an outcome."""
+    for answer in answers:
+        if number in answer.must:
+            return "always"
+        if answer.may:
+            break  # another arc may fire before a later event
+    return "maybe" if any(number in answer.may for answer in answers) else "never"
+
+
+def _answer(router: Router | None, event: Event) -> Answer:
+    if router is None:
+        return Answer((), frozenset(), False)
+    if router.mode == "inclusive":
+        return _answer_all(router.arcs, event)
+    return _answer_first(router.arcs, event)
+
+
+def _answer_first(arcs: tuple[Arc, ...], event: Event) -> Answer:
+    may: list[int] = []
+    for number, arc in enumerate(arcs):
+        verdicts = read_guard(arc.when, event)
+        if "true" not in verdicts:
+            continue
+        may.append(number)
+        if verdicts == YES:  # NEXT-05: no arc after it is evaluated
+            return Answer(tuple(may), frozenset(may[:1] if len(may) == 1 else ()), True)
+    return Answer(tuple(may), frozenset(), False)
+
+
+def _answer_all(arcs: tuple[Arc, ...], event: Event) -> Answer:
+    verdicts = [read_guard(arc.when, event) for arc in arcs]
+    may = tuple(n for n, found in enumerate(verdicts) if "true" in found)
+    must = frozenset(n for n, found in enumerate(verdicts) if found == YES)
+    return Answer(may, must, bool(must))
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An arc as a place: the queue of tokens from one step to another.
+    """Arc as a place: the queue of tokens from one step to another.
 
     ``number`` is its position in the router, which decides in exclusive mode.
     """
@@ -25,13 +88,16 @@ class Edge:
 
 
 class Net:
-    """The net, immutable; what is costly to know is found out when first asked.
+    """Immutable net; costly properties are computed on first use.
 
-    Arcs to steps that do not exist (the validator's business) are not part of it.
+    Arcs to steps that do not exist, which the validator reports, are not part of it.
+    ``bounded`` says that the playbook sets limits or a deadline of its executions.
     """
 
     def __init__(self, playbook: Playbook) -> None:
         self.name = playbook.name
+        spec = playbook.executor.get("spec") or {}
+        self.bounded = bool(spec.get("limits")) or spec.get("deadline") is not None
         self.steps: Mapping[str, Step] = playbook.steps
         self.entry: str | None = playbook.entry.name if playbook.entry else None
         self._out: dict[str, list[Edge]] = {name: [] for name in self.steps}
@@ -69,40 +135,46 @@ class Net:
         return tuple(dict.fromkeys(edge.source for edge in self._into[step]))
 
     def sources(self, join_step: str) -> tuple[str, ...]:
-        """The steps whose tokens a join waits for: ``from``, else all with an arc."""
+        """Return the steps that a join waits for: ``from``, else all with an arc."""
         join = self.steps[join_step].join
         if join is not None and join.sources is not None:
             return tuple(dict.fromkeys(join.sources))
         return self.predecessors(join_step)
 
     def outcomes(self, step: str) -> frozenset[Outcome]:
-        """How the step can end; what is left out is certain not to happen."""
+        """Return the possible outcomes of the step; others certainly do not happen."""
         if step not in self._outcomes:
             self._outcomes[step] = find_outcomes(self.steps[step])
         return self._outcomes[step]
 
     def answers(self, step: str, outcome: Outcome) -> tuple[Answer, ...]:
-        """What the step's router says to the events of ``outcome``, in order."""
+        """Return the answers of the step's router to the events of ``outcome``, in
+        order."""
         key = (step, outcome)
         if key not in self._answers:
             self._answers[key] = answer_outcome(self.steps[step], outcome)
         return self._answers[key]
 
     def firing(self, edge: Edge, outcome: Outcome) -> Firing:
-        """Whether the arc fires when its step ends in ``outcome``."""
+        """Return whether the arc fires when its step ends in ``outcome``."""
         if outcome not in self.outcomes(edge.source):
             return "never"
         return firing_of(edge.number, self.answers(edge.source, outcome))
 
+    def asks_for(self, edge: Edge, outcome: Outcome) -> bool:
+        """Return whether the arc may fire if its step ends in ``outcome``, which may
+        be an end that the step cannot have."""
+        return firing_of(edge.number, self.answers(edge.source, outcome)) != "never"
+
     def is_live(self, edge: Edge) -> bool:
-        """Whether there is any outcome of its step after which the arc may fire."""
+        """Return whether the arc may fire after some outcome of its step."""
         return any(self.firing(edge, outcome) != "never" for outcome in OUTCOMES)
 
     def reaches(self, source: str, target: str, avoiding: str | None = None) -> bool:
-        """Whether a token at ``source`` can get to ``target`` along the arcs.
+        """Return whether a token at ``source`` can get to ``target`` along the arcs.
 
-        Along the way, ends not counted, it does not pass the step ``avoiding``. A
-        token that is there already has reached it. Guards are not asked.
+        The path, ends not counted, does not pass the step ``avoiding``. A token that is
+        there already has reached it. Guards are ignored.
         """
         if source == target:
             return True
@@ -114,19 +186,23 @@ class Net:
         return bool(self._reachers[key][self._order[source]])
 
     def can_deliver(self, source: str, join_step: str, token_at: str) -> bool:
-        """Whether a token at a step can make ``source`` send one to the join (S-04).
+        """Return whether a token at a step can make ``source`` send one to the join
+        (S-04).
 
-        Without passing the join itself: a run of the join that is already under way
-        may go on to ``source``, a token that still waits in the join may not.
+        The path does not pass the join itself: a run of the join that has started may
+        go on to ``source``, a token that still waits in the join may not.
         """
         if all(edge.source != source for edge in self._into[join_step]):
             return False
-        if source == join_step:  # only a run under way: to start one is to pass it
+        if (
+            source == join_step
+        ):  # only a run that has started: starting one passes the join
             return token_at == join_step
         return self.reaches(token_at, source, avoiding=join_step)
 
     def _find_reachers(self, target: str, avoiding: str | None) -> bytearray:
-        """A flag per step, walking backwards; a byte each keeps thousands of these."""
+        """Return a flag per step, found backwards; one byte each, as nets have
+        thousands."""
         flags = bytearray(len(self._order))
         pending = [target]
         while pending:
@@ -140,5 +216,5 @@ class Net:
 
 
 def build_net(playbook: Playbook) -> Net:
-    """The net of a valid playbook."""
+    """Build the net of a valid playbook."""
     return Net(playbook)

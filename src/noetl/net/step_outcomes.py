@@ -1,4 +1,4 @@
-"""In which ways a step can end, as far as its text tells."""
+"""Possible outcomes of a step, read from its text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from noetl.templates import Template, Value
 Outcome = Literal["done", "failed", "skipped"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
-# The boundary events that arcs are asked about, in order, as guards see them. The
-# second name is what earlier guards call the field (C-05).
+# The boundary events that arcs are evaluated for, in order, as guards see them. The
+# second name is the field's name in earlier guards (C-05).
 _STEP_DONE = {"name": "step.done", "event_type": "step.done", "status": "success"}
 _STEP_FAILED = {"name": "step.failed", "event_type": "step.failed", "status": "error"}
 _LOOP_DONE = {"name": "loop.done", "event_type": "loop.done"}
@@ -22,7 +22,7 @@ _CANNOT_FAIL = frozenset({"noop"})
 
 
 def boundary_events(step: Step, outcome: Outcome) -> tuple[Event, ...]:
-    """What the router is asked after ``outcome``: later ones only if none fired."""
+    """Return the router's events after ``outcome``; later ones apply if none fired."""
     if outcome == "skipped":
         return ()
     if outcome == "failed":
@@ -32,7 +32,7 @@ def boundary_events(step: Step, outcome: Outcome) -> tuple[Event, ...]:
 
 
 def find_outcomes(step: Step) -> frozenset[Outcome]:
-    """Every outcome that cannot be ruled out."""
+    """Return every outcome that cannot be ruled out."""
     admission = read_admission(step.admit)
     found: set[Outcome] = set()
     if admission != frozenset({"true"}):
@@ -45,7 +45,8 @@ def find_outcomes(step: Step) -> frozenset[Outcome]:
 
 
 def read_admission(rules: tuple[AdmitRule, ...] | None) -> Verdicts:
-    """Whether a token is let in: true, false, or an error that denies it too."""
+    """Return whether a token is admitted: true, false, or an error that denies it
+    too."""
     verdicts: Verdicts = frozenset()
     fallback = not any(rule.allow for rule in rules or ())  # S-61
     for rule in rules or ():
@@ -62,7 +63,7 @@ def read_admission(rules: tuple[AdmitRule, ...] | None) -> Verdicts:
 
 
 def fails_on_its_own(step: Step) -> bool:
-    """Whether failing is an everyday end of this step: a call fails, a rule says so.
+    """Return whether failing is an ordinary end of this step: a failed call or a rule.
 
     Narrower than the outcome ``failed``, which also covers a broken template.
     """
@@ -78,7 +79,7 @@ def _word(allow: bool) -> Verdicts:
 def _may_fail(step: Step) -> bool:
     levels = step.loop.levels() if step.loop else ()
     if any(not _is_literal(level.items) for level in levels):
-        return True  # it may be no list after all (S-26)
+        return True  # the value may not be a list (S-26)
     if step.tasks and step.deadline is not None:
         return True
     return any(not _is_harmless(task) for task in step.tasks)
@@ -89,7 +90,8 @@ def _is_literal(items: Template | Value) -> bool:
 
 
 def _is_harmless(task: Task) -> bool:
-    """A task that runs nothing, renders nothing and has no rule that could fail it."""
+    """Return whether a task runs nothing, renders nothing and has no rule that
+    fails."""
     return (
         task.kind in _CANNOT_FAIL
         and not task.rules

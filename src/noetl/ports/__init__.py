@@ -1,31 +1,66 @@
-"""The seams: what the runtime asks of the outside, each a protocol with promises."""
+"""Ports: what the runtime needs of the outside, each a protocol with its promises."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from noetl.ports.blobs import Blob, Blobs, tool_error
 from noetl.ports.catalogs import Catalog, CatalogEntry, Registered, Shelf
-from noetl.ports.clock import Clock
+from noetl.ports.log_maintenance import (
+    Damage,
+    LocalStore,
+    LogFile,
+    LogHead,
+    LogMaintenance,
+    LogVerifier,
+)
 from noetl.ports.secrets import Keys, SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.ports.store import (
     Claimed,
-    Command,
+    CommandQueue,
     CommandRow,
+    ConcurrencyIndex,
+    EventLog,
+    ExecutionHistory,
+    ExecutionIndex,
+    LogReader,
+    QueuedExecution,
+    Snapshot,
+    Store,
+    Timers,
+)
+from noetl.ports.task_logs import LogChunk, LogSource, TaskLogs
+from noetl.ports.tools import Draft, Drafts, Output, Tool, ToolCall
+from noetl.ports.transition import (
+    Append,
+    Command,
+    CommandChanges,
+    ConcurrencySlot,
     Grant,
     Lease,
     Name,
-    Place,
-    Snapshot,
-    Standing,
-    Store,
+    Reports,
     Summary,
     Timer,
+    TimerChanges,
     Transition,
     summary_document,
 )
-from noetl.ports.tools import Draft, Drafts, Tool, ToolCall
 from noetl.ports.triggers import Backfill, Trigger, Triggers
 
+
+class Clock(Protocol):
+    """The time, and a sleep by it."""
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
 __all__ = [
+    "Append",
     "Backfill",
     "Blob",
     "Blobs",
@@ -34,24 +69,44 @@ __all__ = [
     "Claimed",
     "Clock",
     "Command",
+    "CommandChanges",
+    "CommandQueue",
     "CommandRow",
+    "ConcurrencyIndex",
+    "ConcurrencySlot",
+    "Damage",
     "Draft",
     "Drafts",
+    "EventLog",
+    "ExecutionHistory",
+    "ExecutionIndex",
     "Grant",
     "Keys",
     "Lease",
+    "LocalStore",
+    "LogChunk",
+    "LogFile",
+    "LogHead",
+    "LogMaintenance",
+    "LogReader",
+    "LogSource",
+    "LogVerifier",
     "Name",
-    "Place",
+    "Output",
+    "QueuedExecution",
     "Registered",
+    "Reports",
     "SealedStore",
     "SecretProvider",
     "Shelf",
     "Snapshot",
-    "Standing",
     "Store",
     "Summary",
+    "TaskLogs",
     "TaskPlace",
     "Timer",
+    "TimerChanges",
+    "Timers",
     "Tool",
     "ToolCall",
     "Transition",

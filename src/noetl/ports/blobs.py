@@ -1,4 +1,4 @@
-"""Large values by their content."""
+"""Stores of large values, addressed by content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl.errors import StoreError, ToolError
 
 
 class Blob(msgspec.Struct, frozen=True):
-    """What is known of a blob without reading it; ``at`` is when it was last put."""
+    """The metadata of a blob; ``at`` is when it was last put."""
 
     key: str
     size: int
@@ -20,53 +20,56 @@ class Blob(msgspec.Struct, frozen=True):
 
 
 class Blobs(Protocol):
-    """Large values by their content: the key is the SHA-256 of the bytes.
+    """Large values by content: the key is the SHA-256 of the bytes.
 
-    ``place`` says in a message where it looks. ``drafts`` is a folder on this machine
-    for values that are still being written.
+    ``place`` names the location in messages. ``drafts`` is a folder on this machine for
+    values that are still being written.
     """
 
     place: str
     drafts: str
 
     async def put(self, data: bytes) -> str:
-        """Store and return the key; durable when it returns, once however often put."""
+        """Store the bytes durably and return the key; repeated puts store them once."""
         ...
 
     async def adopt(self, file: str) -> Blob:
-        """The same for what a draft holds, however large. Then the draft is gone."""
+        """Store the content of a draft file, however large, and remove the draft."""
         ...
 
     async def get(self, key: str) -> bytes:
-        """The bytes, verified. Raises ``BlobGone`` or ``BlobCorrupt``."""
+        """Return the bytes, verified. Raises ``BlobGone`` or ``BlobCorrupt``."""
         ...
 
     def file(self, key: str) -> AbstractAsyncContextManager[str]:
-        """A file with the bytes, verified, for a while; it may be the blob itself.
+        """Provide a file with the verified bytes while entered; it may be the blob
+        itself.
 
         Raises as ``get`` when it is entered.
         """
         ...
 
     def each(self) -> AsyncIterator[Blob]:
-        """All that are there, in no order."""
+        """Yield all blobs, in any order."""
         ...
 
     async def remove(self, key: str, before: float) -> bool:
-        """Forget it, unless it was put, once more, after that moment."""
+        """Remove the blob, unless it was put again after ``before``."""
         ...
 
     async def sweep(self, before: float, *, dry_run: bool = False) -> Sequence[Blob]:
-        """Remove drafts that nobody has written to since; they have no keys."""
+        """Remove drafts that were not written to since ``before``; drafts have no
+        keys."""
         ...
 
     async def others(self) -> int:
-        """How many other homes keep theirs here: then nobody knows what is named."""
+        """Return how many other homes use this store; their references are unknown
+        here."""
         ...
 
 
 def tool_error(error: StoreError, message: str) -> ToolError:
-    """What the error of a store is to the call that needed it."""
+    """Return the tool error for a store error during a call."""
     if error.kind == "store.unreachable":
         return ToolError("store.unreachable", message, retryable=True)
     return ToolError(error.kind, message)

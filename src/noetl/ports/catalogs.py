@@ -1,4 +1,4 @@
-"""Playbooks by their path, and their versions."""
+"""Catalogs of playbooks by path and version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl.types import JSON
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
-    """A playbook as it was found; without it, ``error`` says why it is not valid."""
+    """A playbook that was found; without a playbook, ``error`` is the reason."""
 
     playbook: Playbook | None
     about: dict[str, JSON]
@@ -20,14 +20,15 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
 
 class Catalog(Protocol):
-    """Playbooks by their path. ``place`` says in a message where it looks."""
+    """Playbooks by path. ``place`` names the location in messages."""
 
     place: str
 
     async def find(self, path: str, version: str | None) -> CatalogEntry | None: ...
 
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
-        """The playbook an execution was accepted with, whatever is there now."""
+        """Return the playbook that the execution was accepted with, whatever is there
+        now."""
         ...
 
 
@@ -46,29 +47,29 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shelf(Protocol):
-    """Versions of playbooks, each of which stays as it was registered."""
+    """Registered versions of playbooks; a version never changes."""
 
     async def add(self, playbook: Registered) -> Registered:
-        """Keep it, or give back what is there already under the same digest.
+        """Register the playbook, or return the registered one with the same digest.
 
-        Without a version it becomes the next whole number of its path, unless the
-        latest version is the same playbook. Raises ``VersionTaken`` if another one has
-        its version.
+        Without a version it gets the next whole number of its path, unless the latest
+        version is the same playbook. Raises ``VersionTaken`` if another playbook has
+        the version.
         """
         ...
 
     async def get(self, playbook_id: str) -> Registered | None: ...
 
     async def find(self, path: str, version: str | None) -> Registered | None:
-        """That version, or the latest: 1.10 is later than 1.9 (S-43)."""
+        """Return that version, or the latest: 1.10 is later than 1.9 (S-43)."""
         ...
 
     async def versions(self, path: str, *, limit: int = 1_000) -> Sequence[Registered]:
-        """The latest first."""
+        """Return the versions of a path, the latest first."""
         ...
 
     async def latest(
         self, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Registered]:
-        """The latest version of each path that begins so, in the order of paths."""
+        """Return the latest version of each path with the prefix, ordered by path."""
         ...

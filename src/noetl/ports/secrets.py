@@ -1,4 +1,4 @@
-"""Who keeps secrets, and where they are sealed meanwhile."""
+"""Providers of secrets, and the sealed store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from noetl.types import JSON
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A secret that is asked for: an entry of a keychain, or a ``secrets`` task.
+    """A requested secret: an entry of a keychain, or of a ``secrets`` task.
 
-    ``fields`` say where it is; a relative path is seen from ``folder``. One that must
-    be ``fresh`` is not taken from a cache. ``playbook`` is the path of who asks.
+    ``fields`` give its location; a relative path starts at ``folder``. A ``fresh``
+    secret is not taken from a cache. ``playbook`` is the path of the requesting
+    playbook.
     """
 
     name: str
@@ -29,35 +30,36 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class SecretProvider(Protocol):
-    """Who keeps secrets of one kind."""
+    """A provider of secrets of one kind."""
 
     async def get(self, wanted: Wanted) -> JSON:
-        """A text, or a mapping of fields. Raises ``SecretError``, without secrets."""
+        """Return a text, or a mapping of fields. Raises ``SecretError``, without
+        secrets."""
         ...
 
 
 class SealedStore(Protocol):
-    """Secrets of executions that are under way: sealed, and not in the log."""
+    """Secrets of running executions: sealed, and outside of the log."""
 
     async def save(self, execution_id: str, name: str, value: JSON) -> None:
-        """Seal and keep it; durable when this returns."""
+        """Seal the secret and store it durably."""
         ...
 
     async def load(self, execution_id: str) -> dict[str, JSON]:
-        """All of an execution by their names. Raises ``SecretError``."""
+        """Return all secrets of an execution by name. Raises ``SecretError``."""
         ...
 
     async def drop(self, execution_id: str) -> None:
-        """Forget them; nothing happens if there are none."""
+        """Remove all secrets of an execution; there may be none."""
         ...
 
     async def kept(self) -> Sequence[str]:
-        """The executions that have some."""
+        """Return the executions that have secrets."""
         ...
 
 
 class TaskPlace(msgspec.Struct, frozen=True):
-    """The task of a playbook for which something is asked, by its label."""
+    """The task of a playbook that makes a request, by its label."""
 
     execution_id: str
     step: str
@@ -65,7 +67,7 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
 
 class Keys(Protocol):
-    """What a tool may ask about secrets."""
+    """Access of tools to secrets."""
 
     async def fetch(
         self,
@@ -74,5 +76,6 @@ class Keys(Protocol):
         provider: str | None,
         path: str | None,
     ) -> dict[str, JSON]:
-        """Look it up, seal it, and give its handle. Raises ``SecretError``."""
+        """Look the secret up, seal it, and return its handle. Raises
+        ``SecretError``."""
         ...

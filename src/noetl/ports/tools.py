@@ -1,62 +1,86 @@
-"""Tools at work, and results that they write while they come."""
+"""Tools, and the results that they write in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
 
-from noetl.engine.outcome import Outcome, Stored
+from noetl.engine.tasks.outcome import Outcome, Stored
 from noetl.ports.secrets import TaskPlace
+from noetl.ports.task_logs import Level, Stream
 from noetl.types import JSON
 
 
 class Draft(Protocol):
-    """A list of rows on its way into the result store, masked as results are."""
+    """A list of rows that is written to the result store, masked as results are."""
 
     size: int
 
     async def add(self, rows: Sequence[JSON]) -> None:
-        """Raises ``ToolError`` for what is no JSON, or forged."""
+        """Append rows. Raises ``ToolError`` for rows that are not JSON, or forged."""
         ...
 
     async def keep(self) -> Stored:
-        """Store it: whole, verified and durable when this returns."""
+        """Store the list, verified and durable, and return it."""
         ...
 
     def drop(self) -> None:
-        """Forget it; after ``keep`` there is nothing to forget."""
+        """Discard the draft; no effect after ``keep``."""
         ...
 
 
 class Drafts(Protocol):
-    """What a tool does with results that are too large to hand over."""
+    """Storage of results that are too large to return."""
 
     def open(self) -> Draft: ...
 
     def file(self) -> str:
-        """A new file, for who writes it by himself, to be adopted."""
+        """Return the path of a new file, which the tool writes and passes to
+        ``adopt``."""
         ...
 
     async def adopt(self, file: str, hint: str) -> Stored:
-        """Store a file; one of ``json`` is JSON lines, and becomes a list."""
+        """Store a file; a ``json`` file holds JSON lines, and becomes a list."""
         ...
 
     def stored(self, key: str) -> AbstractAsyncContextManager[str]:
-        """A file with an earlier result, for a while.
+        """Provide a file with an earlier result while entered.
 
-        Raises ``ToolError`` when it is entered: it is gone, damaged or another's.
+        Raises ``ToolError`` on entry if the result is gone, damaged or of another
+        execution.
         """
         ...
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of one task: rendered inputs, effective knobs, nothing else.
+class Output(Protocol):
+    """The log of one attempt: what the tool's work prints, while it prints it."""
 
-    ``drafts`` takes large results, and has earlier ones; without it they must be
-    handed over.
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Add bytes of a stream, cut anywhere; lines end with a line break."""
+        ...
+
+    def log(self, level: Level, text: str) -> None:
+        """Add a message of one or more lines."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the store is behind: the writer should pause."""
+        ...
+
+    def when_stored(self, act: Callable[[], None]) -> None:
+        """Call ``act`` once, as soon as the output is not full."""
+        ...
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of one task: rendered inputs and effective knobs.
+
+    ``drafts`` stores large results and reads earlier ones; without it the tool returns
+    its whole result. ``output`` keeps what the work prints.
     """
 
     kind: str
@@ -67,31 +91,34 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     action_id: str
     attempt: int
-    folder: str | None = None  # the playbook's own folder, for modules and files
+    folder: str | None = None  # the playbook's folder, for modules and files
     drafts: Drafts | None = None
+    output: Output | None = None
 
     @property
     def at(self) -> TaskPlace:
-        """Where the call stands in its playbook."""
+        """Return the position of the call in its playbook."""
         return TaskPlace(self.execution_id, self.step, self.task)
 
 
 class Tool(Protocol):
-    """A kind at work. Knows no templates, policies, retries or events.
+    """The implementation of a task kind, without templates, policies, retries or
+    events.
 
-    One that is ``instant`` waits for nothing, so there is nothing to stop.
+    An ``instant`` tool does not wait, so it cannot be stopped.
     """
 
     instant: bool
 
     def has_effect(self, call: ToolCall) -> bool:
-        """Whether doing it twice may hurt: then its start is recorded first."""
+        """Return whether a repetition may do harm: then the start is recorded first."""
         ...
 
     async def run(self, call: ToolCall) -> Outcome:
-        """Do it once. Raises ``ToolError``; being cancelled stops the work for good."""
+        """Make the call once. Raises ``ToolError``; cancellation stops the work for
+        good."""
         ...
 
     async def close(self) -> None:
-        """Give back processes, sessions and pools."""
+        """Release processes, sessions and pools."""
         ...

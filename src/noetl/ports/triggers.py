@@ -1,4 +1,4 @@
-"""Triggers and backfills as they are kept; the database decides between servers."""
+"""Stored triggers and backfills; the database decides between servers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Protocol
 
 import msgspec
 
-from noetl.access.initiators import Initiator
+from noetl.access.initiator import Initiator
+from noetl.triggers.backfill import Progress, State
 from noetl.triggers.definition import Definition
-from noetl.triggers.due import Due
-from noetl.triggers.filling import Progress, State
+from noetl.triggers.slots import Due
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """``credential`` is what proves a sender: a digest, or a secret that is sealed.
+    """A trigger. ``credential`` authenticates a sender: a digest, or a sealed secret.
 
-    Of a schedule: up to ``cursor`` everything is decided, ``pending`` is decided and
-    not started yet, and ``next_at`` is when there is more to decide. ``revision`` grows
-    with every change. ``owner`` is the account whose rights its executions have: the
-    one that made it or replaced it last.
+    For a schedule, slots up to ``cursor`` are decided, ``pending`` ones are decided and
+    not started yet, and ``next_at`` is the time of the next decision. ``revision``
+    grows with every change. ``owner`` is the account whose rights the executions have:
+    the one that made the trigger or replaced it last.
     """
 
     definition: Definition
@@ -41,12 +41,13 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def initiator(self) -> Initiator:
-        """Of its executions; a trigger of an older version knows a name only."""
+        """Return the initiator of its executions; triggers of older versions have a
+        name only."""
         return self.owner or Initiator(self.created_by)
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
-    """The slots of a range, run ``at_once`` at most."""
+    """A backfill of the slots of a range, at most ``at_once`` at a time."""
 
     backfill_id: str
     trigger: str
@@ -62,57 +63,57 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Triggers(Protocol):
-    """What changes a trigger or a backfill names the revision that it was decided on;
-    if another server was faster, nothing is changed and the answer is False."""
+    """Triggers and backfills. A change names the revision that it was decided on; if
+    another server was faster, nothing changes and the result is False."""
 
     async def add(self, trigger: Trigger) -> bool:
-        """Keep it; False if there is one of that name."""
+        """Store the trigger; False if the name is taken."""
         ...
 
     async def get(self, name: str) -> Trigger | None: ...
 
     async def list_all(self) -> Sequence[Trigger]:
-        """By their names."""
+        """Return all triggers, ordered by name."""
         ...
 
     async def replace(self, trigger: Trigger, revision: int) -> bool:
-        """Another definition, or paused or not, and from where it is decided."""
+        """Replace the definition, the paused flag and the cursor."""
         ...
 
     async def remove(self, name: str) -> bool:
-        """With its backfills; False if there is none."""
+        """Remove the trigger and its backfills; False if there is no such trigger."""
         ...
 
     async def hearing(self) -> Sequence[Trigger]:
-        """Those that listen for the ends of executions, and are not paused."""
+        """Return active triggers that fire at the end of executions."""
         ...
 
     async def due(self, now: float) -> Sequence[Trigger]:
-        """Schedules with something to decide, or to start."""
+        """Return schedules that have slots to decide or to start."""
         ...
 
     async def plan(self, name: str, revision: int, due: Due) -> bool:
-        """Decide: the slots are pending now, whoever starts them."""
+        """Store the decided slots as pending."""
         ...
 
     async def settle(
         self, name: str, revision: int, slot: float, execution_id: str
     ) -> bool:
-        """Everything that was pending has an execution; this is the last one."""
+        """Record that all pending slots have executions; ``slot`` is the last one."""
         ...
 
     async def add_backfill(self, backfill: Backfill) -> bool:
-        """False if its trigger is gone."""
+        """Store the backfill; False if its trigger is gone."""
         ...
 
     async def get_backfill(self, backfill_id: str) -> Backfill | None: ...
 
     async def list_backfills(self, trigger: str | None = None) -> Sequence[Backfill]:
-        """The newest first."""
+        """Return backfills, the newest first."""
         ...
 
     async def open_backfills(self) -> Sequence[Backfill]:
-        """Those that run, or have executions that do."""
+        """Return backfills that run or have running executions."""
         ...
 
     async def move(

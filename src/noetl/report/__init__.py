@@ -1,1 +1,1 @@
-"""An execution as one page: its log and its playbook in, HTML out. Pure."""
+"""Report of an execution as one page: log and playbook in, HTML out. Pure."""

@@ -1,4 +1,4 @@
-"""The log, folded for a page: counts of everything, details of a bounded part."""
+"""Fold of a log for a page: counts of everything, details of a bounded part."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from noetl.engine.events import Event
+from noetl.engine.endings import Endings
+from noetl.engine.events import (
+    Event,
+    ExecutionRequested,
+    NextEvaluated,
+    RequestEvaluated,
+)
 from noetl.engine.evolve import evolve
-from noetl.engine.runs import status_of
-from noetl.engine.state import State
+from noetl.engine.state import State, status_of
 from noetl.engine.times import seconds_of
-from noetl.report.runs import StepRun
-from noetl.report.samples import Sample
+from noetl.report.runs import Sample, StepRun
 from noetl.types import JSON
 
 RUNS = (160, 40, 40)
@@ -22,7 +26,7 @@ EVENTS = (400, 300, 200)
 
 
 class StepCounts(msgspec.Struct):
-    """What happened at one step, all its runs together; ``spent`` is in seconds.
+    """Counts of one step, all its runs together; ``spent`` is in seconds.
 
     ``kept`` runs ended before the execution was forked, some of them ``kept_failed``.
     """
@@ -40,10 +44,17 @@ class StepCounts(msgspec.Struct):
     spent: float = 0.0
     kept: int = 0
     kept_failed: int = 0
+    ignored: int = 0
+    unfired: int = 0
+
+    @property
+    def is_flawed(self) -> bool:
+        """True if errors were ignored, iterations failed, or no arc fired."""
+        return bool(self.ignored or self.failed_iterations or self.unfired)
 
     @property
     def has_failed(self) -> bool:
-        """Whether a run failed that was not done again after the fork."""
+        """True if a run failed that was not repeated after the fork."""
         return self.failed > (self.kept_failed if self.runs > self.kept else 0)
 
     @property
@@ -52,8 +63,10 @@ class StepCounts(msgspec.Struct):
 
 
 class Record:
-    """Told the events in order. What it keeps does not grow with the log, but for
-    some bytes per iteration."""
+    """Fold of the events in order.
+
+    Its size does not grow with the log, but for some bytes per iteration.
+    """
 
     def __init__(self) -> None:
         self.state = State()
@@ -68,12 +81,13 @@ class Record:
         self.runs: Sample[StepRun] = Sample(*RUNS)
         self.runs_of: dict[str, Sample[StepRun]] = {}
         self.events: Sample[Event] = Sample(*EVENTS)
+        self.endings = Endings()
         self.refusal: dict[str, JSON] | None = None
         self._open: dict[str, tuple[StepRun, int, int]] = {}
         self._cancelled = False
 
     def open_runs(self) -> Iterator[StepRun]:
-        """Those that have not ended."""
+        """Runs that have not ended."""
         yield from (run for run, _, _ in self._open.values() if run.end is None)
 
     @property
@@ -86,7 +100,7 @@ class Record:
 
     @property
     def ended(self) -> float:
-        """Of one that is not over: when something last happened."""
+        """End of the execution; of a running one, the time of its last event."""
         return seconds_of(self.last)
 
     def take(self, events: Iterable[Event]) -> Record:
@@ -101,16 +115,18 @@ class Record:
     def _note(self, event: Event) -> None:
         self.first = self.first or event.timestamp
         self.last = event.timestamp
+        self.endings.take(event)
         number = self.events.add(event)
         if event.status == "error":
             self.events.mark(number, event)
         match event.name:
             case "playbook.execution.requested":
-                self.playbook = event.payload["playbook"]
-                self.parent = event.payload.get("parent")
-                self.trace_id = event.payload["trace_id"]
+                asked: ExecutionRequested = event.payload
+                self.playbook, self.trace_id = asked["playbook"], asked["trace_id"]
+                self.parent = asked.get("parent")
             case "playbook.request.evaluated":
-                self.refusal = event.payload.get("error")
+                evaluated: RequestEvaluated = event.payload
+                self.refusal = evaluated.get("error")
             case "workflow.forked":
                 self._fork(event)
             case "workflow.cancelled":
@@ -128,7 +144,7 @@ class Record:
             self._count_arcs(event)
 
     def _fork(self, event: Event) -> None:
-        """What was under way begins again now; the rest stays as it was."""
+        """Start the running runs again at the fork; finished runs stay."""
         self.origin = event.payload["from"]
         for counts in self.steps.values():
             counts.kept, counts.kept_failed = counts.done + counts.failed, counts.failed
@@ -175,6 +191,7 @@ class Record:
                 counts.retries += (event.attempt or 1) > 1
             case "task.done" if event.status == "error":
                 counts.errors += 1
+                counts.ignored += bool(event.payload.get("ignored"))
             case "next.evaluated" if run.end is not None:
                 del self._open[event.step_run_id or ""]
             case "loop.iteration.done" | "loop.iteration.failed":
@@ -186,7 +203,9 @@ class Record:
                 pass
 
     def _count_arcs(self, event: Event) -> None:
-        for number, answer in enumerate(event.payload["arcs"]):
+        payload: NextEvaluated = event.payload
+        for number, answer in enumerate(payload["arcs"]):
             key = (event.step or "", number)
             self.judged[key] += 1
             self.fired[key] += bool(answer["fired"])
+        self.counts(event.step).unfired += bool(payload.get("unfired"))

@@ -1,12 +1,13 @@
-"""Durations, counts and moments, for people."""
+"""Formats of durations, counts and moments in the report and the live view."""
 
 from __future__ import annotations
 
 
 def duration(seconds: float | None) -> str:
-    """``0.4 ms``, ``83 ms``, ``1.24 s``, ``2 m 05 s``, ``3 h 20 m``, ``2 d 4 h``."""
+    """Format seconds: ``0.4 ms``, ``1.24 s``, ``2 m 05 s``, ``3 h 20 m``, ``2 d 4
+    h``."""
     if seconds is None:
-        return "not over"
+        return "not finished"
     if seconds < 0.00005:
         return "0 ms"
     if seconds < 0.0095:
@@ -14,7 +15,7 @@ def duration(seconds: float | None) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
-        return f"{seconds:.3g} s" if seconds < 9.995 else f"{seconds:.1f} s"
+        return f"{seconds:.2f} s" if seconds < 9.995 else f"{seconds:.1f} s"
     minutes, left = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} m {left:02} s"
@@ -30,5 +31,5 @@ def count(number: int, noun: str) -> str:
 
 
 def moment(timestamp: str) -> str:
-    """``2026-11-16 03:33:25 UTC`` of what the log has."""
+    """Format a timestamp of the log: ``2026-11-16 03:33:25 UTC``."""
     return f"{timestamp[:10]} {timestamp[11:19]} UTC"

@@ -1,96 +1,105 @@
-"""The page as one document: nothing is fetched, and only our own script may run."""
+"""Page as one document: nothing is fetched, and only its own script may run."""
 
 from __future__ import annotations
 
 from base64 import b64encode
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from noetl.dsl.model import Playbook
 from noetl.net.draw.svg import style_of
-from noetl.report.markup import Html, element
-from noetl.report.material import Material
-from noetl.report.record import Record
-from noetl.report.sections.data import data
-from noetl.report.sections.events import events
+from noetl.report.fold import Record
+from noetl.report.page_data import PageData
+from noetl.report.runs import TaskLogSample
+from noetl.report.sections.details import data, events, source
 from noetl.report.sections.graph import graph, paint_of
 from noetl.report.sections.head import head
-from noetl.report.sections.source import source
 from noetl.report.sections.steps import steps
 from noetl.report.sections.timeline import timeline
 
-_NAMES = {
-    "graph": "Graph",
-    "timeline": "Timeline",
-    "steps": "Steps",
-    "data": "Data",
-    "events": "Events",
-    "playbook": "Playbook",
-}
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_KEPT = frozenset("\n\t")
 
 
 def write_page(
-    record: Record, playbook: Playbook | None, text: str | None, *, version: str
+    record: Record,
+    playbook: Playbook | None,
+    text: str | None,
+    *,
+    version: str,
+    logs: TaskLogSample | None = None,
 ) -> str:
-    """The whole page. ``text`` is the playbook's, if it could be read."""
-    material = Material(record, playbook, text)
-    paint = paint_of(material)
-    top, facts = head(material), data(material)  # they take what they need first
+    """Return the whole page. ``text`` is the playbook's, if it could be read."""
+    page = PageData(record, playbook, text, logs or TaskLogSample())
+    paint = paint_of(page)
+    top, facts = (
+        head(page),
+        data(page),
+    )  # these sections take their share of the budget first
     sections = {
-        "graph": graph(material, paint),
-        "timeline": timeline(material),
-        "steps": steps(material),
-        "data": facts,
-        "events": events(material),
-        "playbook": source(material),
+        "graph": graph(page, paint),
+        "timeline": timeline(page),
+        "steps": steps(page),
+        "data": facts or None,
+        "events": events(page),
+        "playbook": source(page),
     }
     style, script = _asset("page.css"), _asset("page.js")
-    body = element(
-        "body",
-        element("a", "Skip to the steps", href="#steps", class_="skip"),
-        _navigation(sections),
-        element("main", top, sections.values()),
-        element(
-            "footer",
-            f"Written by NoETL {version} from the log of ",
-            element("code", material.execution_id),
-            ".",
-        ),
-        element("script", Html(script)),
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            execution_id=page.execution_id,
+            name=str(record.playbook.get("name") or "execution"),
+            status=record.status,
+            version=version,
+            head=top,
+            sections={
+                name: each for name, each in sections.items() if each is not None
+            },
+            style=style,
+            script=script,
+            policy=_policy(style, script, style_of(paint)),
+        )
     )
-    document = element(
-        "html", _head(record, style, script, style_of(paint)), body, lang="en"
-    )
-    return f"<!doctype html>\n{document}\n"
 
 
-def _head(record: Record, style: str, script: str, picture: str) -> Html:
-    """The policy names what may be applied by its hash, so nothing of the log can."""
-    name = str(record.playbook.get("name") or "execution")
-    policy = (
+def _policy(style: str, script: str, picture: str) -> str:
+    """Return a content policy that allows style and script by hash only."""
+    return (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src {_digest(style)} {_digest(picture)}; script-src {_digest(script)}"
     )
-    meta = {"http_equiv": "Content-Security-Policy", "content": policy}
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", **meta),
-        element(
-            "meta", name_="viewport", content="width=device-width, initial-scale=1"
-        ),
-        element("meta", name_="color-scheme", content="light dark"),
-        element("meta", name_="referrer", content="no-referrer"),
-        element("title", f"{name}: {record.status}"),
-        element("style", Html(style)),
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    """Return the template environment, which escapes all values.
+
+    Only the page's own style, script and picture are marked ``safe``.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    return Environment(
+        loader=FunctionLoader(lambda name: _asset(f"templates/{name}")),
+        autoescape=True,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
 
 
-def _navigation(sections: dict[str, Html | None]) -> Html:
-    present = [name for name, section in sections.items() if section is not None]
-    links = (element("a", _NAMES[name], href=f"#{name}") for name in present)
-    return element(
-        "nav", element("a", "Overview", href="#top"), links, aria_label="Sections"
+def visible(value: object) -> object:
+    """Return the value; invisible control characters in text are replaced."""
+    if type(value) is not str or value.isprintable():  # markup has its own type
+        return value
+    return "".join(
+        char if char.isprintable() or char in _KEPT else "\ufffd" for char in value
     )
 
 

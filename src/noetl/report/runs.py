@@ -1,27 +1,95 @@
-"""One run of a step as the page shows it: calls, iterations, decisions."""
+"""Run of a step on the page: calls, iterations, decisions."""
 
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from math import nan
+from typing import Generic, TypeVar
 
 from noetl.engine.events import Event
 from noetl.engine.runs import path_of
 from noetl.engine.times import seconds_of
-from noetl.report.samples import Sample
 from noetl.types import JSON
 
 CALLS = (12, 6)
 ROUTINGS = (3, 2)
 TRAILS = 10
+LOGS = 2_000
+LOG_LINES = (50, 50)
+LOG_WIDTH = 400
 FAILED_TRAILS = 12
+
+T = TypeVar("T")
+
+
+class Sample(Generic[T]):
+    """Bounded sample: ``head`` first items, ``tail`` last ones, ``marked`` in
+    between."""
+
+    def __init__(self, head: int, tail: int, marked: int = 0) -> None:
+        self.count = 0
+        self._head: dict[int, T] = {}
+        self._tail: deque[tuple[int, T]] = deque(maxlen=tail)
+        self._marked: dict[int, T] = {}
+        self._most = (head, marked)
+
+    def add(self, item: T) -> int:
+        """Add an item; return its number, by which it can be marked."""
+        number = self.count
+        self.count += 1
+        if number < self._most[0]:
+            self._head[number] = item
+        else:
+            self._tail.append((number, item))
+        return number
+
+    def mark(self, number: int, item: T) -> None:
+        """Keep this item at any position; the first marked items are kept."""
+        if number not in self._head and len(self._marked) < self._most[1]:
+            self._marked[number] = item
+
+    def kept(self) -> dict[int, T]:
+        """Kept items by number, in order."""
+        found = {**self._head, **self._marked, **dict(self._tail)}
+        return dict(sorted(found.items()))
+
+    def parts(self) -> Iterator[tuple[int, T | None]]:
+        """Yield the kept items in order; ``(n, None)`` where n were left out."""
+        expected = 0
+        for number, item in self.kept().items():
+            if number > expected:
+                yield number - expected, None
+            yield number, item
+            expected = number + 1
+        if self.count > expected:
+            yield self.count - expected, None
+
+
+class TaskLogSample:
+    """The first and last lines of the log of each attempt, by task run and attempt."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, int], Sample[str]] = {}
+
+    def add(self, run_id: str, attempt: int, text: str) -> None:
+        found = self._lines.get((run_id, attempt))
+        if found is None:
+            if len(self._lines) >= LOGS:
+                return
+            found = self._lines[run_id, attempt] = Sample(*LOG_LINES)
+        found.add(text[:LOG_WIDTH] + ("…" if len(text) > LOG_WIDTH else ""))
+
+    def of(self, run_id: str, attempt: int) -> Sample[str] | None:
+        return self._lines.get((run_id, attempt))
 
 
 class Call:
     """One attempt of a task. ``done`` is its event, once it has ended."""
 
     def __init__(self, event: Event) -> None:
+        self.run_id = event.task_run_id or ""
         self.label = event.task_label or ""
         self.attempt = event.attempt or 1
         self.started = seconds_of(event.timestamp)
@@ -41,7 +109,7 @@ class Call:
 
     @property
     def waits_for(self) -> str:
-        """``signal approved``, ``playbook shop/pay``, or a moment."""
+        """Awaited event: ``signal approved``, ``playbook shop/pay``, or a moment."""
         payload = self.wait.payload if self.wait is not None else {}
         match payload.get("on"):
             case "signal":
@@ -55,7 +123,7 @@ class Call:
 
 
 class Trail:
-    """The calls of one pipeline: of a run, or of one iteration."""
+    """Calls of one pipeline: of a run, or of one iteration."""
 
     def __init__(self, name: str | None, started: float, item: JSON = None) -> None:
         self.path = path_of(name)
@@ -65,6 +133,10 @@ class Trail:
         self.attempts = 0
         self.end: Event | None = None
         self.open: Call | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        return self.end is not None and self.end.name == "loop.iteration.failed"
 
     def take(self, event: Event) -> None:
         now = seconds_of(event.timestamp)
@@ -89,7 +161,7 @@ class Trail:
 
 
 def _measured(done: Event, started: float, ended: float) -> tuple[float, float]:
-    """When the worker began and ended: events of one commit have the same time."""
+    """Return the worker's begin and end; events of one commit share a timestamp."""
     meta = done.payload["outcome"].get("meta")
     try:
         return seconds_of(meta["started_at"]), seconds_of(meta["ts"])
@@ -125,9 +197,11 @@ class Iterations:
 
 
 class StepRun:
-    """``end`` is step.done or step.failed; None while it runs. ``began`` is the event
-    by which its token was admitted, or denied. A run that ``is_kept`` was over when
-    the execution was forked."""
+    """Run of a step; ``end`` is step.done or step.failed, None while it runs.
+
+    ``began`` is the event by which its token was admitted, or denied. A run that
+    ``is_kept`` had finished when the execution was forked.
+    """
 
     def __init__(self, began: Event, number: int) -> None:
         self.step = began.step or ""
@@ -140,6 +214,7 @@ class StepRun:
         self.loop: Iterations | None = None
         self.routings: Sample[Event] = Sample(*ROUTINGS)
         self.iterations: list[Trail] = []
+        self.errors: tuple[JSON, JSON] | None = None
         self.failures: list[Trail] = []
         self._open: dict[str, Trail] = {}
 
@@ -157,7 +232,7 @@ class StepRun:
         return "waiting" if next(self.waiting(), None) is not None else "running"
 
     def waiting(self) -> Iterator[Call]:
-        """The calls that wait, of the run itself or of its iterations."""
+        """Yield the waiting calls of the run and of its iterations."""
         for trail in (self.trail, *self._open.values()):
             call = trail.open
             if call is not None and call.is_waiting:
@@ -175,10 +250,12 @@ class StepRun:
         return max(trail.attempts for trail in trails)
 
     def take(self, event: Event) -> None:
-        """An event of this run, other than its end."""
+        """Process an event of this run, other than its end."""
         name, iteration = event.name, event.iteration_id
         if name == "loop.started" and iteration is None:
             self.loop = Iterations(event.payload["total"])
+        elif name == "loop.done" and iteration is None and "errors" in event.payload:
+            self.errors = event.payload["error_kinds"], event.payload["errors"]
         elif name == "next.evaluated":
             self.routings.add(event)
         elif name.startswith("loop.iteration.") and iteration is not None:

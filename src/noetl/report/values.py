@@ -1,21 +1,22 @@
-"""Values of the log as readable JSON, each cut where it becomes too long."""
+"""Values of the log as readable JSON, each cut at a limit."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 
-from noetl.engine.references import is_reference
-from noetl.report.markup import Html, element, join, text
+import msgspec
+
+from noetl.engine.values.references import is_reference
 from noetl.types import JSON
 
-DEEPEST = 24
+MAX_DEPTH = 24
 SHORT = 88
 _HINTS = {"mapping": "a mapping", "list": "a list", "text": "a text"}
 
 
 class Budget:
-    """How many characters of values a page may hold in all."""
+    """Characters of values that a page may hold in all."""
 
     def __init__(self, total: int) -> None:
         self._left = total
@@ -26,18 +27,29 @@ class Budget:
         return granted
 
 
+class Shown(msgspec.Struct):
+    """Block of JSON: words with the role of each.
+
+    ``cut`` is the shown part if it is not all; ``command`` prints all.
+    """
+
+    parts: list[tuple[str, str]]
+    cut: str
+    command: str
+
+
 class _Full(Exception):
-    """The limit is reached."""
+    """Signal that the limit is reached."""
 
 
 class _Writer:
     def __init__(self, limit: int) -> None:
-        self.parts: list[str] = []
+        self.parts: list[tuple[str, str]] = []
         self._left = limit
 
     def put(self, words: str, role: str = "") -> None:
         cut = words[: self._left]
-        self.parts.append(element("span", cut, class_=role) if role else text(cut))
+        self.parts.append((cut, role))
         self._left -= len(cut)
         if len(cut) < len(words) or not self._left:
             raise _Full
@@ -46,7 +58,7 @@ class _Writer:
         if is_reference(value):
             self.put(reference_words(value), "v-ref")
         elif isinstance(value, dict | list) and value:
-            if indent > DEEPEST:
+            if indent > MAX_DEPTH:
                 self.put("…", "v-cut")
                 return
             self._write_members(value, indent)
@@ -83,7 +95,7 @@ def _scalar(value: JSON) -> tuple[str, str]:
 
 
 def reference_words(reference: dict[str, JSON]) -> str:
-    """``(a list of 1.4 MiB, stored apart as 3f9ac2…)``."""
+    """Describe a reference: ``(a list of 1.4 MiB, stored apart as 3f9ac2…)``."""
     what = _HINTS.get(str(reference.get("schema_hint")), "a value")
     size = size_words(reference.get("size"))
     key = str(reference.get("key"))[:16]
@@ -98,28 +110,22 @@ def size_words(size: JSON) -> str:
     return f"{size / 1024**2:,.1f} MiB"
 
 
-def show_value(value: JSON, budget: Budget, limit: int, rest: str) -> Html:
-    """A block of JSON. ``rest`` is the command that prints all of it."""
+def show_value(value: JSON, budget: Budget, limit: int, command: str) -> Shown:
+    """Return a block of JSON. ``command`` prints the whole value."""
     granted = budget.take(limit)
     writer = _Writer(granted)
-    cut: Html | None = None
+    cut = ""
     try:
         if not granted:
             raise _Full
         writer.write(value)
     except _Full:
-        shown = (
-            f"The first {granted:,} characters are shown" if granted else "Not shown"
-        )
-        cut = element(
-            "p", f"{shown}; ", element("code", rest), " prints all.", class_="rest"
-        )
-    block = element("pre", Html("".join(writer.parts)), class_="json", tabindex=0)
-    return join([block if granted else None, cut])
+        cut = f"The first {granted:,} characters are shown" if granted else "Not shown"
+    return Shown(writer.parts, cut, command)
 
 
 def inline(value: JSON, limit: int = SHORT) -> str:
-    """One line of JSON for a sentence; cut with an ellipsis."""
+    """Return one line of JSON for a sentence, cut with an ellipsis."""
     if is_reference(value):
         return reference_words(value)
     words = json.dumps(_without_references(value), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Who watches executions: woken after each commit, never told before it."""
+"""Subscriptions to the events of an execution: woken after each commit."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from contextlib import contextmanager
 
 from noetl.engine.events import Event
 from noetl.errors import StoreError
-from noetl.ports import Store
+from noetl.ports import ExecutionHistory
 
-PAGE = 64
-"""Events that a watcher is given at once: a slow one keeps no more than these."""
+EVENTS_PER_PAGE = 64
+"""Events that a subscriber is given at once: a slow one holds no more than these."""
 
-OTHERS = 1.0
-"""Seconds after which somebody looks what other servers wrote: nobody rings for it."""
+POLL_OTHERS_EVERY_S = 1.0
+"""Seconds between reads of a shared store for the events of other servers."""
 
 FINISHED, LAST = "workflow.finished", "playbook.processed"
-ASIDE = "quarantined"
+QUARANTINED = "quarantined"
 
 
-class Streams:
-    """Bells of watchers. What is new is read from the store, by whoever was woken.
+class Subscriptions:
+    """Wakes subscribers, which read new events from the store.
 
-    So a watcher has no queue that could overflow: it only knows where it stands.
+    A subscriber has no queue that could overflow: it only knows its position.
     """
 
-    def __init__(self, store: Store, *, patience: float = 15.0) -> None:
+    def __init__(self, store: ExecutionHistory, *, patience: float = 15.0) -> None:
         self._store = store
         self._patience = patience
-        self._bells: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._events: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._ends: defaultdict[str, set[asyncio.Future[Event]]] = defaultdict(set)
         self._closed = False
 
     def __len__(self) -> int:
-        return sum(map(len, self._bells.values()))
+        return sum(map(len, self._events.values()))
 
     def note(self, events: Sequence[Event]) -> None:
-        """A batch was committed."""
+        """Wake the subscribers of a committed batch."""
         execution_id = events[0].execution_id
-        for bell in self._bells.get(execution_id, ()):
-            bell.set()
+        for woken in self._events.get(execution_id, ()):
+            woken.set()
         if events[-1].name == LAST and execution_id in self._ends:
             finished = next((e for e in reversed(events) if e.name == FINISHED), None)
             for end in self._ends[execution_id]:
@@ -49,24 +49,26 @@ class Streams:
                     end.set_result(finished)
 
     def wake(self, execution_id: str) -> None:
-        """Something became of it that is no event."""
-        for bell in self._bells.get(execution_id, ()):
-            bell.set()
+        """Wake subscribers about a change that has no event, such as quarantine."""
+        for woken in self._events.get(execution_id, ()):
+            woken.set()
 
     async def end(self, execution_id: str, seconds: float) -> Event | None:
-        """The ``workflow.finished`` of an execution that is under way in this process;
-        None if it has not come in time, or came to another server."""
+        """Wait for the ``workflow.finished`` of an execution; None if it does not come
+        in time, or another server commits it."""
         end: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._ends[execution_id].add(end)
         try:
             while seconds > 0:
-                turn = min(seconds, OTHERS) if self._store.shared else seconds
+                turn = (
+                    min(seconds, POLL_OTHERS_EVERY_S) if self._store.shared else seconds
+                )
                 await asyncio.wait({end}, timeout=turn)
                 if end.done():
                     return None if end.cancelled() else end.result()
                 seconds -= turn
                 summary = await self._store.summary(execution_id)
-                if summary.finished_at is not None or summary.status == ASIDE:
+                if summary.finished_at is not None or summary.status == QUARANTINED:
                     return None
             return None
         finally:
@@ -75,32 +77,35 @@ class Streams:
                 del self._ends[execution_id]
 
     def close(self) -> None:
-        """End all of them: the server stops."""
+        """End all subscriptions: the server stops."""
         self._closed = True
         for ends in self._ends.values():
             for end in ends:
                 end.cancel()
-        for bells in self._bells.values():
-            for bell in bells:
-                bell.set()
+        for events_of in self._events.values():
+            for event in events_of:
+                event.set()
 
     async def follow(
         self, execution_id: str, after: int
     ) -> AsyncIterator[Sequence[Event]]:
-        """The events after a position, until the last; an empty page says: still here.
+        """Yield the events after a position, until the last; an empty page is a sign of
+        life.
 
-        Other servers may write to a shared store, and nobody rings for them. Of what
-        is set aside there are no more: it ends where that can be read to.
+        The events of other servers are found by polling. A quarantined execution ends
+        with the last event that can be read.
         """
-        patience = OTHERS if self._store.shared else self._patience
+        patience = POLL_OTHERS_EVERY_S if self._store.shared else self._patience
         caught_up, silent = False, True
-        with self._bell(execution_id) as bell:
+        with self._event(execution_id) as event:
             while not self._closed:
-                bell.clear()
+                event.clear()
                 try:
-                    page = await self._store.read(execution_id, after=after, limit=PAGE)
+                    page = await self._store.read(
+                        execution_id, after=after, limit=EVENTS_PER_PAGE
+                    )
                 except StoreError:
-                    if await self._is_aside(execution_id):
+                    if await self._is_quarantined(execution_id):
                         return
                     raise
                 if page:
@@ -110,26 +115,26 @@ class Streams:
                         return
                     silent = not caught_up
                     continue
-                if silent and await self._is_aside(execution_id):
+                if silent and await self._is_quarantined(execution_id):
                     return
                 caught_up = silent = True
                 try:
                     async with asyncio.timeout(patience):
-                        await bell.wait()
+                        await event.wait()
                 except TimeoutError:
                     yield ()
 
-    async def _is_aside(self, execution_id: str) -> bool:
+    async def _is_quarantined(self, execution_id: str) -> bool:
         summary = await self._store.summary(execution_id)
-        return summary.status == ASIDE
+        return summary.status == QUARANTINED
 
     @contextmanager
-    def _bell(self, execution_id: str) -> Iterator[asyncio.Event]:
-        bell = asyncio.Event()
-        self._bells[execution_id].add(bell)
+    def _event(self, execution_id: str) -> Iterator[asyncio.Event]:
+        event = asyncio.Event()
+        self._events[execution_id].add(event)
         try:
-            yield bell
+            yield event
         finally:
-            self._bells[execution_id].discard(bell)
-            if not self._bells[execution_id]:
-                del self._bells[execution_id]
+            self._events[execution_id].discard(event)
+            if not self._events[execution_id]:
+                del self._events[execution_id]

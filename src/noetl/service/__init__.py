@@ -1,1 +1,2 @@
-"""What a server does for its users: start, look, steer, register. No HTTP in it."""
+"""Application services of a server: executions, triggers and the catalog, without
+HTTP."""

@@ -1,4 +1,4 @@
-"""The catalog for its users: register, list, show, compare; and judge a text."""
+"""The catalog: register, list, show, compare and validate playbooks."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import msgspec
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load
 from noetl.dsl.canonical import digest
-from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded
+from noetl.dsl.tool_kinds import Kinds
 from noetl.engine.times import rfc3339
 from noetl.errors import VersionTaken
 from noetl.ports import Blobs, Clock, Registered, Shelf
-from noetl.service.refusal import Refusal, no_playbook
+from noetl.service.errors import RequestRefused, no_playbook
 
-PAGE = 500
-"""Playbooks that are read at once when they are listed."""
+PAGE_SIZE = 500
+"""Playbooks that a listing reads from the store at once."""
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A version, and its text."""
+    """A registered version and its source text."""
 
     registered: Registered
     source: str
 
 
-class Playbooks:
-    """What is registered stays; a change is another version."""
+class CatalogService:
+    """Registers immutable versions of playbooks, and reads them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Playbooks:
         self._kinds = kinds
 
     async def validate(self, text: str, *, strict: bool = False) -> Loaded:
-        """Nothing in it is executed."""
+        """Validate the text without running any of it."""
         source = text.encode()
         return await asyncio.to_thread(
             load, source, self._kinds, self._extensions, strict=strict
@@ -59,11 +59,11 @@ class Playbooks:
     async def register(
         self, loaded: Loaded, text: str, principal: str | None
     ) -> tuple[Registered, bool]:
-        """The version, and whether it is new. Raises ``Refusal``."""
+        """Return the version, and True if it is new. Raises ``RequestRefused``."""
         playbook = loaded.playbook
         if playbook is None:
             error = loaded.refusal("the playbook")
-            raise Refusal(
+            raise RequestRefused(
                 error["kind"], error["message"], diagnostics=error["diagnostics"]
             )
         asked = Registered(
@@ -80,24 +80,24 @@ class Playbooks:
         try:
             found = await self._shelf.add(asked)
         except VersionTaken as error:
-            hint = "raise metadata.version, or leave it out to have them numbered"
-            raise Refusal(error.kind, str(error), hint) from None
+            hint = "raise metadata.version, or remove it for automatic numbers"
+            raise RequestRefused(error.kind, str(error), hint) from None
         return found, found.playbook_id == asked.playbook_id
 
     async def latest(
         self, prefix: str, after: str, limit: int, visible: Callable[[str], bool]
     ) -> tuple[Sequence[Registered], str | None]:
-        """One line for each path, and the cursor of the next page.
+        """Return the latest version of each path, and the cursor of the next page.
 
-        Only paths that are ``visible`` count, and only they become a cursor.
+        Paths that are not ``visible`` are not counted and never become a cursor.
         """
         found: list[Registered] = []
         while True:
-            page = await self._shelf.latest(prefix=prefix, after=after, limit=PAGE)
+            page = await self._shelf.latest(prefix=prefix, after=after, limit=PAGE_SIZE)
             found += [each for each in page if visible(each.path)]
             if len(found) > limit:
                 return found[:limit], found[limit - 1].path
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 return found, None
             after = page[-1].path
 
@@ -108,14 +108,15 @@ class Playbooks:
         return Version(found, (await self._blobs.get(found.source)).decode())
 
     async def versions(self, path: str) -> Sequence[Registered]:
-        """The latest first."""
+        """Return all versions, the latest first."""
         found = await self._shelf.versions(path)
         if not found:
             raise no_playbook(path)
         return found
 
     async def diff(self, path: str, before: str | None, after: str | None) -> str:
-        """Lines that differ; without a version, the latest and the one before it."""
+        """Return a unified diff; by default of the latest version and the one before
+        it."""
         newer = await self.show(path, after)
         if before is None:
             known = [each.version for each in await self.versions(path)]

@@ -1,4 +1,4 @@
-"""A request that is not granted: why, and what to do about it."""
+"""Refused requests, with the reason and a hint."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from noetl.errors import NoetlError
 from noetl.types import JSON
 
 
-class Refusal(NoetlError):
-    """``kind`` is stable and documented; ``more`` are members beside the message."""
+class RequestRefused(NoetlError):
+    """A refused request. ``kind`` is stable and documented; ``more`` are extra
+    members."""
 
     def __init__(
         self, kind: str, message: str, hint: str | None = None, **more: JSON
@@ -19,13 +20,13 @@ class Refusal(NoetlError):
         self.more = more
 
 
-def no_execution() -> Refusal:
-    """One text for all that is not there, or not theirs to see (row 64)."""
-    return Refusal("execution.unknown", "there is no such execution")
+def no_execution() -> RequestRefused:
+    """Return the same refusal for an absent execution and a hidden one (row 64)."""
+    return RequestRefused("execution.unknown", "there is no such execution")
 
 
-def no_playbook(path: str, version: str | None = None) -> Refusal:
+def no_playbook(path: str, version: str | None = None) -> RequestRefused:
     which = f" in version '{version}'" if version else ""
     message = f"there is no playbook '{path}'{which} in the catalog"
     hint = "register it: noetl catalog register FILE"
-    return Refusal("playbook.not_found", message, hint)
+    return RequestRefused("playbook.not_found", message, hint)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from noetl.templates import filters, predicates
-from noetl.templates.catalog import FILTERS, GLOBALS, METHODS, TESTS, Entry
+from noetl.templates.errors import LeafError
 from noetl.templates.evaluation import Budget, Decision
-from noetl.templates.faults import LeafError
-from noetl.templates.references import Reference
+from noetl.templates.grammar import Reference
+from noetl.templates.registry import FILTERS, GLOBALS, METHODS, TESTS, Entry
 from noetl.templates.template import (
     Template,
+    Value,
     compile_guard,
     compile_template,
+    compile_value,
     is_template,
 )
-from noetl.templates.trees import Value, compile_value
 from noetl.templates.undefined import Undefined
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The four ways in which a template fails, and the nearest name to a wrong one."""
+"""Errors of templates, and the nearest name to a wrong one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from noetl.templates import limits
 from noetl.types import JSON
 
 _CANDIDATES = 200
-_LONGEST_NAME = 64
+_MAX_NAME_CHARS = 64
 
 
 class LeafError(TemplateError):
-    """A template inside a tree of values failed; ``path`` leads to it."""
+    """Failure of a template inside a tree of values; ``path`` leads to it."""
 
     def __init__(self, error: TemplateError, path: tuple[str | int, ...]) -> None:
         super().__init__(error.kind, error.message, hint=error.hint)
@@ -45,7 +45,7 @@ def too_deep() -> TemplateError:
 
 
 def kind_of(value: JSON) -> str:
-    """What a value is, in the words of an author."""
+    """Describe the type of a value for an author."""
     if value is None:
         return "null"
     if value is True or value is False:
@@ -62,7 +62,7 @@ def kind_of(value: JSON) -> str:
 
 
 def translate(error: Exception, where: str) -> TemplateError:
-    """Turn whatever Python raised into a sentence.
+    """Convert a Python exception into a template error.
 
     The text of a ``ValueError`` or ``KeyError`` may quote the value, which may be a
     secret, so only a ``TypeError``, which quotes types, is passed on.
@@ -89,14 +89,14 @@ def _in_our_words(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[JSON]) -> str | None:
-    """A hint with the known name that is most like ``name``, if one is."""
+    """Return a hint with the known name most like ``name``, if there is one."""
     from difflib import get_close_matches  # only failures pay for the import
 
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_CHARS:
         return None
     names: list[str] = []
     for candidate in known:
-        if isinstance(candidate, str) and len(candidate) <= _LONGEST_NAME:
+        if isinstance(candidate, str) and len(candidate) <= _MAX_NAME_CHARS:
             names.append(candidate)
         if len(names) == _CANDIDATES:
             break

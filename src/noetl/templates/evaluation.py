@@ -1,58 +1,52 @@
-"""One evaluation of a template: its names, and what is left of its budget."""
+"""One evaluation of a template: its names and the rest of its budget."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from noetl.errors import TemplateError
-from noetl.templates import faults, limits
+from noetl.templates import errors, limits
 from noetl.templates.undefined import StrictUndefined, Undefined
 from noetl.types import JSON
 
 
 class Stored(Protocol):
-    """Values that are stored elsewhere, where a scope has such (S-48)."""
+    """Loader of values that are stored outside the scope (S-48)."""
 
     def load(self, value: JSON) -> JSON:
-        """The value for a reference to it."""
+        """Return the value for a reference to it."""
         ...
 
     def whole(self, value: JSON) -> JSON:
-        """The value without any reference in it."""
+        """Return the value with every reference replaced by its value."""
         ...
 
 
-class Budget:
-    """Steps that one or several evaluations may take; evaluating lowers ``steps``.
+class Budget(msgspec.Struct):
+    """Steps that one or several evaluations may take; evaluation lowers ``steps``.
 
     ``output`` bounds the text of each single evaluation.
     """
 
-    __slots__ = ("output", "steps")
-
-    def __init__(self, steps: int = limits.STEPS, output: int = limits.SIZE) -> None:
-        self.steps = steps
-        self.output = output
+    steps: int = limits.STEPS
+    output: int = limits.SIZE
 
 
-class Decision(Budget):
-    """The budget that all templates of one decision share. ``count`` is how many of
-    them were evaluated."""
+class Decision(msgspec.Struct):
+    """Steps that all templates of one decision may take together.
 
-    __slots__ = ("count",)
+    ``count`` is the number of evaluated templates, ``spent`` the steps they took.
+    """
 
-    def __init__(self, steps: int = limits.DECISION) -> None:
-        self.steps = steps
-        self.output = limits.SIZE
-        self.count = 0
-
-    @property
-    def spent(self) -> int:
-        return limits.DECISION - self.steps
+    steps: int = limits.DECISION
+    spent: int = 0
+    count: int = 0
 
     def exceeded(self) -> TemplateError:
-        return faults.too_much(
+        return errors.too_much(
             f"the {self.count:,} templates of this decision take more than "
             f"{limits.DECISION:,} steps together; compare fewer values in them, or "
             "do the work in a python task"
@@ -60,7 +54,7 @@ class Decision(Budget):
 
 
 class Evaluation:
-    """What the closures of a template share while they run."""
+    """State shared by the closures of a template while they run."""
 
     __slots__ = (
         "formats",
@@ -79,13 +73,13 @@ class Evaluation:
     ) -> None:
         self.scope = scope
         self.stored: Stored | None = getattr(scope, "stored", None)
-        self.locals: dict[str, JSON] = {}  # names that set and for have bound
+        self.locals: dict[str, JSON] = {}  # names bound by set and for
         self.steps = steps
         self.output = output
         self.strict = strict
         self.undefined = StrictUndefined if strict else Undefined
         self.parts: list[str] = []
-        self.formats: Sequence[str] = ()  # of dates, the last ones
+        self.formats: Sequence[str] = ()  # the latest date formats
 
     def charge(self, steps: int) -> None:
         self.steps -= steps
@@ -93,33 +87,35 @@ class Evaluation:
             raise self.exhausted()
 
     def exhausted(self) -> TemplateError:
-        return faults.too_much(
+        return errors.too_much(
             f"the step budget of {limits.STEPS:,} is exceeded; loop over less, or do "
             "the work in a python task"
         )
 
     def made(self, text: str) -> str:
-        """Pay for a text that was made; ``size`` must have been checked before
-        where it can grow without bound."""
+        """Charge for a text that was made.
+
+        Where the text can grow without bound, ``size`` must have been checked before.
+        """
         self.size(len(text))
         return text
 
     def size(self, length: int) -> None:
-        """Refuse a text or list of more than the limit, before it is made."""
+        """Reject a text or list above the limit, before it is made."""
         if length > limits.SIZE:
-            raise faults.too_much(
-                f"a text or list of {length:,} exceeds {limits.SIZE:,}, the most that "
-                "a template may make"
+            raise errors.too_much(
+                f"a text or list of {length:,} exceeds {limits.SIZE:,}, the maximum "
+                "that a template may make"
             )
         self.steps -= 1 + length // limits.CHARS_PER_STEP
         if self.steps < 0:
             raise self.exhausted()
 
     def write(self, text: str) -> None:
-        """Append to the output, which is capped while it grows."""
+        """Append to the output; raises an error above the limit."""
         self.output -= len(text)
         if self.output < 0:
-            raise faults.too_much(
+            raise errors.too_much(
                 f"the text exceeds {limits.SIZE:,} characters, the most that a "
                 "template may make"
             )

@@ -1,4 +1,4 @@
-"""Expressions as closures: each node becomes a function of one evaluation."""
+"""Compiler of expressions: each node becomes a closure over one evaluation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import operator
 from collections.abc import Callable
 
 from noetl.templates import operators
-from noetl.templates.access import (
+from noetl.templates.evaluation import Evaluation
+from noetl.templates.lookup import (
     Closure,
     call_method,
     call_range,
@@ -15,8 +16,7 @@ from noetl.templates.access import (
     make_mapping,
     refuse_call,
 )
-from noetl.templates.catalog import FILTERS, TESTS
-from noetl.templates.evaluation import Evaluation
+from noetl.templates.registry import FILTERS, TESTS
 from noetl.templates.syntax import VARIABLE, Node, constant_of, describe, method_name
 from noetl.templates.undefined import Undefined
 from noetl.templates.values import look_up
@@ -42,7 +42,7 @@ class Expressions:
         return lambda run: value
 
     def _access(self, node: Node, *, load: bool = True) -> Closure:
-        """A name with constant keys behind it is read in one go."""
+        """Compile a name with constant keys into a single read."""
         keys: list[JSON] = []
         paths = [describe(node)]
         base = node

@@ -1,22 +1,80 @@
-"""Which of Jinja2's constructs templates may use, checked on the syntax tree."""
+"""Checks of the syntax tree for the constructs of Jinja2 that templates may use.
+
+The names that a template reads from its scope are collected on the way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from noetl.errors import TemplateError
-from noetl.templates import faults, limits
-from noetl.templates.arguments import (
+from noetl.templates import errors, limits
+from noetl.templates.operators import percent
+from noetl.templates.registry import FILTERS, METHODS, TESTS
+from noetl.templates.syntax import (
+    Node,
     check_arguments,
     check_constant,
     check_name,
     check_stars,
     check_words,
+    method_name,
 )
-from noetl.templates.catalog import FILTERS, METHODS, TESTS
-from noetl.templates.operators import percent
-from noetl.templates.references import Path, Reads
-from noetl.templates.syntax import Node, method_name
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Name with the constant keys that are read from it."""
+
+    path: Path
+    guarded: bool
+    """The template handles its absence, by ``default`` or ``is defined``."""
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+
+@dataclass
+class Reads:
+    """References in the order of the text."""
+
+    _unguarded: dict[Path, bool] = field(default_factory=dict)
+    _tested: set[Path] = field(default_factory=set)
+
+    def add(self, path: Path, guarded: bool) -> None:
+        self._unguarded[path] = self._unguarded.get(path, False) or not guarded
+
+    def test(self, path: Path) -> None:
+        """Record a path of ``is defined``.
+
+        Its other reads in the template count as guarded too, because the test protects
+        them: ``ctx.x is defined and ctx.x > 1``.
+        """
+        self._tested.add(path)
+
+    def collect(self) -> tuple[Reference, ...]:
+        return tuple(
+            Reference(path, not unguarded or self._is_tested(path))
+            for path, unguarded in self._unguarded.items()
+        )
+
+    def _is_tested(self, path: Path) -> bool:
+        if not self._tested:
+            return False
+        return any(path[:length] in self._tested for length in range(1, len(path) + 1))
+
+
+def merge(references: Sequence[tuple[Reference, ...]]) -> tuple[Reference, ...]:
+    """Return the references of several templates; guarded if guarded in all of them."""
+    reads = Reads()
+    for group in references:
+        for reference in group:
+            reads.add(reference.path, reference.guarded)
+    return reads.collect()
+
 
 _CHILDREN: dict[str, tuple[str, ...]] = {
     "Output": ("nodes",),
@@ -55,16 +113,17 @@ _METHOD_NAMES = sorted({name for methods in METHODS.values() for name in methods
 
 
 class Inspector:
-    """Walks a tree once: refuses what is not allowed, notes names that are read."""
+    """Walks a tree once: rejects forbidden constructs, records the names read."""
 
     def __init__(self) -> None:
         self.reads = Reads()
         self.assigned: set[str] = set()
-        self._bound: set[str] = set()  # where we are: a read of these is not free
+        self._bound: set[str] = set()  # names bound at this point
         self._nodes = 0
 
     def inspect(self, tree: Node) -> None:
-        """Raise ``TemplateError`` if the tree uses something that is not available."""
+        """Raise ``TemplateError`` if the tree uses a construct that is not
+        available."""
         for node in tree.body:
             self._visit(node, 1)
 
@@ -75,11 +134,11 @@ class Inspector:
         if special is not None:
             special(self, node, depth)
             return
-        fields = _CHILDREN.get(kind)
-        if fields is None:
+        children = _CHILDREN.get(kind)
+        if children is None:
             raise _refusal(kind)
-        for field in fields:
-            child = getattr(node, field)
+        for name in children:
+            child = getattr(node, name)
             if isinstance(child, list):
                 for item in child:
                     self._visit(item, depth + 1)
@@ -89,9 +148,9 @@ class Inspector:
     def _count(self, depth: int) -> None:
         self._nodes += 1
         if depth > limits.DEPTH:
-            raise faults.too_deep()
+            raise errors.too_deep()
         if self._nodes > limits.NODES:
-            raise faults.too_much(
+            raise errors.too_much(
                 f"the template has more than {limits.NODES:,} parts; move the work to "
                 "a python task"
             )
@@ -100,7 +159,7 @@ class Inspector:
         check_constant(node.value)
 
     def _access(self, node: Node, depth: int, guarded: bool = False) -> Path:
-        """A name, or a chain of keys and items behind one; returns its path."""
+        """Check a name with its chain of keys and items; return its path."""
         keys: list[str | None] = []
         computed: list[Node] = []
         while (kind := type(node).__name__) in ("Getattr", "Getitem"):
@@ -131,7 +190,7 @@ class Inspector:
     def _read(self, name: str, keys: list[str | None], guarded: bool) -> Path:
         check_name(name)
         if name in _HELPERS:
-            raise faults.forbidden(f"'{name}' is not available in templates")
+            raise errors.forbidden(f"'{name}' is not available in templates")
         if name in self._bound:
             return ()
         path = [name]
@@ -177,16 +236,16 @@ class Inspector:
             check_name(name)
             if name not in _METHOD_NAMES:
                 known = ", ".join(_METHOD_NAMES)
-                raise faults.forbidden(
-                    f"there is no method '{name[:64]}'",
-                    faults.nearest(name, _METHOD_NAMES) or f"available: {known}",
+                raise errors.forbidden(
+                    f"unknown method '{name[:64]}'",
+                    errors.nearest(name, _METHOD_NAMES) or f"available: {known}",
                 )
             self._operand(callee.node, depth + 1, False)
         elif kind == "Name":
             if callee.name != "range":
                 self._visit(callee, depth + 1)
         else:
-            raise faults.forbidden(
+            raise errors.forbidden(
                 "only methods, such as name.upper(), and range() can be called"
             )
         check_stars(node)
@@ -204,7 +263,7 @@ class Inspector:
 
     def _for(self, node: Node, depth: int) -> None:
         if node.recursive:
-            raise faults.forbidden(
+            raise errors.forbidden(
                 "recursive loops are not available; walk nested data in a python task"
             )
         self._visit(node.iter, depth + 1)
@@ -216,7 +275,7 @@ class Inspector:
         self.assigned.add("loop")
         for child in node.body:
             self._visit(child, depth + 1)
-        self._bound = outside  # what a turn sets does not outlive it
+        self._bound = outside  # names set in an iteration end with it
         for child in node.else_:
             self._visit(child, depth + 1)
         self._bound = outside
@@ -232,7 +291,7 @@ class Inspector:
         else:
             check_name(target.name)
             if target.name in _HELPERS or target.name in ("loop", "range"):
-                raise faults.forbidden(f"'{target.name}' cannot be set")
+                raise errors.forbidden(f"'{target.name}' cannot be set")
             self._bound.add(target.name)
             self.assigned.add(target.name)
 
@@ -253,4 +312,4 @@ _SPECIAL: dict[str, Callable[[Inspector, Node, int], object]] = {
 
 def _refusal(kind: str) -> TemplateError:
     sentence = _REFUSED.get(kind)
-    return faults.forbidden(sentence or f"{kind} is not available in templates")
+    return errors.forbidden(sentence or f"{kind} is not available in templates")

@@ -1,4 +1,4 @@
-"""How large a template, and what it makes, may become."""
+"""Limits of templates and of the values that they make."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NESTING = 100
 
 RANGE = 10_000
 WHOLE_RANGE = 2**53
-"""Of a range that nobody makes: whoever iterates over it has limits of its own."""
+"""Length of a range that is not built; the loop over it has its own limits."""
 
 WIDTH = 1_000
 """The widest field of the ``format`` filter."""
 
 CHARS_PER_STEP = 64
-"""Text is cheap: so many characters cost what one node costs."""
+"""Characters of text that cost one step."""

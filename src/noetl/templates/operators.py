@@ -1,4 +1,4 @@
-"""Arithmetic and comparison on JSON values, sized before it happens."""
+"""Arithmetic and comparison of JSON values; sizes are checked before the operation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 
 from noetl.errors import TemplateError
-from noetl.templates import faults, limits
+from noetl.templates import errors, limits
 from noetl.templates.evaluation import Evaluation
 from noetl.templates.undefined import Undefined
 from noetl.templates.values import number, text_of, weigh
@@ -15,7 +15,7 @@ from noetl.types import JSON
 Binary = Callable[[Evaluation, JSON, JSON], JSON]
 
 _NUMBERS = frozenset({int, float, bool})
-_LONG_TEXT = 256
+_CHARS_PER_STEP = 256
 
 
 def add(run: Evaluation, left: JSON, right: JSON) -> JSON:
@@ -58,7 +58,7 @@ def _numeric(sign: str, function: Callable[[JSON, JSON], JSON]) -> Binary:
             try:
                 return number(function(left, right))
             except ZeroDivisionError:
-                raise faults.wrong(f"division by zero in {sign}") from None
+                raise errors.wrong(f"division by zero in {sign}") from None
         raise_or = _undefined(left, right)
         if raise_or is not None:
             return raise_or
@@ -70,13 +70,13 @@ def _numeric(sign: str, function: Callable[[JSON, JSON], JSON]) -> Binary:
 
 
 def percent() -> TemplateError:
-    return faults.forbidden(
+    return errors.forbidden(
         "% on text is not available; use the format filter: {{ '%s' | format(value) }}"
     )
 
 
 def _undefined(left: JSON, right: JSON) -> Undefined | None:
-    """S-30: arithmetic on undefined is undefined (and an error where strict)."""
+    """Return undefined for arithmetic on undefined (S-30); an error in strict mode."""
     if isinstance(left, Undefined):
         return left.used()
     if isinstance(right, Undefined):
@@ -87,8 +87,8 @@ def _undefined(left: JSON, right: JSON) -> Undefined | None:
 def _unfit(
     sign: str, left: JSON, right: JSON, hint: str | None = None
 ) -> TemplateError:
-    kinds = f"{faults.kind_of(left)} and {faults.kind_of(right)}"
-    return faults.wrong(f"{sign} does not work with {kinds}", hint)
+    kinds = f"{errors.kind_of(left)} and {errors.kind_of(right)}"
+    return errors.wrong(f"{sign} does not work with {kinds}", hint)
 
 
 ARITHMETIC: dict[str, Binary] = {
@@ -102,16 +102,16 @@ ARITHMETIC: dict[str, Binary] = {
 
 
 def sign(run: Evaluation, value: JSON, function: Callable[[JSON], JSON]) -> JSON:
-    """Unary plus and minus."""
+    """Evaluate unary plus and minus."""
     if type(value) in _NUMBERS:
         return function(value)
     if isinstance(value, Undefined):
         return value.used()
-    raise faults.wrong(f"a sign does not work with {faults.kind_of(value)}")
+    raise errors.wrong(f"a sign does not work with {errors.kind_of(value)}")
 
 
 def concat(run: Evaluation, values: list[JSON]) -> str:
-    """``a ~ b``: both as text."""
+    """Evaluate ``a ~ b``: both as text."""
     texts = [text_of(run, value) for value in values]
     run.size(sum(map(len, texts)))
     return "".join(texts)
@@ -127,7 +127,7 @@ def differ(run: Evaluation, left: JSON, right: JSON) -> bool:
 
 
 def contains(run: Evaluation, item: JSON, container: JSON) -> bool:
-    """``item in container``; null and undefined are in nothing (S-30)."""
+    """Evaluate ``item in container``; null and undefined are in nothing (S-30)."""
     for value in (item, container):
         if isinstance(value, Undefined):
             value.used()
@@ -138,15 +138,15 @@ def contains(run: Evaluation, item: JSON, container: JSON) -> bool:
         _charge_comparison(run, item)
         if isinstance(item, list | dict):
             weigh(run, container)
-        long = len(item) // _LONG_TEXT if isinstance(item, str) else 0
+        long = len(item) // _CHARS_PER_STEP if isinstance(item, str) else 0
         run.charge(len(container) * (1 + long) // 4)
     elif isinstance(container, str):
         if not isinstance(item, str):
-            raise faults.wrong(f"{faults.kind_of(item)} cannot be part of text")
+            raise errors.wrong(f"{errors.kind_of(item)} cannot be part of text")
         run.charge(len(container) // limits.CHARS_PER_STEP)
     elif not isinstance(container, dict):
-        raise faults.wrong(
-            f"in needs a list, a mapping or text, found {faults.kind_of(container)}"
+        raise errors.wrong(
+            f"in needs a list, a mapping or text, found {errors.kind_of(container)}"
         )
     elif isinstance(item, list | dict):
         return False  # cannot be a key
@@ -174,7 +174,7 @@ def _ordered(sign: str, function: Callable[[JSON, JSON], JSON]) -> Binary:
 
 def _charge_comparison(run: Evaluation, value: JSON) -> None:
     if isinstance(value, str):
-        if len(value) > _LONG_TEXT:
+        if len(value) > _CHARS_PER_STEP:
             run.charge(len(value) // limits.CHARS_PER_STEP)
     elif isinstance(value, list | dict):
         weigh(run, value)

@@ -1,12 +1,12 @@
-"""The tests of ``is``: what a value is, and how it compares."""
+"""Tests of ``is``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.templates import faults, operators
-from noetl.templates.catalog import TESTS
+from noetl.templates import errors, operators
 from noetl.templates.evaluation import Evaluation
+from noetl.templates.registry import TESTS
 from noetl.templates.undefined import Undefined
 from noetl.templates.values import text_of
 from noetl.types import JSON
@@ -104,7 +104,7 @@ def even(run: Evaluation, value: JSON) -> bool:
 
 @TESTS.add("divisibleby", example="{{ 9 is divisibleby 3 }}")
 def divisibleby(run: Evaluation, value: JSON, num: JSON) -> bool:
-    """It can be divided by the number without a rest."""
+    """It can be divided by the number without a remainder."""
     return bool(_modulo(run, value, num) == 0)
 
 
@@ -113,7 +113,7 @@ def _modulo(run: Evaluation, value: JSON, by: JSON) -> JSON:
         if isinstance(given, Undefined):
             raise given.error()
         if not isinstance(given, int | float):
-            raise faults.wrong(f"expected a number, found {faults.kind_of(given)}")
+            raise errors.wrong(f"expected a number, found {errors.kind_of(given)}")
     return operators.ARITHMETIC["Mod"](run, value, by)
 
 
@@ -137,7 +137,7 @@ def _text(run: Evaluation, value: JSON) -> str:
 
 @TESTS.add("sameas", example="{{ true is sameas true }}")
 def sameas(run: Evaluation, value: JSON, other: JSON) -> bool:
-    """It is the very same true, false, null or value, and not just equal to it."""
+    """It is the identical value, not an equal one."""
     return value is other
 
 

@@ -1,11 +1,11 @@
-"""The reference page of filters, tests, methods and functions, from their code."""
+"""Reference page of filters, tests, methods and functions."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 
-from noetl.templates.catalog import FILTERS, GLOBALS, METHODS, TESTS, Catalog, Entry
+from noetl.templates.registry import FILTERS, GLOBALS, METHODS, TESTS, Catalog, Entry
 from noetl.templates.template import compile_template
 
 DIFFERENCES = (
@@ -26,12 +26,13 @@ DIFFERENCES = (
     "Not available: `**`, macros, blocks, `include`, `import`, `extends`, `with`, "
     "`filter`, `call`, `do`, recursive loops, `set` blocks, `*args`, names that begin "
     "with two underscores, `%` on text (use `format`), globals other than `range`.",
-    "There is no clock and no chance: the same scope gives the same result.",
+    "Templates read neither a clock nor random numbers: the same scope gives the same "
+    "result.",
 )
 
 
 def reference_markdown() -> str:
-    """Markdown tables; the results of the examples are computed here and now."""
+    """Return Markdown tables; the results of the examples are computed."""
     lines = "".join(f"- {difference}\n" for difference in DIFFERENCES)
     parts = [f"## What differs from Jinja2\n\n{lines}"]
     parts += [_section("Filters", FILTERS), _section("Tests", TESTS)]
@@ -54,7 +55,7 @@ def _section(title: str, catalog: Catalog) -> str:
 
 
 def _by_function(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Names of the same function together, in alphabetical order."""
+    """Group the names of the same function, in alphabetical order."""
     groups: dict[object, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.function, []).append(entry)

@@ -1,4 +1,4 @@
-"""Filters, tests, methods and globals: declared once, checked and documented."""
+"""Catalog of filters, tests, methods and globals, checked and documented."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from math import inf
 from typing import TypeVar
 
 from noetl.errors import TemplateError
-from noetl.templates import faults
+from noetl.templates import errors
 from noetl.templates.evaluation import Evaluation
 from noetl.templates.undefined import Undefined
 from noetl.types import JSON
@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., JSON])
 
 @dataclass(frozen=True)
 class Entry:
-    """One function that templates may use.
+    """Function that templates may use.
 
     It takes the evaluation, the value it is applied to, and the author's arguments.
     """
@@ -29,27 +29,27 @@ class Entry:
     name: str
     function: Callable[..., JSON]
     example: str
-    lenient: bool = False  # may be given undefined values, even where that is strict
+    lenient: bool = False  # accepts undefined values, even in strict mode
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring."""
+        """First line of the docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What an author may pass."""
+        """Parameters that an author may pass."""
         skipped = 1 if self.sort == "global" else 2
         return tuple(signature(self.function).parameters.values())[skipped:]
 
     @property
     def signature(self) -> str:
-        """As an author would write it: ``round(precision=0, method='common')``."""
+        """Signature as an author writes it: ``round(precision=0, method='common')``."""
         inside = ", ".join(map(_spell, self.parameters))
         return f"{self.name}({inside})" if inside else self.name
 
     def accepts(self, count: int, keywords: tuple[str, ...]) -> bool:
-        """Whether so many arguments, and these keywords, fit."""
+        """Return whether ``count`` arguments and these keywords fit."""
         if not keywords:
             return self._least <= count <= self._most
         try:
@@ -74,7 +74,7 @@ class Entry:
     def apply(
         self, run: Evaluation, value: JSON, args: list[JSON], named: dict[str, JSON]
     ) -> JSON:
-        """Call it; whatever goes wrong inside becomes a ``TemplateError``."""
+        """Call the function; any exception becomes a ``TemplateError``."""
         run.charge(5)
         if run.strict and not self.lenient:
             if isinstance(value, Undefined):
@@ -87,7 +87,7 @@ class Entry:
         except TemplateError:
             raise
         except Exception as error:
-            raise faults.translate(error, f"{self.sort} {self.name}") from None
+            raise errors.translate(error, f"{self.sort} {self.name}") from None
 
 
 class Catalog(dict[str, Entry]):
@@ -110,13 +110,13 @@ class Catalog(dict[str, Entry]):
         return declare
 
     def find(self, name: str) -> Entry:
-        """The entry, or an error that offers the nearest name."""
+        """Return the entry; raises an error with the nearest name."""
         entry = self.get(name)
         if entry is None:
             known = sorted(filter(str.isidentifier, self))
-            raise faults.forbidden(
-                f"there is no {self.sort} '{name[:64]}'",
-                faults.nearest(name, self) or f"available: {', '.join(known)}",
+            raise errors.forbidden(
+                f"unknown {self.sort} '{name[:64]}'",
+                errors.nearest(name, self) or f"available: {', '.join(known)}",
             )
         return entry
 
@@ -142,4 +142,4 @@ METHODS: dict[str, Catalog] = {
     "mapping": Catalog("method"),
     "list": Catalog("method"),
 }
-"""Methods by the kind of value that has them."""
+"""Methods by the type of value."""

@@ -1,13 +1,13 @@
-"""Text with expressions, if, for and set, as closures that write and bind."""
+"""Compiler of text with expressions, if, for and set into closures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.templates import faults
-from noetl.templates.access import Closure
+from noetl.templates import errors
 from noetl.templates.evaluation import Evaluation
 from noetl.templates.expressions import Expressions
+from noetl.templates.lookup import Closure
 from noetl.templates.syntax import Node
 from noetl.templates.values import iterate, text_of
 from noetl.types import JSON
@@ -16,7 +16,7 @@ Bind = Callable[[dict[str, JSON], JSON], None]
 
 
 def build_text(tree: Node, expressions: Expressions) -> Closure:
-    """A function that gives the whole text of a template."""
+    """Return a function that renders the whole text of a template."""
     body = _Statements(expressions).body(tree.body)
 
     def write(run: Evaluation) -> str:
@@ -74,7 +74,9 @@ class _Statements:
         body, otherwise = self.body(node.body), self.body(node.else_)
         counted = any(_mentions_loop(child) for child in node.body)
         sifting = 2 + _weight(node.test) if node.test is not None else 0
-        cost = 2 + sum(map(_weight, node.body))  # a turn pays for all that it may do
+        cost = 2 + sum(
+            map(_weight, node.body)
+        )  # an iteration is charged for its whole body
 
         def repeat(run: Evaluation) -> None:
             items = iterate(run, source(run))
@@ -83,7 +85,7 @@ class _Statements:
                 items = _filtered(run, items, bind, passes, sifting)
             for index, item in enumerate(items):
                 run.charge(cost + len(outside))
-                # Each turn starts from what was set before the loop, as in Jinja2.
+                # Each iteration starts from the names before the loop, as in Jinja2.
                 run.locals = dict(outside)
                 bind(run.locals, item)
                 if counted:
@@ -133,7 +135,7 @@ def _position(items: list[JSON], index: int) -> dict[str, JSON]:
 
 
 def _binder(target: Node) -> Bind:
-    """A function that gives a name, or several, to a value."""
+    """Return a function that binds a value to one or several names."""
     if type(target).__name__ == "Name":
         name = target.name
 
@@ -145,9 +147,9 @@ def _binder(target: Node) -> Bind:
 
     def unpack(names: dict[str, JSON], value: JSON) -> None:
         if not isinstance(value, list | str | dict):
-            raise faults.wrong(f"cannot unpack {faults.kind_of(value)}")
+            raise errors.wrong(f"cannot unpack {errors.kind_of(value)}")
         if len(value) != len(binders):
-            raise faults.wrong(
+            raise errors.wrong(
                 f"cannot unpack {len(value)} items into {len(binders)} names"
             )
         for bind, item in zip(binders, value, strict=True):

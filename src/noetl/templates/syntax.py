@@ -1,20 +1,23 @@
-"""Jinja2's syntax tree, as the rest of the package reads it."""
+"""Syntax tree of Jinja2: its nodes, and checks of literals, names and arguments."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from noetl.templates import errors
+from noetl.templates.registry import FILTERS, TESTS, Catalog, Entry
+from noetl.templates.values import hidden, number
 from noetl.types import JSON
 
 Node = Any
-"""A node of Jinja2's tree; its class name says what it is."""
+"""A node of Jinja2's tree, identified by its class name."""
 
 VARIABLE = object()
-"""Stands for the value of what is not a literal."""
+"""Marker for a node that is not a literal."""
 
 
 def method_name(callee: Node) -> str | None:
-    """The name of the method in ``value.name(...)`` or ``value['name'](...)``."""
+    """Return the method of ``value.name(...)`` or ``value['name'](...)``."""
     kind = type(callee).__name__
     if kind == "Getattr":
         return str(callee.attr)
@@ -24,7 +27,7 @@ def method_name(callee: Node) -> str | None:
 
 
 def constant_of(node: Node) -> JSON:
-    """The value of a literal, or a marker if the node is something else."""
+    """Return the value of a literal, or a marker if the node is something else."""
     kind = type(node).__name__
     if kind == "Const":
         return node.value
@@ -36,7 +39,7 @@ def constant_of(node: Node) -> JSON:
 
 
 def describe(node: Node) -> str:
-    """An access as its author wrote it, as far as a message needs it."""
+    """Return an access as its author wrote it, simplified for messages."""
     kind = type(node).__name__
     if kind == "Name":
         return str(node.name)
@@ -51,3 +54,64 @@ def describe(node: Node) -> str:
     if kind == "Filter":
         return f"({describe(node.node)} | {node.name})"
     return "(…)"
+
+
+# Positions of filter arguments that name an attribute, a filter or a test.
+_ATTRIBUTE_AT = {"sort": 2, "unique": 1, "min": 1, "max": 1, "join": 1, "sum": 0}
+_ATTRIBUTE_AT |= {"groupby": 0, "selectattr": 0, "rejectattr": 0}
+_NAMED_AT: dict[str, tuple[Catalog, int]] = {
+    "map": (FILTERS, 0),
+    "select": (TESTS, 0),
+    "reject": (TESTS, 0),
+    "selectattr": (TESTS, 1),
+    "rejectattr": (TESTS, 1),
+}
+
+
+def check_constant(value: object) -> None:
+    """Reject literals that are not JSON: infinite numbers, lone surrogates."""
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise errors.wrong("a text contains half of a surrogate pair; remove it")
+    elif isinstance(value, int | float):
+        number(value)
+
+
+def check_name(name: str) -> None:
+    if name.startswith("__"):
+        raise hidden(name)
+
+
+def check_arguments(entry: Entry, node: Node) -> None:
+    check_stars(node)
+    keywords = tuple(k.key for k in node.kwargs)
+    if not entry.accepts(len(node.args), keywords):
+        raise errors.wrong(
+            f"{entry.sort} {entry.name}: the arguments do not fit; it is "
+            f"{entry.signature}"
+        )
+
+
+def check_stars(node: Node) -> None:
+    if node.dyn_args is not None or node.dyn_kwargs is not None:
+        raise errors.forbidden("*arguments and **arguments are not available")
+
+
+def check_words(node: Node) -> None:
+    """Check literal arguments that name attributes, filters and tests."""
+    constants = [getattr(argument, "value", None) for argument in node.args]
+    named = [k.value for k in node.kwargs if k.key == "attribute"]
+    attributes = [getattr(value, "value", None) for value in named]
+    attributes += constants[_at(_ATTRIBUTE_AT.get(node.name))]
+    for attribute in attributes:
+        if isinstance(attribute, str):
+            for part in attribute.replace(",", ".").split("."):
+                check_name(part)
+    catalog, place = _NAMED_AT.get(node.name, (FILTERS, None))
+    for word in constants[_at(place)]:
+        if isinstance(word, str):
+            catalog.find(word)
+
+
+def _at(place: int | None) -> slice:
+    return slice(0, 0) if place is None else slice(place, place + 1)

@@ -1,17 +1,17 @@
-"""A compiled template: what it reads, and how it is evaluated."""
+"""Compiled templates: single ones, and those inside mappings and lists."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from noetl.errors import TemplateError
-from noetl.templates import faults, limits, methods
-from noetl.templates.access import Closure
+from noetl.templates import errors, limits, methods
+from noetl.templates.errors import LeafError
 from noetl.templates.evaluation import Budget, Decision, Evaluation
 from noetl.templates.expressions import Expressions
-from noetl.templates.grammar import Inspector
-from noetl.templates.references import Reference
+from noetl.templates.grammar import Inspector, Reference, merge
+from noetl.templates.lookup import Closure
 from noetl.templates.statements import build_text
 from noetl.templates.syntax import Node
 from noetl.templates.undefined import Undefined
@@ -19,12 +19,12 @@ from noetl.templates.values import is_true, settle
 from noetl.types import JSON
 
 _DELIMITERS = ("{{", "{%", "{#")
-_LONG = 512  # characters; of longer templates fewer are cached
+_LONG_SOURCE_CHARS = 512  # fewer of the longer templates are cached
 _AROUND = " \n\r"
 
 
 class Template:
-    """A template, checked once; evaluating it changes neither it nor the scope."""
+    """Template, checked once; evaluation changes neither it nor the scope."""
 
     __slots__ = (
         "_assigned",
@@ -39,14 +39,14 @@ class Template:
 
     source: str
     native: bool
-    """It is one single expression, so its result keeps its type (S-33)."""
+    """Whether it is a single expression, whose result keeps its type (S-33)."""
     statements: bool
-    """It contains ``{% statements %}``."""
+    """Whether it contains ``{% statements %}``."""
     references: tuple[Reference, ...]
     """Every name it reads from its scope, in order, each once."""
 
     def __init__(self, source: str) -> None:
-        # Jinja2 takes 40 ms to import: paid with the first template, not before.
+        # Jinja2 takes 40 ms to import, so it is imported for the first template.
         from noetl.templates.parser import parse
 
         tree, self.statements = parse(source)
@@ -55,8 +55,8 @@ class Template:
             inspector.inspect(tree)
             single = None if self.statements else _single_expression(tree)
             composed = single is not None and not _passes_through(single)
-        except RecursionError:  # whoever called us is deep already
-            raise faults.too_deep() from None
+        except RecursionError:  # the caller's stack is deep already
+            raise errors.too_deep() from None
         self.source = source
         self.native = single is not None
         self.references = inspector.reads.collect()
@@ -66,7 +66,8 @@ class Template:
         self._closure: Closure | None = None
 
     def render(self, scope: Mapping[str, JSON], budget: Budget | None = None) -> JSON:
-        """The result; using an undefined value raises ``template.undefined`` (S-31)."""
+        """Return the result; using an undefined value raises ``template.undefined``
+        (S-31)."""
         value = self._perform(scope, budget, True)
         if isinstance(value, Undefined):
             raise value.error()
@@ -75,17 +76,17 @@ class Template:
     def evaluate(
         self, scope: Mapping[str, JSON], budget: Budget | None = None
     ) -> JSON | Undefined:
-        """The result as guards see it: lenient, and possibly undefined (S-30)."""
+        """Return the result for guards: lenient, possibly undefined (S-30)."""
         return self._perform(scope, budget, False)
 
     def holds(self, scope: Mapping[str, JSON], budget: Budget | None = None) -> bool:
-        """Whether the guard is true (S-29)."""
+        """Return whether the guard is true (S-29)."""
         return is_true(self._perform(scope, budget, False))
 
     def whole_range(self, scope: Mapping[str, JSON]) -> range | None:
-        """The range, if this is ``{{ range(...) }}`` with or without ``| list``.
+        """Return the range, if this is ``{{ range(...) }}`` with or without ``| list``.
 
-        The numbers are not made, so that a loop can take them one by one (S-71).
+        The numbers are not built, so that a loop can take them one by one (S-71).
         """
         call = _whole_range(self._tree) if self.native else None
         if call is None:
@@ -101,7 +102,7 @@ class Template:
         except TemplateError:
             raise
         except Exception as error:
-            raise faults.translate(error, "range") from None
+            raise errors.translate(error, "range") from None
 
     def _perform(
         self, scope: Mapping[str, JSON], budget: Budget | None, strict: bool
@@ -123,13 +124,14 @@ class Template:
                 raise decision.exceeded() from None
             raise
         except Exception as error:
-            raise faults.translate(error, "the template failed") from None
+            raise errors.translate(error, "the template failed") from None
         finally:
             used = granted - max(run.steps, 0)
             if budget is not None:
                 budget.steps -= used
             if decision is not None:
                 decision.steps -= used
+                decision.spent += used
 
     def _build(self) -> Closure:
         expressions = Expressions(self._assigned)
@@ -144,13 +146,15 @@ class Template:
 
 
 def is_template(text: str) -> bool:
-    """Whether the text has delimiters; other text is not a template at all."""
+    """Return whether the text has delimiters."""
     return any(delimiter in text for delimiter in _DELIMITERS)
 
 
 def compile_template(source: str) -> Template:
-    """Compile, or find what was compiled before; raises ``TemplateError``."""
-    return _compile(source) if len(source) <= _LONG else _compile_long(source)
+    """Compile a template, with a cache; raises ``TemplateError``."""
+    return (
+        _compile(source) if len(source) <= _LONG_SOURCE_CHARS else _compile_long(source)
+    )
 
 
 _compile = lru_cache(maxsize=2_048)(Template)
@@ -172,14 +176,14 @@ def compile_guard(source: str | bool) -> Template:
         found = "text around the expression"
     else:
         found = "several expressions"
-    raise faults.wrong(
+    raise errors.wrong(
         f"a condition is exactly one {{{{ expression }}}}; found {found}",
         "write the whole condition inside one pair of braces",
     )
 
 
 def _single_expression(tree: Node) -> Node | None:
-    """The only expression of a template that is nothing else, white space aside."""
+    """Return the expression of a template that has no other part."""
     if len(tree.body) != 1:
         return None
     found: list[Node] = []
@@ -194,7 +198,7 @@ def _single_expression(tree: Node) -> Node | None:
 
 
 def _passes_through(node: Node) -> bool:
-    """Whether the result can only be a scalar or a part of the scope, as it is."""
+    """Return whether the result is a scalar or an unchanged part of the scope."""
     kind = type(node).__name__
     if kind in ("Name", "Const", "Compare", "Not", "Test"):
         return True
@@ -218,3 +222,102 @@ def _whole_range(node: Node) -> Node | None:
     if type(node).__name__ != "Call" or getattr(node.node, "name", None) != "range":
         return None
     return node if type(node.node).__name__ == "Name" and not node.kwargs else None
+
+
+# -- trees of values, such as task inputs or ``set_ctx`` --------------------------
+
+
+Path = tuple[str | int, ...]
+Scope = Mapping[str, JSON]
+_Render = Callable[[Scope, Budget], JSON]
+
+
+class Value:
+    """Tree of values in which texts may be templates; keys are literal (S-34)."""
+
+    __slots__ = ("_literal", "_render", "references", "templates")
+
+    def __init__(self, value: JSON) -> None:
+        found: list[tuple[Path, Template]] = []
+        try:
+            self._render = _compile_part(value, (), found)
+        except RecursionError:  # the caller's stack is deep already
+            raise LeafError(errors.too_deep(), ()) from None
+        self._literal = value
+        self.templates: tuple[tuple[Path, Template], ...] = tuple(found)
+        """Templates with their paths."""
+        self.references: tuple[Reference, ...] = merge(
+            [template.references for _, template in found]
+        )
+
+    @property
+    def written(self) -> JSON:
+        """Tree as its author wrote it."""
+        return self._literal
+
+    @property
+    def literal(self) -> bool:
+        """Whether the tree contains no template."""
+        return self._render is None
+
+    def render(self, scope: Scope, budget: Budget | None = None) -> JSON:
+        """Return the tree with results in place of templates; raises ``LeafError``.
+
+        Parts without templates are returned as they are, not copied.
+        """
+        if self._render is None:
+            return self._literal
+        try:
+            return self._render(scope, budget or Budget())
+        except RecursionError:
+            raise LeafError(errors.too_deep(), ()) from None
+
+
+def compile_value(value: JSON) -> Value:
+    """Compile every template in a tree; raises ``LeafError`` with the path to it."""
+    return Value(value)
+
+
+def _compile_part(
+    value: JSON, path: Path, found: list[tuple[Path, Template]]
+) -> _Render | None:
+    """Return the renderer of this part; None if it is literal."""
+    if isinstance(value, str):
+        return _compile_leaf(value, path, found) if is_template(value) else None
+    if not isinstance(value, dict | list):
+        return None
+    if len(path) >= limits.NESTING:
+        raise LeafError(
+            errors.too_much(f"values nest deeper than {limits.NESTING}"), path
+        )
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    parts = {key: _compile_part(item, (*path, key), found) for key, item in pairs}
+    renders = [(key, render) for key, render in parts.items() if render is not None]
+    if not renders:
+        return None
+
+    def fill(scope: Scope, budget: Budget) -> JSON:
+        filled = value.copy()
+        for key, render in renders:
+            filled[key] = render(scope, budget)
+        return filled
+
+    return fill
+
+
+def _compile_leaf(
+    source: str, path: Path, found: list[tuple[Path, Template]]
+) -> _Render:
+    try:
+        template = compile_template(source)
+    except TemplateError as error:
+        raise LeafError(error, path) from None
+    found.append((path, template))
+
+    def render(scope: Scope, budget: Budget) -> JSON:
+        try:
+            return template.render(scope, budget)
+        except TemplateError as error:
+            raise LeafError(error, path) from None
+
+    return render

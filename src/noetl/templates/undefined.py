@@ -1,19 +1,19 @@
-"""What a name or key that does not exist evaluates to."""
+"""Undefined: value of a name or key that does not exist."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from noetl.errors import TemplateError
-from noetl.templates import faults
+from noetl.templates import errors
 from noetl.types import JSON
 
 
 class Undefined:
-    """A value that is not there: falsy, empty, equal only to another one.
+    """Missing value: falsy, empty, equal only to another undefined value.
 
     ``path`` is the access as written (``ctx.order.id``); ``owner``, ``key`` and
-    ``container`` say where it broke off and are read only to explain a failure.
+    ``container`` describe the missing part and are read only to explain a failure.
     """
 
     __slots__ = ("container", "key", "owner", "path")
@@ -27,31 +27,32 @@ class Undefined:
         self.container = container
 
     def further(self, path: str) -> Undefined:
-        """What an access on this value gives: undefined for the same reason."""
+        """Return the result of an access on this value: undefined for the same
+        reason."""
         return type(self)(path, self.owner, self.key, self.container)
 
     def used(self) -> Undefined:
-        """What arithmetic with this value gives (S-30)."""
+        """Return the result of arithmetic with this value (S-30)."""
         return self
 
     def error(self) -> TemplateError:
-        """The failure to raise where an undefined value cannot be used."""
+        """Return the error for a use that requires a defined value."""
         reason, hint = self._explain()
-        return faults.undefined(f"{self.path} is undefined: {reason}", hint)
+        return errors.undefined(f"{self.path} is undefined: {reason}", hint)
 
     def _explain(self) -> tuple[str, str | None]:
         container, key, owner = self.container, self.key, self.owner
         if owner is None:
             if not isinstance(container, Mapping):
                 return str(container), None
-            hint = faults.nearest(str(key), container) or _offer(str(key))
-            return f"nothing here is named {key!r}", hint
+            hint = errors.nearest(str(key), container) or _offer(str(key))
+            return f"unknown name {key!r}", hint
         if isinstance(container, dict) and isinstance(key, str):
-            return f"{owner} has no key {key!r}", faults.nearest(key, container)
+            return f"{owner} has no key {key!r}", errors.nearest(key, container)
         if isinstance(container, list | str) and isinstance(key, int):
             return f"{owner} has {len(container)} items, no item {key}", None
         if isinstance(key, str | int):
-            return f"{owner} is {faults.kind_of(container)}, it has no {key!r}", None
+            return f"{owner} is {errors.kind_of(container)}, it has no {key!r}", None
         return f"{owner} has no such item", None
 
     def __bool__(self) -> bool:
@@ -77,7 +78,7 @@ class Undefined:
 
 
 class StrictUndefined(Undefined):
-    """An undefined value that may be passed on and asked about, but not used (S-31)."""
+    """Undefined value that may be passed on and tested, but not used (S-31)."""
 
     __slots__ = ()
 

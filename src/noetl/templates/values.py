@@ -1,4 +1,4 @@
-"""How JSON values are read, weighed, iterated and turned into text."""
+"""Access, size, iteration and text of JSON values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from noetl.errors import TemplateError
-from noetl.templates import faults, limits
+from noetl.templates import errors, limits
 from noetl.templates.evaluation import Evaluation
 from noetl.templates.undefined import Undefined
 from noetl.types import JSON
@@ -16,26 +16,26 @@ FALSE_WORDS = frozenset({"", "false", "no", "off", "0", "none", "null"})
 
 
 class Group(list[JSON]):
-    """What ``groupby`` makes: ``[grouper, list]``, readable by those names too."""
+    """Result of ``groupby``: ``[grouper, list]``, readable by those names too."""
 
     __slots__ = ()
 
 
 class Table(dict[JSON, JSON]):
-    """A mapping with keys that are not text: to look up in, not to give back."""
+    """Mapping with keys that are not text, for lookups inside a template only."""
 
     __slots__ = ()
 
 
 class Sealed(dict[str, JSON]):
-    """The handle of a secret where what is rendered will be recorded: passed on as it
-    is, but it has no text."""
+    """Handle of a secret in a value that will be recorded: it can be passed on, but
+    has no text."""
 
     __slots__ = ()
 
 
 def is_true(value: JSON) -> bool:
-    """S-29: Python's truth, except that a text saying no is false."""
+    """Return Python's truth of a value; a text such as ``no`` is false (S-29)."""
     if isinstance(value, str):
         return value.strip().lower() not in FALSE_WORDS
     return bool(value)
@@ -49,7 +49,7 @@ def look_up(
     owner: str,
     written: bool = True,
 ) -> JSON | Undefined:
-    """``value[key]`` or ``value.key``: items of mappings, lists and texts, only.
+    """Evaluate ``value[key]`` or ``value.key`` on mappings, lists and texts.
 
     A key that is not ``written`` in the template may be secret, and is not quoted.
     """
@@ -68,24 +68,24 @@ def look_up(
         ):
             return value[key]
     except (LookupError, TypeError):
-        pass  # no such key, no such item, or a list as key
+        pass  # missing key, missing item, or a list as key
     return run.undefined(path, owner, key if written else None, value)
 
 
 def hidden(name: str) -> TemplateError:
-    return faults.forbidden(
+    return errors.forbidden(
         f"{name[:64]!r} is not available: names that begin with two underscores are "
         "not data"
     )
 
 
 def iterate(run: Evaluation, value: JSON) -> list[JSON]:
-    """The items of a list, keys of a mapping or characters of a text; charged."""
+    """Return the items, keys or characters of a value, and charge for them."""
     if isinstance(value, Undefined):
         return list(value)
     if not isinstance(value, list | dict | str):
-        raise faults.wrong(
-            f"{faults.kind_of(value)} cannot be iterated; expected a list, a mapping "
+        raise errors.wrong(
+            f"{errors.kind_of(value)} cannot be iterated; expected a list, a mapping "
             "or text"
         )
     run.charge(1 + len(value))
@@ -93,7 +93,7 @@ def iterate(run: Evaluation, value: JSON) -> list[JSON]:
 
 
 def text_of(run: Evaluation, value: JSON) -> str:
-    """A value as text: null is empty, lists and mappings are JSON (S-33)."""
+    """Return a value as text: null is empty, lists and mappings are JSON (S-33)."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -109,19 +109,19 @@ def text_of(run: Evaluation, value: JSON) -> str:
         return dump(run, value)
     if isinstance(value, Undefined):
         return str(value)
-    raise faults.wrong(f"{faults.kind_of(value)} has no text form")
+    raise errors.wrong(f"{errors.kind_of(value)} has no text form")
 
 
 def dump(
     run: Evaluation, value: JSON, indent: int | None = None, sort_keys: bool = False
 ) -> str:
-    """JSON text, weighed before it is made."""
-    run.charge(16)  # what even an empty list costs: the encoder is started for each
+    """Return JSON text; the size is checked before."""
+    run.charge(16)  # base cost: each call starts the encoder
     weight = weigh(run, value)
     if weight.text > limits.SIZE:
         run.size(weight.text)  # refuses
     if indent is not None:
-        # Python, not C, does this, and each line may be indented by the whole depth.
+        # Indented output runs in Python, not C, and each line may have the full indent.
         run.charge(8 * weight.nodes)
         run.size(weight.text + weight.nodes * indent * weight.depth)
     text = json.dumps(
@@ -139,16 +139,16 @@ def _refuse(value: JSON) -> JSON:
     if isinstance(value, Undefined):
         value.used()
         return None
-    raise faults.wrong(f"{faults.kind_of(value)} is not a JSON value")
+    raise errors.wrong(f"{errors.kind_of(value)} is not a JSON value")
 
 
 def number(value: JSON) -> JSON:
-    """Pass a number that JSON can hold."""
+    """Return a number that JSON can hold; raises an error for any other."""
     if isinstance(value, float):
         if not isfinite(value):
-            raise faults.wrong("the result is infinite or not a JSON number")
+            raise errors.wrong("the result is infinite or not a JSON number")
     elif not -limits.LARGEST_INTEGER < value < limits.LARGEST_INTEGER:
-        raise faults.wrong(
+        raise errors.wrong(
             f"the result is not a JSON number: an integer of more than {limits.BITS:,} "
             "bits"
         )
@@ -157,7 +157,7 @@ def number(value: JSON) -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How much there is in a value; ``plain`` means that all of it is JSON."""
+    """Size of a value; ``plain`` means that all of it is JSON."""
 
     nodes: int
     text: int
@@ -169,7 +169,7 @@ def weigh(run: Evaluation, value: JSON) -> Weight:
     """Charge for every value inside ``value``, counted as a tree, before it is walked.
 
     A structure that shares its parts (``x = [x, x]``, forty times) is small in memory
-    and endless on the way out. Level by level, so that depth is known too.
+    and huge when expanded. The count runs level by level, so that depth is known too.
     """
     level: list[JSON] = [value]
     depth = nodes = text = 0
@@ -197,7 +197,7 @@ def weigh(run: Evaluation, value: JSON) -> Weight:
                 plain = False
         depth += 1
         if depth > limits.NESTING:
-            raise faults.too_much(
+            raise errors.too_much(
                 f"a value nests deeper than {limits.NESTING} lists or mappings"
             )
         level = inner
@@ -206,7 +206,7 @@ def weigh(run: Evaluation, value: JSON) -> Weight:
 
 
 def settle(run: Evaluation, value: JSON) -> JSON:
-    """A result that a template has put together, as plain JSON of bearable size."""
+    """Return the result of a template as plain JSON of limited size."""
     if isinstance(value, list | dict) and not weigh(run, value).plain:
         return _plain(value)
     return value
@@ -214,7 +214,7 @@ def settle(run: Evaluation, value: JSON) -> JSON:
 
 def _plain(value: JSON) -> JSON:
     if isinstance(value, Table):
-        raise faults.wrong("the keys of a mapping in a result must be text")
+        raise errors.wrong("the keys of a mapping in a result must be text")
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):

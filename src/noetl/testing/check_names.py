@@ -1,4 +1,4 @@
-"""What a test file names must be in the playbook: steps, tasks, children, events."""
+"""Checks that steps, tasks, children and events named in a test file exist."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from noetl.dsl.diagnostics import Diagnostic, Report, did_you_mean
 from noetl.dsl.load import finished
 from noetl.dsl.model import Playbook, Task
-from noetl.dsl.node import shorten
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, shorten
 from noetl.engine.events import NAMES
 from noetl.testing.grammar import CODE
 from noetl.testing.model import Answers, Case, Reply, Suite
 
 REAL = frozenset({"noop", "wait", "choose", "playbook"})
-"""Kinds that need no tool: they run in a test as they do in a run."""
+"""Kinds that need no tool: they run in a test as in a real run."""
 
 FindPlaybook = Callable[[str], Playbook | None]
 """A child playbook by its path, in the latest version."""
@@ -23,7 +22,7 @@ TaskName = tuple[str, str]
 
 
 def find_task(playbook: Playbook, name: str) -> TaskName | None:
-    """``step.label``, or ``step`` alone where it has one task."""
+    """Find ``step.label``, or ``step`` alone if it has one task."""
     step = playbook.steps.get(name)
     if step is not None and len(step.tasks) == 1:
         return name, step.tasks[0].label
@@ -37,7 +36,7 @@ def find_task(playbook: Playbook, name: str) -> TaskName | None:
 def replies_by_task(
     playbook: Playbook, answers: Answers
 ) -> dict[TaskName, tuple[Reply, ...]]:
-    """The replies under the names that calls have; two spellings are one task."""
+    """Return the replies by task; two spellings are one task."""
     found: dict[TaskName, tuple[Reply, ...]] = {}
     for name, replies in answers.replies.items():
         task = find_task(playbook, name)
@@ -47,14 +46,14 @@ def replies_by_task(
 
 
 def missing_secrets(playbook: Playbook, given: Mapping[str, object]) -> list[str]:
-    """Entries of its keychain that a case gives no value."""
+    """Return the keychain entries for which a case has no value."""
     return [entry.name for entry in playbook.keychain if entry.name not in given]
 
 
 def check_references(
     suite: Suite, playbook: Playbook, find: FindPlaybook
 ) -> tuple[Diagnostic, ...]:
-    """Every name of the suite that nothing in the playbook has."""
+    """Report every name of the suite that the playbook does not have."""
     checker = _Checker(playbook, Report())
     for case in suite.cases:
         checker.check_answers(case.answers)
@@ -74,13 +73,13 @@ def _check_child(
         return
     for places in answers.places.values():
         for place in places:
-            message = f"there is no playbook with the path '{shorten(path)}'"
-            hint = "playbooks are looked for in the folder of the one under test"
+            message = f"unknown playbook path '{shorten(path)}'"
+            hint = "playbooks are searched in the folder of the playbook under test"
             report.error(CODE, "playbook", place, message, hint)
 
 
 class _Checker:
-    """Reports what one playbook does not have."""
+    """Reports names that one playbook does not have."""
 
     def __init__(self, playbook: Playbook, report: Report) -> None:
         self.report = report
@@ -97,7 +96,7 @@ class _Checker:
                 if self._check_task(place, name):
                     self._check_kind(name, answers.replies[name])
 
-    def check_expectations(self, expect: Mapping[str, Place]) -> None:
+    def check_expectations(self, expect: Mapping[str, Location]) -> None:
         for key, at in expect.items():
             match key:
                 case "calls":
@@ -120,7 +119,7 @@ class _Checker:
 
     def check_keychain(self, case: Case, children: Iterable[Playbook]) -> None:
         for name in missing_secrets(self._playbook, case.keychain):
-            message = f"case '{shorten(case.name)}' has no value for the keychain's "
+            message = f"case '{shorten(case.name)}' has no value for keychain entry "
             hint = f"add a made-up one: keychain: {{{name}: …}}"
             self.report.error(CODE, "keychain", case.at, f"{message}'{name}'", hint)
         known = {entry.name for entry in self._playbook.keychain}
@@ -132,7 +131,7 @@ class _Checker:
                 likely = did_you_mean(name, known)
                 self.report.error(CODE, "keychain", case.at, message, likely)
 
-    def _check_task(self, at: Place, name: str) -> bool:
+    def _check_task(self, at: Location, name: str) -> bool:
         if find_task(self._playbook, name) is not None:
             return True
         step = self._playbook.steps.get(name)
@@ -146,8 +145,8 @@ class _Checker:
         self.report.error(CODE, "task-name", at, message, likely)
         return False
 
-    def _check_either(self, at: Place, name: str) -> None:
-        """A step, with or without tasks, or a task."""
+    def _check_either(self, at: Location, name: str) -> None:
+        """Check that a name is a step, with or without tasks, or a task."""
         steps = self._playbook.steps
         if name not in steps and find_task(self._playbook, name) is None:
             message = f"the playbook has no step and no task '{shorten(name)}'"
@@ -176,12 +175,12 @@ class _Checker:
                 elif outcome.how == "http" and task.kind != "http":
                     self._refuse_http(task, outcome.at)
 
-    def _refuse_http(self, task: Task, at: Place) -> None:
+    def _refuse_http(self, task: Task, at: Location) -> None:
         message = f"task '{task.label}' is of kind {task.kind}, not http"
         hint = "write result: … or error: {kind: …}"
         self.report.error(CODE, "http", at, message, hint)
 
-    def _check_step(self, at: Place, name: str) -> bool:
+    def _check_step(self, at: Location, name: str) -> bool:
         if name in self._playbook.steps:
             return True
         message = f"the playbook has no step '{shorten(name)}'"
@@ -189,23 +188,23 @@ class _Checker:
         self.report.error(CODE, "step-name", at, message, hint)
         return False
 
-    def _check_loop(self, at: Place, name: str) -> None:
+    def _check_loop(self, at: Location, name: str) -> None:
         if self._check_step(at, name) and self._playbook.steps[name].loop is None:
             message = f"step '{name}' has no loop, so it has no iterations"
             self.report.error(CODE, "step-name", at, message)
 
-    def _check_event(self, at: Place) -> None:
+    def _check_event(self, at: Location) -> None:
         place = at.get("name") or at
         name = place.node.value
         if isinstance(name, str) and name not in NAMES:
-            message = f"there is no event '{shorten(name)}'"
+            message = f"unknown event '{shorten(name)}'"
             self.report.error(
                 CODE, "event-name", place, message, did_you_mean(name, NAMES)
             )
 
 
-def _texts(at: Place) -> Iterator[Place]:
-    """The texts of a list, also inside a matcher of lists."""
+def _texts(at: Location) -> Iterator[Location]:
+    """Yield the texts of a list, also inside a matcher of lists."""
     if isinstance(at.node.value, str):
         yield at
     for key in at.child_keys():

@@ -1,4 +1,4 @@
-"""An execution and the children that it calls, in one virtual time."""
+"""Execution and its child executions, in one virtual time."""
 
 from __future__ import annotations
 
@@ -6,25 +6,49 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from noetl.engine.outcome import Failure
-from noetl.engine.runs import path_of
+from noetl.engine.runs import Run, path_of
 from noetl.engine.simulate import Simulation
-from noetl.engine.state import Run
-from noetl.engine.suspensions import MAX_DEPTH
-from noetl.engine.waits import children_of, waiting_in
+from noetl.engine.tasks.outcome import Failure
+from noetl.engine.waits.resume import children_of, waiting_in
+from noetl.engine.waits.suspend import MAX_DEPTH
 from noetl.errors import SignalRefused
 from noetl.testing.model import Signal
-from noetl.testing.schedule import Schedule
 from noetl.testing.script import ScriptError
 from noetl.types import JSON
 
-MOST_MOVES = 10_000
-MOST_BYTES = 64 * 1024 * 1024
-"""What one run may take before it is called endless: moves, and bytes of its log."""
+_MASK = (1 << 64) - 1
+
+
+class Schedule:
+    """SplitMix64: the same on every machine and in every version of Python.
+
+    Number 0 always moves the first pipeline: the order of the playbook.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.free = False  # whether it ever had a choice
+        self._ordered = seed == 0
+        self._state = seed * 0x9E3779B97F4A7C15 & _MASK
+
+    def choose(self, count: int) -> int:
+        """Return a number below ``count``."""
+        self.free = self.free or count > 1
+        if self._ordered or count == 1:
+            return 0
+        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = self._state
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+        return (mixed ^ mixed >> 31) % count
+
+
+MAX_MOVES = 10_000
+MAX_BYTES = 64 * 1024 * 1024
+"""Limits of one run, in moves and in bytes of its log."""
 
 
 class Member(msgspec.Struct):
-    """An execution; ``command_id`` is the pipeline of ``parent`` that waits for it."""
+    """Execution; ``command_id`` is the pipeline of ``parent`` that waits for it."""
 
     simulation: Simulation
     origin: tuple[int, ...] = ()
@@ -33,15 +57,15 @@ class Member(msgspec.Struct):
 
 
 Adopt = Callable[[dict[str, JSON], Member, str], Simulation | Failure]
-"""The execution that a child's request becomes, or why there is none."""
+"""The execution of a child's request, or the error that prevents it."""
 
 
 class Endless(Exception):
-    """It moves and moves: so many times that there is no end to be seen."""
+    """Run that exceeds the limit of moves or bytes."""
 
 
 class Family:
-    """Moves one pipeline at a time, of any member, as the schedule says."""
+    """Moves one pipeline of any member at a time, as the schedule decides."""
 
     def __init__(
         self,
@@ -63,15 +87,15 @@ class Family:
         return self.members[0].simulation
 
     def run(self) -> None:
-        """To the end, or until nothing can move. Raises ``Endless``."""
+        """Run to the end, or until nothing can move. Raises ``Endless``."""
         self.root.start()
-        for moves in range(MOST_MOVES):
+        for moves in range(MAX_MOVES):
             self._tend()
             if not self._move() and not self._send() and not self._wait():
                 return
-            if self.root.size > MOST_BYTES:
-                raise Endless(f"{moves:,} moves and {MOST_BYTES >> 20} MiB of events")
-        raise Endless(f"{MOST_MOVES:,} moves")
+            if self.root.size > MAX_BYTES:
+                raise Endless(f"{moves:,} moves and {MAX_BYTES >> 20} MiB of events")
+        raise Endless(f"{MAX_MOVES:,} moves")
 
     def _move(self) -> bool:
         ready = list(self._ready())
@@ -87,7 +111,7 @@ class Family:
                 yield member.simulation, run, path
 
     def _wait(self) -> bool:
-        """Let time pass until something is due anywhere."""
+        """Advance the time until something is due in any member."""
         moments = [member.simulation.next_moment() for member in self.members]
         known = [moment for moment in moments if moment is not None]
         if not self.root.state.finished:
@@ -106,7 +130,7 @@ class Family:
         return True
 
     def _send(self) -> bool:
-        """Nothing else can move: give a signal to whoever waits for it."""
+        """Send a signal to the pipeline that waits for it, as nothing else can move."""
         for signal in self._awaited:
             for member in self.members:
                 if signal.name in _awaited_by(member.simulation):
@@ -118,7 +142,7 @@ class Family:
     # -- children ----------------------------------------------------------------
 
     def _tend(self) -> None:
-        """Begin children, stop those that nobody waits for, pass answers on."""
+        """Start children, stop those without a waiting parent, pass results on."""
         for member in list(self.members):
             if member.simulation.state.suspended:
                 self._begin_children(member)
@@ -172,25 +196,28 @@ class Family:
 
 
 def _tell(simulation: Simulation, signal: Signal) -> None:
-    """Raises ``ScriptError`` if it is refused, or is not and should be."""
+    """Deliver a signal. Raises ``ScriptError`` if ``refused`` does not match the
+    result."""
     if simulation.state.finished:
         return
     try:
         simulation.signal(signal.name, signal.data)
     except SignalRefused as error:
         if not signal.refused:
-            hint = "add refused: true, if that is what the case shows"
+            hint = "add refused: true, if the case expects that"
             raise ScriptError(
-                f"a signal is refused: {error}", hint, signal.at
+                f"the signal is refused: {error}", hint, signal.at
             ) from None
     else:
         if signal.refused:
-            message = f"signal '{signal.name}' was to be refused, and was taken"
+            message = (
+                f"signal '{signal.name}' was expected to be refused, but was accepted"
+            )
             raise ScriptError(message, at=signal.at)
 
 
 def _awaited_by(simulation: Simulation) -> set[str]:
-    """The signals that some pipeline waits for."""
+    """Return the signals that some pipeline waits for."""
     return {
         waiting.signal
         for _, _, waiting in waiting_in(simulation.state)

@@ -1,4 +1,4 @@
-"""What the tests of a playbook have seen of it: its steps, arcs and rules."""
+"""Coverage of a playbook by its tests: steps, arcs and rules."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import msgspec
 
 from noetl.dsl.model import Playbook
 from noetl.engine.events import Event
-from noetl.testing.observation import Observation
+from noetl.testing.run_case import Observation
 from noetl.types import JSON
 
 GROUPS = ("steps", "arcs", "rules")
 
 
-class Spot(msgspec.Struct, frozen=True):
-    """Something that can be covered: a step that ran, an arc that fired, a rule that
-    decided. ``key`` is how the log names it."""
+class Target(msgspec.Struct, frozen=True):
+    """Item that can be covered: a step that ran, an arc that fired, a rule that
+    decided. ``key`` is its key in the log."""
 
     group: str
     key: tuple[str | int, ...]
@@ -24,30 +24,30 @@ class Spot(msgspec.Struct, frozen=True):
     line: int
 
 
-def spots_of(playbook: Playbook) -> Iterator[Spot]:
-    """All that there is, in the order of the text."""
+def targets_of(playbook: Playbook) -> Iterator[Target]:
+    """Yield all targets of a playbook, in the order of the text."""
     for step in playbook.workflow:
-        yield Spot("steps", (step.name,), step.name, step.at.mark[0])
+        yield Target("steps", (step.name,), step.name, step.at.mark[0])
         for number, gate in enumerate(step.admit or ()):
             guard = gate.when.source if gate.when is not None else "else"
             name = f"{step.name}: admission rule {number + 1}: {guard}"
-            yield Spot("rules", (step.name, number), name, gate.at.mark[0])
+            yield Target("rules", (step.name, number), name, gate.at.mark[0])
         for task in step.tasks:
             for number, rule in enumerate(task.rules or ()):
                 guard = rule.when.source if rule.when is not None else "else"
                 name = f"{step.name}.{task.label}: rule {number + 1}: {guard}"
                 key = (step.name, task.label, number)
-                yield Spot("rules", key, name, rule.at.mark[0])
+                yield Target("rules", key, name, rule.at.mark[0])
         for number, arc in enumerate(step.next.arcs if step.next is not None else ()):
             name = f"{step.name} → {arc.step}"
-            yield Spot("arcs", (step.name, number), name, arc.at.mark[0])
+            yield Target("arcs", (step.name, number), name, arc.at.mark[0])
 
 
 class Coverage:
-    """One playbook, and what of it the runs have seen."""
+    """Coverage of one playbook."""
 
     def __init__(self, playbook: Playbook) -> None:
-        self.spots = tuple(spots_of(playbook))
+        self.targets = tuple(targets_of(playbook))
         self._seen: set[tuple[str, tuple[str | int, ...]]] = set()
 
     def note(self, log: Iterable[Event]) -> None:
@@ -71,16 +71,20 @@ class Coverage:
                 case _:
                     pass
 
-    def missing(self) -> list[Spot]:
-        return [spot for spot in self.spots if (spot.group, spot.key) not in self._seen]
+    def missing(self) -> list[Target]:
+        return [
+            target
+            for target in self.targets
+            if (target.group, target.key) not in self._seen
+        ]
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """Covered, and all, by group."""
+        """Return the covered and the total count, by group."""
         missing = self.missing()
         counts: dict[str, tuple[int, int]] = {}
         for group in GROUPS:
-            total = sum(spot.group == group for spot in self.spots)
-            lacking = sum(spot.group == group for spot in missing)
+            total = sum(target.group == group for target in self.targets)
+            lacking = sum(target.group == group for target in missing)
             counts[group] = (total - lacking, total)
         return counts
 
@@ -90,14 +94,14 @@ class Coverage:
             for group, (covered, total) in self.counts().items()
         }
         document["missing"] = [
-            {"kind": spot.group[:-1], "name": spot.name, "line": spot.line}
-            for spot in self.missing()
+            {"kind": target.group[:-1], "name": target.name, "line": target.line}
+            for target in self.missing()
         ]
         return document
 
 
 class Coverages:
-    """Of all playbooks that were run, children included, by their paths."""
+    """Coverage of all playbooks that were run, children included, by their paths."""
 
     def __init__(self) -> None:
         self.by_path: dict[str, Coverage] = {}

@@ -1,4 +1,4 @@
-"""Events in words: what was decided, by which rule or arc, and why not otherwise."""
+"""Descriptions of events: decisions, with the rule or arc and the reason."""
 
 from __future__ import annotations
 
@@ -6,35 +6,44 @@ from datetime import datetime
 
 from noetl.dsl.model import Playbook, Step
 from noetl.dsl.node import shorten
-from noetl.engine.events import Event
+from noetl.engine.events import (
+    Directive,
+    Event,
+    Gated,
+    NextEvaluated,
+    TaskDone,
+    TaskStarted,
+    TaskSuspended,
+)
 from noetl.engine.runs import path_of
-from noetl.testing.matching import show
+from noetl.testing.diff import show
 from noetl.types import JSON
 
-_LONG = 120
+_MAX_CHARS = 120
 
 
 class Narrator:
-    """Tells the events of one playbook's log."""
+    """Describes the events of one playbook's log."""
 
     def __init__(self, playbook: Playbook, began: str) -> None:
         self._playbook = playbook
         self._began = datetime.fromisoformat(began)
 
     def tell(self, event: Event) -> str:
-        """One line: position, virtual time, what happened."""
+        """Return one line: position, virtual time, what happened."""
         moment = datetime.fromisoformat(event.timestamp) - self._began
         words = self.words(event)
         return f"{event.seq:>4}  {moment.total_seconds():>6g} s  {words}"
 
     def words(self, event: Event) -> str:
-        """What happened, without its place in the log."""
+        """Describe an event, without its position in the log."""
         match event.name:
             case "step.scheduled" | "step.skipped":
                 return self._admission(event)
             case "task.started":
-                doubt = event.payload.get("in_doubt")
-                again = ": its worker was lost, it begins again" if doubt else ""
+                started: TaskStarted = event.payload
+                doubt = started.get("in_doubt")
+                again = ": its worker was lost, it starts again" if doubt else ""
                 return f"{_task(event)} begins{again}"
             case "task.done":
                 return self._verdict(event)
@@ -44,9 +53,10 @@ class Narrator:
                 return _plain_words(event)
 
     def _admission(self, event: Event) -> str:
-        step, admit = self._step(event), event.payload["admit"]
+        gated: Gated = event.payload
+        step, admit = self._step(event), gated["admit"]
         word = "admitted" if admit["allow"] else "denied"
-        args = event.payload["args"]
+        args = gated["args"]
         given = f" with {show(args)}" if args else ""
         number = admit["rule"]
         if "error" in admit:
@@ -62,10 +72,10 @@ class Narrator:
         return f"step {event.step} {word}{given}{why}"
 
     def _verdict(self, event: Event) -> str:
-        payload = event.payload
+        payload: TaskDone = event.payload
         outcome, directive = payload["outcome"], payload["directive"]
         said = _outcome(outcome)
-        do = directive["do"]
+        do: str = directive["do"]
         if do == "retry":
             do += f" in {directive['delay']:g} s"
         elif do == "jump":
@@ -75,13 +85,17 @@ class Narrator:
         else:
             why = self._rule(event, directive)
         patches = "".join(
-            f", {name} {show(payload[name])}"
-            for name in ("set_ctx", "set_iter")
-            if payload.get(name)
+            f", {name} {show(patch)}"
+            for name, patch in (
+                ("set_ctx", payload.get("set_ctx")),
+                ("set_iter", payload.get("set_iter")),
+            )
+            if patch
         )
-        return f"{_task(event)}: {said} → {do} ({why}){patches}"
+        ignored = ", error ignored" if payload.get("ignored") else ""
+        return f"{_task(event)}: {said} → {do}{ignored} ({why}){patches}"
 
-    def _rule(self, event: Event, directive: dict[str, JSON]) -> str:
+    def _rule(self, event: Event, directive: Directive) -> str:
         number = directive["rule"]
         tasks = {task.label: task for task in self._step(event).tasks}
         rules = tasks[event.task_label or ""].rules
@@ -95,10 +109,10 @@ class Narrator:
         if rule.then.do == "retry" and directive["do"] == "fail":
             end = f", all {rule.then.attempts} attempts used"
         place = f"line {rule.at.mark[0]}"
-        return f"rule {number + 1}, {place}: {shorten(guard, _LONG)}{end}"
+        return f"rule {number + 1}, {place}: {shorten(guard, _MAX_CHARS)}{end}"
 
     def _routing(self, event: Event) -> str:
-        payload = event.payload
+        payload: NextEvaluated = event.payload
         router = self._step(event).next
         arcs = router.arcs if router is not None else ()
         answers: list[str] = []
@@ -111,7 +125,7 @@ class Narrator:
             if "error" in answer:
                 why = answer["error"]["message"]
             elif arc.when is not None and "guard" in why:
-                why = f"{shorten(arc.when.source, _LONG)} is false"
+                why = f"{shorten(arc.when.source, _MAX_CHARS)} is false"
             answers.append(f"{place} did not: {why}")
         return f"step {event.step} on {payload['on']}: {'; '.join(answers)}"
 
@@ -127,9 +141,9 @@ def _task(event: Event) -> str:
 
 def _outcome(outcome: dict[str, JSON]) -> str:
     if outcome["status"] == "ok":
-        return f"ok {shorten(show(outcome['result']), _LONG)}"
+        return f"ok {shorten(show(outcome['result']), _MAX_CHARS)}"
     error = outcome["error"]
-    return f"error {error['kind']}: {shorten(error['message'], _LONG)}"
+    return f"error {error['kind']}: {shorten(error['message'], _MAX_CHARS)}"
 
 
 def _plain_words(event: Event) -> str:
@@ -139,7 +153,8 @@ def _plain_words(event: Event) -> str:
             error = payload["error"]
             return f"step {event.step} failed: {error['kind']}: {error['message']}"
         case "step.done":
-            return f"step {event.step} done: {shorten(show(payload['result']), _LONG)}"
+            shown = shorten(show(payload["result"]), _MAX_CHARS)
+            return f"step {event.step} done: {shown}"
         case "loop.done":
             counts = {
                 key: payload[key] for key in ("total", "done", "failed", "skipped")
@@ -162,7 +177,7 @@ def _plain_words(event: Event) -> str:
             return f"{event.name} {about}".rstrip()
 
 
-def _waits_for(payload: dict[str, JSON]) -> str:
+def _waits_for(payload: TaskSuspended) -> str:
     match payload["on"]:
         case "signal":
             return f"signal {payload['signal']}"

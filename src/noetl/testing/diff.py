@@ -1,4 +1,4 @@
-"""An expected value against a found one: every difference, with the way to it."""
+"""Comparison of an expected value with a found one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from itertools import takewhile
 
 import msgspec
 
-from noetl.dsl.node import shorten
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, shorten
 from noetl.errors import TemplateError
 from noetl.templates import compile_guard
 from noetl.testing.matchers import is_matcher
@@ -20,9 +19,10 @@ _AROUND = 30
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """``at`` is the expected value in the text, ``path`` the way into the found one."""
+    """Difference: ``at`` is the expected value's location, ``path`` that of the
+    found one."""
 
-    at: Place
+    at: Location
     path: str
     expected: str
     found: str
@@ -32,13 +32,13 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.path}: expected {self.expected}, found {self.found}"
 
 
-def compare(at: Place, found: JSON, path: str) -> Iterator[Difference]:
-    """Every place where the found value is not as expected."""
+def compare(at: Location, found: JSON, path: str) -> Iterator[Difference]:
+    """Yield every difference between the expected and the found value."""
     yield from _compare(at, found, path, subset=False)
 
 
 def _compare(
-    at: Place, found: JSON, path: str, *, subset: bool
+    at: Location, found: JSON, path: str, *, subset: bool
 ) -> Iterator[Difference]:
     expected = at.node.value
     if is_matcher(at):
@@ -52,7 +52,7 @@ def _compare(
 
 
 def _mapping(
-    at: Place, found: dict[str, JSON], path: str, *, subset: bool
+    at: Location, found: dict[str, JSON], path: str, *, subset: bool
 ) -> Iterator[Difference]:
     for key in at.child_keys():
         here = f"{path}.{key}"
@@ -68,7 +68,7 @@ def _mapping(
 
 
 def _list(
-    at: Place, found: list[JSON], path: str, *, subset: bool
+    at: Location, found: list[JSON], path: str, *, subset: bool
 ) -> Iterator[Difference]:
     places = list(at.children())
     for index, (place, item) in enumerate(zip(places, found, strict=False)):
@@ -82,7 +82,7 @@ def _list(
 
 
 def _same(expected: JSON, found: JSON) -> bool:
-    """1 and 1.0 are the same number; true is none."""
+    """Compare scalars: 1 and 1.0 are the same number; true is not a number."""
     numbers = (int, float)
     if type(expected) in numbers and type(found) in numbers:
         return bool(expected == found)
@@ -92,7 +92,7 @@ def _same(expected: JSON, found: JSON) -> bool:
 # -- matchers --------------------------------------------------------------------
 
 
-def _match(at: Place, found: JSON, path: str) -> Iterator[Difference]:
+def _match(at: Location, found: JSON, path: str) -> Iterator[Difference]:
     for key in at.child_keys():
         operand = at[key]
         deep = _DEEP.get(key)
@@ -102,28 +102,28 @@ def _match(at: Place, found: JSON, path: str) -> Iterator[Difference]:
             yield Difference(operand, path, _wanted(at, key), show(found))
 
 
-def _equals(at: Place, found: JSON, path: str) -> Iterator[Difference]:
+def _equals(at: Location, found: JSON, path: str) -> Iterator[Difference]:
     plain = at.node.plain()
     if not _equal(plain, found):
         yield Difference(at, path, show(plain), show(found))
 
 
-def _subset(at: Place, found: JSON, path: str) -> Iterator[Difference]:
+def _subset(at: Location, found: JSON, path: str) -> Iterator[Difference]:
     if type(found) is dict:
         yield from _compare(at, found, path, subset=True)
     else:
         yield Difference(at, path, _wanted(at), show(found))
 
 
-def _length(at: Place, found: JSON, path: str) -> Iterator[Difference]:
+def _length(at: Location, found: JSON, path: str) -> Iterator[Difference]:
     if isinstance(found, str | list | dict):
         yield from compare(at, len(found), f"the length of {path}")
     else:
         yield Difference(at, path, "something with a length", show(found))
 
 
-def _unordered(at: Place, found: JSON, path: str) -> Iterator[Difference]:
-    """Each expected item takes one found item; matchers could fit several."""
+def _unordered(at: Location, found: JSON, path: str) -> Iterator[Difference]:
+    """Match each expected item with one found item; a matcher could fit several."""
     if not isinstance(found, list):
         yield Difference(at, path, f"a list of {len(at.node.items)}", show(found))
         return
@@ -138,7 +138,7 @@ def _unordered(at: Place, found: JSON, path: str) -> Iterator[Difference]:
 
 
 def _assign(fits: list[list[bool]]) -> list[int | None]:
-    """An item for each expectation, by augmenting paths."""
+    """Return an item for each expectation, by augmenting paths."""
     holder: dict[int, int] = {}
 
     def find(row: int, tried: set[int]) -> bool:
@@ -156,7 +156,7 @@ def _assign(fits: list[list[bool]]) -> list[int | None]:
     return [rows.get(row) for row in range(len(fits))]
 
 
-def _fits(at: Place, found: JSON) -> bool:
+def _fits(at: Location, found: JSON) -> bool:
     return next(compare(at, found, ""), None) is None
 
 
@@ -170,7 +170,7 @@ def _equal(expected: JSON, found: JSON) -> bool:
     return _same(expected, found)
 
 
-def _holds(key: str, at: Place, found: JSON) -> bool:
+def _holds(key: str, at: Location, found: JSON) -> bool:
     operand: JSON = at.node.value
     number = isinstance(found, int | float) and not isinstance(found, bool)
     match key:
@@ -219,8 +219,8 @@ def type_name(value: JSON) -> str:
             return "mapping"
 
 
-def _wanted(at: Place, key: str | None = None) -> str:
-    """The expected value in words; a matcher as it is written."""
+def _wanted(at: Location, key: str | None = None) -> str:
+    """Return the expected value in words; a matcher as it is written."""
     if key is not None:
         return f"{key} {show(at[key].node.plain())}"
     if is_matcher(at):
@@ -229,12 +229,12 @@ def _wanted(at: Place, key: str | None = None) -> str:
 
 
 def show(value: JSON) -> str:
-    """A value as JSON, shortened."""
+    """Return a value as JSON, shortened."""
     return shorten(msgspec.json.encode(value).decode(), _SHOWN)
 
 
 def _show_both(expected: JSON, found: JSON) -> tuple[str, str]:
-    """Of two long texts, the part in which they differ."""
+    """Return the part in which two long texts differ."""
     shown = show(expected), show(found)
     if not isinstance(expected, str) or not isinstance(found, str):
         return shown
@@ -246,10 +246,10 @@ def _show_both(expected: JSON, found: JSON) -> tuple[str, str]:
     return (f"…{show(expected[start:])}", f"…{show(found[start:])}")
 
 
-_DEEP: dict[str, Callable[[Place, JSON, str], Iterator[Difference]]] = {
+_DEEP: dict[str, Callable[[Location, JSON, str], Iterator[Difference]]] = {
     "$subset": _subset,
     "$unordered": _unordered,
     "$length": _length,
     "$equals": _equals,
 }
-"""Matchers that say where inside the value the difference is."""
+"""Matchers that report a difference inside the value."""

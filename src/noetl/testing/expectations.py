@@ -1,4 +1,4 @@
-"""Expectations of a case, each judged on what a run left behind."""
+"""Evaluation of a case's expectations on the result of a run."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from noetl.dsl.durations import parse_duration
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
+from noetl.dsl.times import parse_duration
 from noetl.engine.events import Event
+from noetl.testing.check_names import TaskName, find_task
+from noetl.testing.diff import Difference, compare, show
 from noetl.testing.matchers import is_matcher
-from noetl.testing.matching import Difference, compare, show
 from noetl.testing.model import Case
-from noetl.testing.names import TaskName, find_task
-from noetl.testing.observation import Observation
+from noetl.testing.run_case import Observation
 from noetl.types import JSON
 
 _EXACT = 0.0005  # seconds: virtual time is a sum of floats
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """An expectation that did not hold. ``task`` or ``step`` is what it is about."""
+    """Expectation that did not hold. ``task`` or ``step`` is its subject."""
 
     expectation: str
     difference: Difference
@@ -28,11 +28,11 @@ class Mismatch(msgspec.Struct, frozen=True):
     task: TaskName | None = None
 
 
-Judge = Callable[[Place, Observation], Iterator[Mismatch]]
+Judge = Callable[[Location, Observation], Iterator[Mismatch]]
 
 
 def judge(case: Case, seen: Observation) -> Iterator[Mismatch]:
-    """All that is not as the case expects."""
+    """Return every mismatch between the case and the run."""
     expect = case.expect
     implied = "status" not in expect and _expects_success(expect)
     if implied and seen.status != "completed":
@@ -43,7 +43,7 @@ def judge(case: Case, seen: Observation) -> Iterator[Mismatch]:
         yield from _JUDGES[name](at, seen)
 
 
-def _expects_success(expect: Mapping[str, Place]) -> bool:
+def _expects_success(expect: Mapping[str, Location]) -> bool:
     return "error" not in expect or expect["error"].node.value is None
 
 
@@ -56,21 +56,21 @@ def _because(seen: Observation) -> str:
 
 
 def _plain(name: str, value: Callable[[Observation], JSON]) -> Judge:
-    def judge_value(at: Place, seen: Observation) -> Iterator[Mismatch]:
+    def judge_value(at: Location, seen: Observation) -> Iterator[Mismatch]:
         for different in compare(at, value(seen), name):
             yield Mismatch(name, different)
 
     return judge_value
 
 
-def _status(at: Place, seen: Observation) -> Iterator[Mismatch]:
+def _status(at: Location, seen: Observation) -> Iterator[Mismatch]:
     expected = at.node.value
     if seen.status != expected:
         found = seen.status + _because(seen)
         yield Mismatch("status", Difference(at, "status", expected, found))
 
 
-def _error(at: Place, seen: Observation) -> Iterator[Mismatch]:
+def _error(at: Location, seen: Observation) -> Iterator[Mismatch]:
     error, expected = seen.state.error, at.node.value
     if expected is None or error is None:
         if expected is not error:
@@ -93,7 +93,7 @@ def _error(at: Place, seen: Observation) -> Iterator[Mismatch]:
             yield Mismatch("error", Difference(place, path, wanted, show(value)))
 
 
-def _calls(at: Place, seen: Observation) -> Iterator[Mismatch]:
+def _calls(at: Location, seen: Observation) -> Iterator[Mismatch]:
     for name in at.child_keys():
         task = find_task(seen.playbook, name)
         if task is None:
@@ -103,7 +103,7 @@ def _calls(at: Place, seen: Observation) -> Iterator[Mismatch]:
 
 
 def _calls_of(
-    at: Place, inputs: list[dict[str, JSON]], path: str
+    at: Location, inputs: list[dict[str, JSON]], path: str
 ) -> Iterator[Difference]:
     if not at.node.is_mapping or is_matcher(at):
         yield from compare(at, len(inputs), path)
@@ -122,7 +122,7 @@ def _calls_of(
             yield from compare(each["inputs"], inputs[number - 1], here)
 
 
-def _iterations(at: Place, seen: Observation) -> Iterator[Mismatch]:
+def _iterations(at: Location, seen: Observation) -> Iterator[Mismatch]:
     for step in at.child_keys():
         counts = seen.iterations(step)
         for key in at[step].child_keys():
@@ -131,8 +131,9 @@ def _iterations(at: Place, seen: Observation) -> Iterator[Mismatch]:
                 yield Mismatch("iterations", different, step=step)
 
 
-def _events(at: Place, seen: Observation) -> Iterator[Mismatch]:
-    """A subsequence: each is looked for behind the one before."""
+def _events(at: Location, seen: Observation) -> Iterator[Mismatch]:
+    """Yield mismatches of a subsequence: each event is searched after the one
+    before."""
     rest = iter(seen.log)
     after = "the start"
     for index, place in enumerate(at.children()):
@@ -146,7 +147,7 @@ def _events(at: Place, seen: Observation) -> Iterator[Mismatch]:
         after = show(place.node.plain())
 
 
-def _is_event(at: Place, event: Event) -> bool:
+def _is_event(at: Location, event: Event) -> bool:
     if not at.node.is_mapping:
         return bool(at.node.value == event.name)
     values: dict[str, JSON] = {
@@ -164,7 +165,7 @@ def _is_event(at: Place, event: Event) -> bool:
     )
 
 
-def _duration(at: Place, seen: Observation) -> Iterator[Mismatch]:
+def _duration(at: Location, seen: Observation) -> Iterator[Mismatch]:
     found = f"{seen.seconds:g} s"
     for key in at.child_keys() if at.node.is_mapping else ("",):
         place = at[key] if key else at
@@ -180,7 +181,7 @@ def _duration(at: Place, seen: Observation) -> Iterator[Mismatch]:
             yield Mismatch("duration", different)
 
 
-def _never(at: Place, seen: Observation) -> Iterator[Mismatch]:
+def _never(at: Location, seen: Observation) -> Iterator[Mismatch]:
     for place in at.children():
         name = place.node.value
         if name in seen.playbook.steps:

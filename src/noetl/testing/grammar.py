@@ -1,8 +1,8 @@
-"""Every key of a test file: its shape, and its line in the reference."""
+"""Keys of a test file: shapes, and lines of the reference."""
 
 from __future__ import annotations
 
-from noetl.dsl.grammar.shape import (
+from noetl.dsl.grammar.records import (
     ANY,
     BOOLEAN,
     DURATION,
@@ -19,7 +19,7 @@ from noetl.dsl.grammar.shape import (
 )
 
 CODE = "TEST"
-MOST_SCHEDULES = 100_000
+MAX_SCHEDULES = 100_000
 STATUSES = ("completed", "failed", "cancelled", "waiting")
 
 _COUNT = integer(1, 1_000_000)
@@ -40,14 +40,14 @@ _SHARED = {
     "keychain": _field(
         MAPPING, "Made-up secrets: each entry of the keychain, with the value it has."
     ),
-    "tasks": _field(_TASKS, "What each task answers; see [answers](#answer)."),
+    "tasks": _field(_TASKS, "The answers of each task; see [answers](#answer)."),
     "playbooks": _field(
         MAPPING, "The same for tasks of child playbooks, by their `metadata.path`."
     ),
-    "signals": _field(list_of(mapping_of("signal")), "Signals that somebody sends."),
+    "signals": _field(list_of(mapping_of("signal")), "Signals that the test sends."),
     "schedules": _field(
-        integer(1, MOST_SCHEDULES),
-        "Under how many interleavings a case runs (1). All of them must pass.",
+        integer(1, MAX_SCHEDULES),
+        "The number of interleavings a case runs under (1). All of them must pass.",
     ),
     "starts_at": _field(
         _MOMENT, "The time when an execution begins (2026-01-01T00:00:00Z)."
@@ -69,10 +69,12 @@ CASE = Record(
     "case",
     "a case",
     {
-        "name": _field(TEXT, "A sentence that says what holds.", required=True),
+        "name": _field(TEXT, "A sentence about the expected behaviour.", required=True),
         **_SHARED,
         "expect": _field(
-            mapping_of("expect"), "What must be true at the end.", required=True
+            mapping_of("expect"),
+            "The expectations about the end of the run.",
+            required=True,
         ),
     },
 )
@@ -85,7 +87,7 @@ _OUTCOME = {
     "result": _field(ANY, "It succeeds with this value; templates are rendered."),
     "error": _field(_ERROR, "It fails."),
     "http": _field(
-        _HTTP, "What a server says: success, or failure from status 400 on."
+        _HTTP, "The response of a server: success, or failure from status 400 on."
     ),
     "dies": _field(
         one_of("before_call", "before_report"),
@@ -94,7 +96,7 @@ _OUTCOME = {
     ),
     "real": _field(
         Shape(("boolean",), choices=(), words="true"),
-        "As in a real run: `noop`, `wait` and `playbook` can, and do unless told.",
+        "As in a real run: `noop`, `wait` and `playbook` can, and do by default.",
     ),
     "helper": _field(
         MAPPING, "Members of the kind's helper object, such as `outcome.pg`."
@@ -132,7 +134,7 @@ ERROR = Record(
         "kind": _field(TEXT, "Its kind, such as `timeout`.", required=True),
         "message": _field(TEXT, "Its message (`scripted`)."),
         "retryable": _field(
-            Shape(("boolean",)), "Whether it is worth another attempt (false)."
+            Shape(("boolean",)), "True: another attempt may succeed (false)."
         ),
         "details": _field(MAPPING, "Its details."),
     },
@@ -152,15 +154,13 @@ SIGNAL = Record(
     "a signal",
     {
         "signal": _field(TEXT, "Its name.", required=True),
-        "data": _field(ANY, "What it carries (null)."),
+        "data": _field(ANY, "The data of the signal (null)."),
         "at": _field(
             _SPAN,
             "When, counted from the start. Without it: as soon as it is waited for and "
             "nothing else can happen.",
         ),
-        "refused": _field(
-            BOOLEAN, "Whether it must be refused, as its sender would be told (false)."
-        ),
+        "refused": _field(BOOLEAN, "True: the execution must refuse it (false)."),
     },
 )
 EXPECT = Record(
@@ -169,7 +169,7 @@ EXPECT = Record(
     {
         "status": _field(
             one_of(*STATUSES),
-            "How it ends (`completed`, unless `error` is expected); `waiting`: it "
+            "Its status (`completed`, unless `error` is expected); `waiting`: it "
             "cannot go on.",
         ),
         "error": _field(
@@ -196,7 +196,7 @@ EXPECT = Record(
         ),
         "duration": _field(
             Shape(("number", "text", "mapping"), words=f"{_SPAN}, or a matcher"),
-            "How long it took, in virtual time.",
+            "The duration, in virtual time.",
         ),
         "never": _field(list_of(TEXT), "Steps and tasks that do not run at all."),
     },
@@ -209,7 +209,7 @@ EXPECTED_ERROR = Record(
         "message": _field(ANY, "A part of its message, or a matcher."),
         "step": _field(ANY, "The step that failed."),
         "task": _field(ANY, "The task that failed."),
-        "retryable": _field(ANY, "Whether it was worth another attempt."),
+        "retryable": _field(ANY, "True: another attempt may succeed."),
         "details": _field(ANY, "Its details."),
     },
 )
@@ -231,7 +231,7 @@ NTH_CALL = Record(
     "nth_call",
     "an expected call",
     {
-        "call": _field(_COUNT, "Which call, from 1.", required=True),
+        "call": _field(_COUNT, "The number of the call, from 1.", required=True),
         "inputs": _field(ANY, "Its inputs.", required=True),
     },
 )

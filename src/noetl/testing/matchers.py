@@ -1,4 +1,4 @@
-"""Matchers: what may stand in an expectation instead of a value."""
+"""Matchers, which may replace a value in an expectation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.grammar.reader import Reader
-from noetl.dsl.grammar.shape import (
+from noetl.dsl.grammar.records import (
     ANY,
     GUARD,
     LIST,
@@ -19,7 +19,7 @@ from noetl.dsl.grammar.shape import (
     Shape,
     one_of,
 )
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
 from noetl.errors import TemplateError
 from noetl.templates import compile_guard
 from noetl.testing.grammar import CODE
@@ -32,7 +32,7 @@ _LENGTH = Shape(("integer", "mapping"), words="a number, or a matcher")
 
 
 class Matcher(msgspec.Struct, frozen=True):
-    """What its operand must be, and its line in the reference."""
+    """Matcher: the expected operand, and its line in the reference."""
 
     operand: Shape
     doc: str
@@ -75,13 +75,13 @@ MATCHERS: dict[str, Matcher] = {
 }
 
 
-def is_matcher(at: Place) -> bool:
-    """Whether a mapping is one: its keys begin with ``$``."""
+def is_matcher(at: Location) -> bool:
+    """Return whether a mapping is a matcher: its keys begin with ``$``."""
     return at.node.is_mapping and any(key.startswith("$") for key in at.child_keys())
 
 
-def check_matchers(reader: Reader, at: Place) -> None:
-    """Report what is wrong with the matchers in an expected value."""
+def check_matchers(reader: Reader, at: Location) -> None:
+    """Report problems of the matchers in an expected value."""
     if not is_matcher(at):
         for child in at.children():
             check_matchers(reader, child)
@@ -99,16 +99,16 @@ def check_matchers(reader: Reader, at: Place) -> None:
             check_matchers(reader, child)
 
 
-def _refuse(reader: Reader, at: Place, key: str) -> None:
+def _refuse(reader: Reader, at: Location, key: str) -> None:
     if key.startswith("$"):
         message, hint = f"unknown matcher '{key}'", did_you_mean(key, MATCHERS)
     else:
-        message = f"'{key}' beside a matcher: a mapping is the one or the other"
+        message = f"'{key}' beside a matcher: a mapping has only keys or only matchers"
         hint = "to compare some keys only, write $subset: {…}"
     reader.report.error(CODE, "matcher", at.key(key), message, hint)
 
 
-def _faults(key: str, at: Place) -> Iterator[str]:
+def _faults(key: str, at: Location) -> Iterator[str]:
     try:
         if key == "$regex":
             re.compile(at.node.value)

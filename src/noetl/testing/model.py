@@ -1,4 +1,4 @@
-"""A test file as it is run: cases, what their tasks answer, what they expect."""
+"""Test file: cases, scripted replies, expectations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from noetl.dsl.model import Located
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
 from noetl.templates import Template, Value
 from noetl.types import JSON
 
@@ -16,7 +16,7 @@ How = Literal["result", "error", "http", "dies", "real"]
 
 
 class Scripted(Located, frozen=True):
-    """What a call comes to. ``body`` is rendered with the call's own names.
+    """Scripted outcome of a call. ``body`` is rendered with the call's own names.
 
     ``delay`` is in seconds, or yields a duration.
     """
@@ -28,7 +28,7 @@ class Scripted(Located, frozen=True):
 
 
 class Reply(Located, frozen=True):
-    """Outcomes, one after the other, for the calls that it is meant for."""
+    """Outcomes, one after the other, for the calls that match."""
 
     outcomes: tuple[Scripted, ...]
     call: tuple[int, ...] | None = None
@@ -39,7 +39,7 @@ class Reply(Located, frozen=True):
 
     @property
     def selective(self) -> bool:
-        """Whether some calls are none of its business; a death happens once."""
+        """True if the reply applies to some calls only; a death happens once."""
         chosen = (self.call, self.attempt, self.visit, self.iteration, self.when)
         return self.outcomes[-1].how == "dies" or any(
             each is not None for each in chosen
@@ -47,17 +47,17 @@ class Reply(Located, frozen=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """The replies of one playbook's tasks, by the name that stands in the file.
+    """Replies of one playbook's tasks, by their names in the file.
 
-    ``places`` are those names; a case has them of the file, too.
+    ``places`` are the locations of those names; a case includes those of the file.
     """
 
     replies: Mapping[str, tuple[Reply, ...]]
-    places: Mapping[str, tuple[Place, ...]]
+    places: Mapping[str, tuple[Location, ...]]
 
 
 class Signal(Located, frozen=True):
-    """``after`` is seconds from the start; None: when it is waited for."""
+    """Signal; ``after`` is in seconds from the start, None: when it is waited for."""
 
     name: str
     data: JSON
@@ -66,10 +66,10 @@ class Signal(Located, frozen=True):
 
 
 class Case(Located, frozen=True):
-    """One test. ``answers`` are its own and, behind them, those of the file.
+    """One test. ``answers`` are its own replies, then those of the file.
 
-    ``expect`` are the expectations by name, where they stand; ``children`` are the
-    answers of child playbooks, by their paths; all share one ``keychain``.
+    ``expect`` are the expectations by name with their locations; ``children`` are the
+    replies of child playbooks, by their paths; all share one ``keychain``.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Case(Located, frozen=True):
     signals: tuple[Signal, ...]
     schedules: int
     starts_at: float
-    expect: Mapping[str, Place]
+    expect: Mapping[str, Location]
 
 
 class Suite(msgspec.Struct, frozen=True):
-    """A test file. ``playbook`` is None where the file's own name says it."""
+    """Test file. ``playbook`` is None if the file's own name implies it."""
 
-    playbook: Place | None
+    playbook: Location | None
     cases: tuple[Case, ...]

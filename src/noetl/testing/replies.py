@@ -1,4 +1,4 @@
-"""``tasks`` of a test file: what each task answers, and when."""
+"""Parser of ``tasks`` of a test file: the replies of each task."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.node import describe, shorten
-from noetl.dsl.parse.context import Context, Spot
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, describe, shorten
+from noetl.dsl.parse.context import Context, TemplateSite
 from noetl.templates import Value, compile_value
 from noetl.testing.grammar import (
     ANSWER,
@@ -23,7 +22,7 @@ from noetl.testing.grammar import (
 from noetl.testing.model import Answers, Reply, Scripted
 from noetl.types import JSON
 
-SPOT = Spot("", "input", depth=1)
+TEMPLATE_SITE = TemplateSite("", "input", depth=1)
 NAMES = frozenset(
     {
         "inputs",
@@ -37,17 +36,17 @@ NAMES = frozenset(
         "execution_id",
     }
 )
-"""What the templates of answers read."""
+"""Names that the templates of answers read."""
 
 NO_ANSWERS = Answers({}, {})
 _YEAR = 366 * 86_400.0
 _NOTHING = compile_value({})
 
 
-def parse_answers(context: Context, at: Place | None) -> Answers:
-    """The replies of each task; a task may have one, or a list of them."""
+def parse_answers(context: Context, at: Location | None) -> Answers:
+    """Return the replies of each task; a task may have one, or a list."""
     replies: dict[str, tuple[Reply, ...]] = {}
-    places: dict[str, tuple[Place, ...]] = {}
+    places: dict[str, tuple[Location, ...]] = {}
     for key in at.child_keys() if at is not None else ():
         assert at is not None
         places[key] = (at.key(key),)
@@ -56,7 +55,7 @@ def parse_answers(context: Context, at: Place | None) -> Answers:
     return Answers(replies, places)
 
 
-def parse_children(context: Context, at: Place | None) -> dict[str, Answers]:
+def parse_children(context: Context, at: Location | None) -> dict[str, Answers]:
     children: dict[str, Answers] = {}
     for path in at.child_keys() if at is not None else ():
         assert at is not None
@@ -68,7 +67,7 @@ def parse_children(context: Context, at: Place | None) -> dict[str, Answers]:
 
 
 def layered(inner: Answers, outer: Answers) -> Answers:
-    """The inner ones are asked first; the outer ones answer what is left."""
+    """Return both; the inner replies are tried first, then the outer ones."""
     keys = {**outer.replies, **inner.replies}
     return Answers(
         {key: inner.replies.get(key, ()) + outer.replies.get(key, ()) for key in keys},
@@ -86,7 +85,7 @@ def layered_children(
 
 
 def check_names(context: Context) -> None:
-    """Templates of answers read the call, and nothing else."""
+    """Report templates of answers that read other names than those of the call."""
     for use in context.uses:
         for reference in use.template.references:
             name = reference.path[0]
@@ -96,7 +95,7 @@ def check_names(context: Context) -> None:
                 context.report.error(CODE, "template-scope", use.at, message, hint)
 
 
-def _replies(context: Context, at: Place) -> Iterator[Reply]:
+def _replies(context: Context, at: Location) -> Iterator[Reply]:
     entries = list(at.children()) if at.node.is_sequence else [at]
     for entry in entries:
         hint = "write result: …, error: … or http: …"
@@ -106,7 +105,7 @@ def _replies(context: Context, at: Place) -> Iterator[Reply]:
                 yield reply
 
 
-def _is_mapping(context: Context, at: Place, what: str, hint: str) -> bool:
+def _is_mapping(context: Context, at: Location, what: str, hint: str) -> bool:
     if at.node.is_mapping:
         return True
     message = f"{what} must be a mapping, found {describe(at.node)}"
@@ -114,14 +113,14 @@ def _is_mapping(context: Context, at: Place, what: str, hint: str) -> bool:
     return False
 
 
-def _reply(context: Context, at: Place) -> Reply | None:
+def _reply(context: Context, at: Location) -> Reply | None:
     fields = context.reader.read(at, ANSWER)
     numbers = {
         key: _numbers(context, fields[key], low=0 if key == "iteration" else 1)
         for key in SELECTORS
         if key != "when" and key in fields
     }
-    when = context.guard(fields["when"], SPOT) if "when" in fields else None
+    when = context.guard(fields["when"], TEMPLATE_SITE) if "when" in fields else None
     if not _has_one(context, at, OUTCOMES):
         return None
     outcomes: list[Scripted | None] = []
@@ -136,7 +135,7 @@ def _reply(context: Context, at: Place) -> Reply | None:
                 message = f"'{key}' beside 'answers': it belongs to each of them"
                 context.report.error(CODE, "answers", at.key(key), message)
         if not fields["answers"].node.items:
-            message = "'answers' is empty: nothing is answered"
+            message = "'answers' is empty: add at least one outcome"
             context.report.error(CODE, "answers", fields["answers"], message)
     else:
         outcomes.append(_outcome(context, at, fields))
@@ -144,7 +143,7 @@ def _reply(context: Context, at: Place) -> Reply | None:
     return Reply(sound, **numbers, when=when, at=at) if sound else None
 
 
-def _numbers(context: Context, at: Place, low: int) -> tuple[int, ...]:
+def _numbers(context: Context, at: Location, low: int) -> tuple[int, ...]:
     values: list[int] = []
     for place in at.children() if at.node.is_sequence else [at]:
         value = place.node.value
@@ -157,7 +156,7 @@ def _numbers(context: Context, at: Place, low: int) -> tuple[int, ...]:
     return tuple(values)
 
 
-def _has_one(context: Context, at: Place, keys: tuple[str, ...]) -> bool:
+def _has_one(context: Context, at: Location, keys: tuple[str, ...]) -> bool:
     given = [key for key in keys if key in at]
     if len(given) == 1:
         return True
@@ -165,20 +164,22 @@ def _has_one(context: Context, at: Place, keys: tuple[str, ...]) -> bool:
         message = f"'{given[0]}' and '{given[1]}': a call has one outcome"
         context.report.error(CODE, "outcome", at.key(given[1]), message)
     else:
-        message = "nothing says what the call comes to"
+        message = "the answer has no outcome"
         hint = f"add one of: {', '.join(keys)}"
         context.report.error(CODE, "outcome", at, message, hint)
     return False
 
 
-def _outcome(context: Context, at: Place, fields: dict[str, Place]) -> Scripted | None:
+def _outcome(
+    context: Context, at: Location, fields: dict[str, Location]
+) -> Scripted | None:
     how = next((key for key in OUTCOMES if key in fields), None)
     delay: float | Value = 0.0
     if "delay" in fields:
-        delay = context.duration(fields["delay"], CODE, SPOT, _YEAR)
+        delay = context.duration(fields["delay"], CODE, TEMPLATE_SITE, _YEAR)
     helper = _NOTHING
     if "helper" in fields:
-        helper = context.value(fields["helper"], SPOT)
+        helper = context.value(fields["helper"], TEMPLATE_SITE)
     match how:
         case "result" | "error" | "http":
             body = _body(context, how, fields[how])
@@ -192,22 +193,22 @@ def _outcome(context: Context, at: Place, fields: dict[str, Place]) -> Scripted 
             return None
 
 
-def _real(context: Context, at: Place, value: Place) -> Scripted | None:
+def _real(context: Context, at: Location, value: Location) -> Scripted | None:
     if value.node.value is not True:
         message = "'real' is true, or it is left out"
         context.report.error(CODE, "outcome", value, message)
         return None
     for key in ("delay", "helper"):
         if key in at:
-            message = f"'{key}' beside 'real': what is real takes its own time"
+            message = f"'{key}' beside 'real': a real call takes its own time"
             context.report.error(CODE, "outcome", at.key(key), message)
     return Scripted("real", _NOTHING, _NOTHING, at=at)
 
 
-def _body(context: Context, how: str, at: Place) -> Value:
-    """The value; short forms become mappings."""
+def _body(context: Context, how: str, at: Location) -> Value:
+    """Return the value; short forms become mappings."""
     if how == "result":
-        return context.value(at, SPOT)
+        return context.value(at, TEMPLATE_SITE)
     short = {"error": "kind", "http": "status"}[how]
     if not at.node.is_mapping:
         body: dict[str, JSON] = {short: at.node.value}
@@ -216,14 +217,14 @@ def _body(context: Context, how: str, at: Place) -> Value:
             context.report.error(CODE, "range", at, message)
         return compile_value(body)
     context.reader.read(at, ERROR if how == "error" else HTTP)
-    return context.value(at, SPOT)
+    return context.value(at, TEMPLATE_SITE)
 
 
 def _check_reach(context: Context, replies: tuple[Reply, ...]) -> None:
-    """The first that fits answers: behind one that takes every call comes nothing."""
+    """Report replies after one that matches every call: the first match answers."""
     for before, reply in pairwise(replies):
         if not before.selective:
-            message = "never asked: the answer before it takes every call"
+            message = "never used: the answer before it takes every call"
             hint = "for one after the other write answers: […]"
             context.report.error(CODE, "answers", reply.at, message, hint)
             return

@@ -1,33 +1,89 @@
-"""One run of one case under one schedule, in virtual time."""
+"""One run of one case under one schedule, in virtual time, and its result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import msgspec
 
 from noetl.dsl.model import Playbook
-from noetl.engine.outcome import Failure
+from noetl.engine.events import Event
 from noetl.engine.runs import path_of
-from noetl.engine.secrets import Secrets
+from noetl.engine.secrets.handles import Secrets
 from noetl.engine.simulate import Simulation
+from noetl.engine.state import State, status_of
+from noetl.engine.tasks.outcome import Failure
 from noetl.engine.times import seconds_of
 from noetl.net.net import Net, build_net
-from noetl.testing.family import Family, Member
+from noetl.testing.check_names import TaskName, missing_secrets, replies_by_task
+from noetl.testing.child_executions import Family, Member, Schedule
 from noetl.testing.model import Case, Reply
-from noetl.testing.names import TaskName, missing_secrets, replies_by_task
-from noetl.testing.observation import Observation
 from noetl.testing.replies import NO_ANSWERS
-from noetl.testing.schedule import Schedule
-from noetl.testing.script import Script, ScriptError, Tally
+from noetl.testing.script import Made, Script, ScriptError, Tally
 from noetl.types import JSON
 
+
+class Observation(msgspec.Struct, frozen=True, dict=True):
+    """Result of a run.
+
+    ``made`` are the calls of the playbook under test, ``others`` the child playbooks
+    with their logs.
+    """
+
+    playbook: Playbook
+    state: State
+    result: JSON
+    ctx: dict[str, JSON]
+    log: Sequence[Event]
+    made: Sequence[Made]
+    seconds: float
+    others: Sequence[tuple[Playbook, Sequence[Event]]] = ()
+
+    @property
+    def status(self) -> str:
+        return status_of(self.state)
+
+    @cached_property
+    def path(self) -> list[str]:
+        """Steps that ran, in the order of their admission."""
+        return [each.step or "" for each in self.log if each.name == "step.scheduled"]
+
+    def inputs(self, task: TaskName) -> list[dict[str, JSON]]:
+        return [each.inputs for each in self.made if each.task == task]
+
+    @cached_property
+    def begun(self) -> set[TaskName]:
+        """Tasks that were started, called or not."""
+        return {
+            (each.step or "", each.task_label or "")
+            for each in self.log
+            if each.name == "task.started"
+        }
+
+    def iterations(self, step: str) -> dict[str, int]:
+        """Count the iterations of the outermost loop over all runs of the step."""
+        counts = {"total": 0, "done": 0, "failed": 0, "skipped": 0}
+        for event in self.log:
+            if event.step != step:
+                continue
+            depth = len(path_of(event.iteration_id))
+            if event.name == "loop.started" and depth == 0:
+                counts["total"] += event.payload["total"]
+            elif event.name == "loop.iteration.done" and depth == 1:
+                counts["done"] += 1
+            elif event.name == "loop.iteration.failed" and depth == 1:
+                counts["failed"] += 1
+        counts["skipped"] = counts["total"] - counts["done"] - counts["failed"]
+        return counts
+
+
 FindChild = Callable[[str, str | None], Playbook | Failure]
-"""A child by path and version, or why it cannot be called."""
+"""A child by path and version, or the reason why it cannot be called."""
 
 
 class Cast(msgspec.Struct, frozen=True):
-    """A playbook with the replies that its tasks get: made once for all schedules."""
+    """Playbook with the replies of its tasks, built once for all schedules."""
 
     playbook: Playbook
     net: Net
@@ -35,7 +91,7 @@ class Cast(msgspec.Struct, frozen=True):
 
 
 class Trial:
-    """A case, made ready to be run under many schedules."""
+    """Case, prepared to run under many schedules."""
 
     def __init__(self, case: Case, playbook: Playbook, find: FindChild) -> None:
         self.case = case
@@ -59,7 +115,7 @@ class Trial:
 
 
 class Attempt:
-    """One run; it can be looked at also when it did not come to an end."""
+    """One run; it can be observed even if it did not finish."""
 
     def __init__(self, trial: Trial, seed: int) -> None:
         case = trial.case
@@ -82,13 +138,13 @@ class Attempt:
         self._family = Family(simulation, self._adopt, self._schedule, case.signals)
 
     def run(self) -> Observation:
-        """Raises ``ScriptError``, ``Endless`` or ``Diverged``."""
+        """Run the case. Raises ``ScriptError``, ``Endless`` or ``Diverged``."""
         self._family.run()
         return self.observe()
 
     @property
     def free(self) -> bool:
-        """Whether another schedule could go another way."""
+        """True if another schedule could take another order."""
         return self._schedule.free
 
     def observe(self) -> Observation:
@@ -113,7 +169,7 @@ class Attempt:
             return cast
         missing = missing_secrets(cast.playbook, self._trial.case.keychain)
         if missing:
-            message = f"'{path}' has the keychain entry '{missing[0]}', and no value"
+            message = f"'{path}' has no value for keychain entry '{missing[0]}'"
             raise ScriptError(message, f"add one: keychain: {{{missing[0]}: …}}")
         tally = self._tallies.setdefault(path, Tally())
         origin = (*caller.origin, *path_of(command_id))

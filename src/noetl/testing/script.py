@@ -1,4 +1,4 @@
-"""Scripted tools: which reply a call gets, and the outcome that it becomes."""
+"""Scripted tools: the reply to a call, and its outcome."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Mapping
 
 import msgspec
 
-from noetl.dsl.durations import parse_duration
-from noetl.dsl.place import Place
-from noetl.engine.outcome import Failure, Outcome
-from noetl.engine.pipeline import Call
+from noetl.dsl.node import Location
+from noetl.dsl.times import parse_duration
 from noetl.engine.runs import find_progress, path_of
-from noetl.engine.simulate import Answer, Simulation
+from noetl.engine.simulate import ScriptedOutcome, Simulation
+from noetl.engine.tasks.outcome import Failure, Outcome
+from noetl.engine.tasks.pipeline import Call
 from noetl.errors import NoetlError, TemplateError
 from noetl.templates import Value
+from noetl.testing.check_names import REAL, TaskName
 from noetl.testing.model import Reply, Scripted
-from noetl.testing.names import REAL, TaskName
 from noetl.types import JSON
 
 _RETRYABLE = frozenset({408, 425, 429})
 
 
 class ScriptError(NoetlError):
-    """The test cannot go on: an answer is missing, or cannot be made."""
+    """Missing or invalid answer, with which the test cannot go on."""
 
     def __init__(
-        self, message: str, hint: str | None = None, at: Place | None = None
+        self, message: str, hint: str | None = None, at: Location | None = None
     ) -> None:
         super().__init__(message)
         self.hint = hint
@@ -33,7 +33,7 @@ class ScriptError(NoetlError):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A call that was made, and where."""
+    """Call that was made, with its location."""
 
     step: str
     label: str
@@ -45,7 +45,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """What has been counted in one run; executions of the same playbook share it."""
+    """Counters of one run; executions of the same playbook share them."""
 
     made: list[Made] = msgspec.field(default_factory=list)
     begun: dict[TaskName, int] = msgspec.field(default_factory=dict)
@@ -54,7 +54,7 @@ class Tally(msgspec.Struct):
 
 
 class Asked(msgspec.Struct):
-    """A call, with all that a reply may ask about it."""
+    """Call, with all values that a reply may match."""
 
     call: Call
     step: str
@@ -68,7 +68,7 @@ class Script:
     """Answers the calls of one execution.
 
     ``origin`` are the iterations that it was called from, so that a child counts its
-    answers by the iteration that called it. ``child`` is its path, if it is one.
+    answers by the iteration that called it. ``child`` is the path of a child playbook.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class Script:
         origin: tuple[int, ...] = (),
         child: str | None = None,
     ) -> None:
-        self.simulation: Simulation | None = None  # set once there is one
+        self.simulation: Simulation | None = None  # set with the first call
         self._replies = replies
         self._tally = tally
         self._origin = origin
         self._child = child
 
-    def answer(self, call: Call) -> Answer | None:
-        """What the call comes to. Raises ``ScriptError``."""
+    def answer(self, call: Call) -> ScriptedOutcome | None:
+        """Return the outcome of the call. Raises ``ScriptError``."""
         asked = self._ask(call)
         task = (asked.step, call.task.label)
         for reply in self._replies.get(task, ()):
@@ -104,8 +104,8 @@ class Script:
         if self._child is not None:
             whose = f" of playbook '{self._child}'"
             where = f"playbooks: {{{self._child}: {{{where}}}}}"
-        message = f"{name} ({task.kind}){whose} was called, and nothing says what it "
-        return ScriptError(f"{message}answers", f"add it: {where}")
+        message = f"{name} ({task.kind}){whose} was called, but it has no answer"
+        return ScriptError(message, f"add one: {where}")
 
     def _ask(self, call: Call) -> Asked:
         assert self.simulation is not None
@@ -148,7 +148,7 @@ class Script:
             raise ScriptError(f"when: {error.message}", at=reply.at) from None
 
     def _next(self, reply: Reply, asked: Asked) -> Scripted | None:
-        """The outcome whose turn it is; each death happens once to an attempt."""
+        """Return the next outcome; each death happens once to an attempt."""
         if len(reply.outcomes) == 1:
             found = reply.outcomes[0]
         else:
@@ -164,13 +164,13 @@ class Script:
         self._tally.lost.add(death)
         return found
 
-    def _play(self, found: Scripted, asked: Asked) -> Answer | None:
+    def _play(self, found: Scripted, asked: Asked) -> ScriptedOutcome | None:
         try:
             seconds = _seconds(found.delay, asked.scope)
             if found.how == "dies":
                 if found.body.render({}) == "before_report":
                     self._note(asked)
-                return Answer(None, seconds)
+                return ScriptedOutcome(None, seconds)
             if found.how == "real":
                 return self._be_real(asked)
             body = found.body.render(asked.scope)
@@ -184,12 +184,12 @@ class Script:
             raise ScriptError(f"{found.how}: {error}", at=found.at) from None
         return _timed(outcome, seconds, asked.call)
 
-    def _be_real(self, asked: Asked) -> Answer | None:
+    def _be_real(self, asked: Asked) -> ScriptedOutcome | None:
         self._note(asked)
         if asked.call.task.kind == "noop":
             inputs = asked.call.inputs
             note = {key: inputs[key] for key in ("note",) if key in inputs}
-            return Answer(Outcome.ok(inputs.get("result"), **note))
+            return ScriptedOutcome(Outcome.ok(inputs.get("result"), **note))
         return None
 
     def _note(self, asked: Asked) -> None:
@@ -218,7 +218,7 @@ def _outcome(how: str, body: JSON, helper: dict[str, JSON], call: Call) -> Outco
 
 
 def _answer_http(body: dict[str, JSON], call: Call) -> Outcome:
-    """What the http tool makes of an answer (S-47)."""
+    """Return the outcome that the http tool makes of an answer (S-47)."""
     status, content = body["status"], body.get("body")
     headers = {
         str(name).lower(): str(value)
@@ -243,20 +243,22 @@ def _answer_http(body: dict[str, JSON], call: Call) -> Outcome:
     )
 
 
-def _timed(outcome: Outcome, seconds: float, call: Call) -> Answer:
-    """A call that takes longer than its timeout ends there (S-35)."""
+def _timed(outcome: Outcome, seconds: float, call: Call) -> ScriptedOutcome:
+    """End a call at its timeout if it takes longer (S-35)."""
     try:
         limit = _timeout(call.spec.get("timeout"))
     except ValueError as error:
-        return Answer(Outcome.failed("tool.contract", f"spec.timeout: {error}"))
+        return ScriptedOutcome(
+            Outcome.failed("tool.contract", f"spec.timeout: {error}")
+        )
     if limit is None or seconds <= limit:
-        return Answer(outcome, seconds)
+        return ScriptedOutcome(outcome, seconds)
     message = f"no answer after {limit:g} s"
-    return Answer(Outcome.failed("timeout", message, retryable=True), limit)
+    return ScriptedOutcome(Outcome.failed("timeout", message, retryable=True), limit)
 
 
 def _timeout(given: JSON) -> float | None:
-    """One number for the whole call, or the shortest of its phases."""
+    """Return the timeout of the whole call, or the shortest of its phases."""
     if isinstance(given, Mapping):
         phases = [given.get("read"), given.get("total")]
     else:

@@ -1,4 +1,4 @@
-"""A case under all of its schedules: it passes if every one of them does."""
+"""Verdict of a case: it passes if all of its schedules pass."""
 
 from __future__ import annotations
 
@@ -6,25 +6,80 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from noetl.dsl.place import Place
-from noetl.dsl.secrets import mask
+from noetl.dsl.node import Location
+from noetl.dsl.secret_patterns import mask
+from noetl.engine.events import Event
 from noetl.engine.simulate import Diverged
+from noetl.testing.child_executions import Endless
+from noetl.testing.describe_events import Narrator
 from noetl.testing.expectations import Mismatch, judge
-from noetl.testing.explanation import explain
-from noetl.testing.family import Endless
 from noetl.testing.model import Case
-from noetl.testing.observation import Observation
+from noetl.testing.run_case import Attempt, Observation, Trial
 from noetl.testing.script import ScriptError
-from noetl.testing.trial import Attempt, Trial
+
+SHOWN = 8
+
+_VERDICTS = frozenset({"task.done", "next.evaluated", "step.failed", "step.skipped"})
+_FLOW = frozenset({"next.evaluated", "step.skipped", "step.failed"})
+_ENDS = frozenset({"step.failed", "loop.iteration.failed", "workflow.cancelled"})
+_WAITS = frozenset({"task.suspended", "message.received", "workflow.cancelled"})
+_LOOPS = frozenset({"loop.iteration.failed", "loop.done", "step.failed"})
+
+
+def explain(seen: Observation, why: Mismatch | None) -> list[str]:
+    """Return lines of the log; its last lines, if none concerns the mismatch."""
+    log = [event for event in seen.log if why is None or _concerns(event, why)]
+    log = log or [event for event in seen.log if event.name in _VERDICTS]
+    if not log:
+        return []
+    narrator = Narrator(seen.playbook, seen.log[0].timestamp)
+    left = len(log) - SHOWN
+    lines = [mask(narrator.tell(event)) for event in log[-SHOWN:]]
+    return [f"      … {left:,} more before", *lines] if left > 0 else lines
+
+
+def _concerns(event: Event, why: Mismatch) -> bool:
+    name = event.name
+    done = name == "task.done"
+    if why.task is not None:  # its calls, or the decisions that prevented them
+        mine = (event.step, event.task_label) == why.task
+        about = event.step == why.task[0] and name in _FLOW
+        return ((done or name == "task.started") and mine) or about
+    match why.expectation:
+        case "status" | "error":
+            return name in _ENDS or name in _FLOW or (done and _went_wrong(event))
+        case "path" | "never":
+            return name in _FLOW or name == "step.scheduled"
+        case "ctx":
+            return done and ("set_ctx" in event.payload)
+        case "iterations":
+            return event.step == why.step and (
+                name in _LOOPS or (done and _went_wrong(event))
+            )
+        case "duration":
+            return name in _WAITS or (
+                done and event.payload["directive"]["do"] == "retry"
+            )
+        case "result":
+            return done or name in _FLOW
+        case _:
+            return True
+
+
+def _went_wrong(event: Event) -> bool:
+    payload = event.payload
+    failed = payload["outcome"]["status"] == "error"
+    return failed or payload["directive"]["do"] in ("fail", "retry")
+
 
 Watch = Callable[[Observation], None]
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that is not as expected, where the test says so, and why."""
+    """Problem of a run, with the location of the expectation and the reason."""
 
     expectation: str
-    at: Place
+    at: Location
     message: str
     log: list[str]
     path: str = ""
@@ -34,7 +89,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """``seed`` is the schedule that failed; ``runs`` is how many were tried."""
+    """Verdict; ``seed`` is the schedule that failed, ``runs`` the number of runs."""
 
     case: Case
     runs: int
@@ -49,7 +104,7 @@ class Verdict(msgspec.Struct, frozen=True):
 def judge_case(
     trial: Trial, seeds: Iterable[int], watch: Watch = lambda seen: None
 ) -> Verdict:
-    """Run it until a schedule fails, or there is no other that could differ."""
+    """Run the case until a schedule fails, or no other schedule could differ."""
     runs = 0
     for seed in seeds:
         runs += 1
@@ -70,8 +125,8 @@ def _judge(trial: Trial, attempt: Attempt, watch: Watch) -> list[Fault]:
         log = explain(attempt.observe(), None)
         return [Fault("tasks", at, message, log, hint=error.hint)]
     except Endless as error:
-        message = f"after {error} it came to no end"
-        hint = "look for a jump or a cycle of arcs that nothing ends"
+        message = f"after {error} the run did not finish"
+        hint = "look for a jump or a cycle of arcs without an exit"
         log = explain(attempt.observe(), None)
         return [Fault("end", trial.case.at, message, log, hint=hint)]
     except Diverged as error:
@@ -82,7 +137,7 @@ def _judge(trial: Trial, attempt: Attempt, watch: Watch) -> list[Fault]:
 
 
 def _fault(seen: Observation, why: Mismatch) -> Fault:
-    """Values may hold secrets, and what is said here goes into files of others."""
+    """Build a fault; secrets are masked, because it is written to files."""
     different = why.difference
     return Fault(
         why.expectation,

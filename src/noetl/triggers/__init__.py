@@ -1,1 +1,1 @@
-"""Triggers: what in the world starts executions, and when. Pure."""
+"""Triggers: events and schedules that start executions. Pure."""

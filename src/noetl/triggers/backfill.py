@@ -1,4 +1,4 @@
-"""Backfills: which slots of a range are missing, and which of them are next."""
+"""Backfills: missing slots of a range, and the next ones to run."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from noetl.triggers.slots import first
 
 State = Literal["running", "stopped", "finished"]
 
-MOST = 10_000
-"""Slots of one backfill."""
-MOST_AT_ONCE = 50
-LOOK = 100
-"""Slots that are looked for in the log at a time."""
+MAX_SLOTS = 10_000
+"""Maximum of slots of one backfill."""
+MAX_AT_ONCE = 50
+LOOKUP_BATCH = 100
+"""Slots that are looked up in the log at a time."""
 
 
 class Flight(msgspec.Struct, frozen=True):
-    """A slot that is being run; without an execution it is about to be."""
+    """Slot that is running; without an execution it is about to start."""
 
     slot: float
     execution_id: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a backfill is: up to ``cursor``, excluded, everything is decided.
+    """Progress of a backfill: every slot before ``cursor`` is decided.
 
-    ``present`` slots had an execution before; ``completed`` and ``failed`` are the ends
-    of those that it started.
+    ``present`` slots had an execution before; ``completed`` and ``failed`` count the
+    executions that the backfill started.
     """
 
     cursor: float
@@ -43,7 +43,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def land(progress: Progress, endings: Mapping[str, str]) -> Progress:
-    """Take out what has ended, by its status."""
+    """Remove the executions that have finished, and count them by status."""
     left = tuple(f for f in progress.flights if f.execution_id not in endings)
     statuses = [
         endings[f.execution_id]
@@ -60,8 +60,8 @@ def land(progress: Progress, endings: Mapping[str, str]) -> Progress:
 
 
 def candidates(cron: Cron, progress: Progress, until: float) -> list[float]:
-    """The slots to look for next."""
-    return first(cron, progress.cursor, until, LOOK)
+    """Return the slots to look up next."""
+    return first(cron, progress.cursor, until, LOOKUP_BATCH)
 
 
 def take(
@@ -71,8 +71,10 @@ def take(
     at_once: int,
     until: float,
 ) -> Progress:
-    """Decide on ``slots``, the next ones in order: pass over those that are there, and
-    take missing ones for as long as there is room."""
+    """Decide on ``slots``, the next ones in order.
+
+    Slots that are present are passed over; missing ones are taken while there is room.
+    """
     flights, there, cursor = list(progress.flights), 0, progress.cursor
     started = progress.started
     for slot in slots:
@@ -85,7 +87,7 @@ def take(
             break
         cursor = slot + 1.0
     else:
-        if len(slots) < LOOK:
+        if len(slots) < LOOKUP_BATCH:
             cursor = until
     return msgspec.structs.replace(
         progress,
@@ -101,14 +103,14 @@ def is_over(progress: Progress, until: float) -> bool:
 
 
 def moment_in(cron: Cron, text: str) -> float:
-    """A day or a time; without an offset it is in the schedule's zone.
+    """Parse a day or a time; without an offset it is in the schedule's zone.
 
-    Raises ``ValueError`` with a sentence.
+    Raises ``ValueError`` with a message.
     """
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        message = f"'{text[:40]}' is no time: write 2026-01-31, or 2026-01-31T06:00"
+        message = f"'{text[:40]}' is not a time: write 2026-01-31, or 2026-01-31T06:00"
         raise ValueError(message) from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=cron.zone)

@@ -1,10 +1,9 @@
 """Cron lines in a zone: the next moment after any moment, in seconds since the epoch.
 
-A line with fixed minutes and hours is about the clock on the wall. When that clock is
-put forward over one of its times, the slot is the first moment after the gap; when it
-is put back, the slot is the first of the two. A line with a star for minutes or hours
-goes by the time that passes: nothing is skipped, and the hour that is there twice has
-its slots twice.
+A line with fixed minutes and hours follows local time. When the clock is put forward
+over one of its times, the slot is the first moment after the gap; when it is put back,
+the slot is the first of the two. A line with a star for minutes or hours follows
+elapsed time: nothing is skipped, and the repeated hour has its slots twice.
 """
 
 from __future__ import annotations
@@ -17,36 +16,41 @@ from importlib import import_module
 from types import ModuleType
 from zoneinfo import ZoneInfo
 
+from noetl.extras import install_command
+
 _FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 _LINE = re.compile(r"[0-9A-Za-z*/,#\- ]{1,200}\Z")
 _ZONE = re.compile(r"[A-Za-z0-9_+/-]{1,64}\Z")
 _LAST = 253_000_000_000.0
-"""Close to the end of the calendar there is nothing to reckon with."""
+"""Last moment for which slots are computed, close to the calendar's end."""
 _CLOSE = timedelta(hours=3)
-"""No clock is put forward or back by more."""
+"""Upper bound of a clock change."""
 
 
 def _cronsim() -> ModuleType:
-    """It comes with the extra `server`: only servers have schedules."""
+    """Import cronsim, which comes with the extra `server`: only servers have
+    schedules."""
     try:
         return import_module("cronsim")
     except ModuleNotFoundError:
-        message = "schedules need the package cronsim; run: pip install '.[server]'"
-        raise ValueError(f"{message} in a checkout of NoETL") from None
+        message = "schedules need the package cronsim"
+        hint = f"run: {install_command('server')}"
+        raise ValueError(f"{message}; {hint}") from None
 
 
 class Cron:
-    """A line and its zone. Raises ``ValueError`` with a sentence for its author."""
+    """Cron line with its zone. Raises ``ValueError`` with a message for the author."""
 
     def __init__(self, line: str, zone: str) -> None:
         self.line = _check(line)
         self.zone = _zone(zone)
 
     def next(self, after: float) -> float | None:
-        """The first slot later than this; None if there is none for 50 years.
+        """Return the first slot later than ``after``; None if there is none for 50
+        years.
 
-        Where the clock is steady it is what the clock shows next. Around a change each
-        time on the clock is looked up: it may be there twice, or not at all.
+        Away from a clock change the slot is the next matching local time. Around a
+        change each local time is looked up: it may occur twice, or not at all.
         """
         if after > _LAST:
             return None
@@ -60,7 +64,7 @@ class Cron:
         return _around_change(self.line, self.zone, after)
 
     def look_up(self, after: float) -> float | None:
-        """The first slot later than this, close to a change of the clock."""
+        """Return the first slot later than ``after``, close to a clock change."""
         found: float | None = None
         for wall in self._walls(self.local(after) - _CLOSE):
             if found is not None and wall > _plain(self.local(found)) + _CLOSE:
@@ -70,7 +74,7 @@ class Cron:
         return found
 
     def _walls(self, after: datetime) -> Iterator[datetime]:
-        """What the clock on the wall shows at slots, if nobody puts it forward."""
+        """Yield the local times of slots, ignoring changes of the clock."""
         yield from map(
             _plain, _cronsim().CronSim(self.line, _plain(after).replace(tzinfo=UTC))
         )
@@ -107,13 +111,13 @@ class Cron:
         return datetime.fromtimestamp(moment, self.zone)
 
 
-@lru_cache(maxsize=4_096)  # on such a day the same slots are asked for again and again
+@lru_cache(maxsize=4_096)  # on such a day the same slots are computed repeatedly
 def _around_change(line: str, zone: ZoneInfo, after: float) -> float | None:
     return Cron(line, zone.key).look_up(after)
 
 
 def _plain(moment: datetime) -> datetime:
-    """What a clock shows then."""
+    """Return the local time at a moment."""
     return moment.replace(tzinfo=None, fold=0)
 
 
@@ -140,12 +144,12 @@ def _is_sound(line: str) -> bool:
 
 
 def _bad_field(fields: list[str]) -> str:
-    """Which of them it is: one at a time among stars."""
+    """Return the message for the wrong field, found one at a time among stars."""
     for number, field in enumerate(fields):
         alone = ["*"] * len(fields)
         alone[number] = field
         if not _is_sound(" ".join(alone)):
-            return f"'{field[:40]}' is no {_FIELDS[number]}"
+            return f"'{field[:40]}' is not a valid {_FIELDS[number]}"
     return "no month has such a day"
 
 
@@ -156,4 +160,4 @@ def _zone(name: str) -> ZoneInfo:
             raise ValueError
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
-        raise ValueError(f"there is no time zone '{name[:64]}'") from None
+        raise ValueError(f"unknown time zone '{name[:64]}'") from None

@@ -1,4 +1,4 @@
-"""What a trigger says: which playbook, with what inputs, started by what."""
+"""Definition of a trigger: the playbook, its inputs, and the event that starts it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from noetl.engine.concurrency import Limit, OnLimit
+from noetl.engine.steps.concurrency import Limit, OnLimit
 from noetl.types import JSON
 
 Kind = Literal["webhook", "schedule", "finished"]
@@ -15,8 +15,8 @@ CatchUp = Literal["none", "last", "all"]
 Ending = Literal["completed", "failed", "cancelled"]
 Proof = Literal["token", "signature"]
 
-MOST = 1_000
-"""Slots that one outage may bring, whatever a schedule asks for."""
+MAX_CATCH_UP = 1_000
+"""Maximum of slots that run after one outage."""
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}(?!\n)$")]
 Header = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}(?!\n)$")]
@@ -27,11 +27,11 @@ Text = Annotated[
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A member that is not known is refused: it was meant to do something."""
+    """Part of a definition; unknown members are rejected."""
 
 
 class Places(Part, frozen=True):
-    """At most ``limit`` executions whose ``key``, a template, is the same."""
+    """Limit of executions that have the same ``key``, a template."""
 
     key: Expression
     limit: Limit = 1
@@ -39,10 +39,11 @@ class Places(Part, frozen=True):
 
 
 class Webhook(Part, frozen=True):
-    """``verify`` says how a sender proves itself, ``header`` by which header.
+    """Webhook that starts an execution.
 
-    ``key`` is a template: deliveries with the same key are the same one. ``rate`` is
-    how many of them a server takes in a time: ``10/m``.
+    ``verify`` is the method by which a sender proves itself, ``header`` the header for
+    it. ``key`` is a template: deliveries with the same key are duplicates. ``rate``
+    limits the deliveries that a server accepts: ``10/m``.
     """
 
     verify: Proof = "token"
@@ -54,21 +55,21 @@ class Webhook(Part, frozen=True):
 class Schedule(Part, frozen=True):
     """Slots of a cron line in a zone.
 
-    ``catch_up`` says which slots of an outage are run, ``most`` how many of them at
-    most. Without ``overlap`` the next one waits for the end of the one before.
-    ``jitter`` is a duration within which each slot has its own delay.
+    ``catch_up`` selects the slots of an outage that run, ``most`` is their maximum.
+    Without ``overlap`` the next one waits for the end of the one before. ``jitter`` is
+    a duration within which each slot has its own delay.
     """
 
     cron: Annotated[str, Meta(max_length=200)]
     zone: Text = "UTC"
     catch_up: CatchUp = "last"
-    most: Annotated[int, Meta(ge=1, le=MOST)] = 100
+    most: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 100
     overlap: bool = True
     jitter: str | int | float = 0
 
 
 class Finished(Part, frozen=True):
-    """The end of an execution of ``path``, one playbook or ``sales/*``."""
+    """End of an execution of ``path``, one playbook or ``sales/*``."""
 
     path: Text
     status: Annotated[list[Ending], Meta(min_length=1, max_length=3)] = msgspec.field(
@@ -77,10 +78,11 @@ class Finished(Part, frozen=True):
 
 
 class Definition(Part, frozen=True):
-    """``playbook`` is a path, or ``path@version``; ``workload`` may hold templates.
+    """Trigger. ``playbook`` is a path, or ``path@version``; ``workload`` may hold
+    templates.
 
-    One of ``webhook``, ``schedule`` and ``finished`` says what starts it.
-    ``concurrency`` says how many of its executions may be under way.
+    One of ``webhook``, ``schedule`` and ``finished`` is the source of events.
+    ``concurrency`` limits its running executions.
     """
 
     name: Name

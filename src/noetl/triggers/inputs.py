@@ -1,10 +1,10 @@
-"""From what happened to the inputs of an execution: templates over named values."""
+"""Inputs of an execution from the event of a trigger, by templates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl.engine.concurrency import why_not_key
+from noetl.engine.steps.concurrency import why_not_key
 from noetl.errors import NoetlError, TemplateError
 from noetl.templates import LeafError, compile_template, compile_value, is_template
 from noetl.triggers.definition import Kind
@@ -15,12 +15,12 @@ NAMES: Mapping[Kind, tuple[str, ...]] = {
     "schedule": ("slot", "trigger"),
     "finished": ("execution", "trigger"),
 }
-"""What templates can read, by the kind of the trigger."""
-_LONGEST_KEY = 200
+"""Names that templates can read, by the kind of the trigger."""
+_MAX_KEY_CHARS = 200
 
 
 class TriggerError(NoetlError):
-    """A trigger is not one: ``path`` leads to the member that does not fit."""
+    """Definition that is not a trigger; ``path`` leads to the wrong member."""
 
     def __init__(self, path: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class TriggerError(NoetlError):
 def check_templates(
     kind: Kind, value: JSON, path: str, more: tuple[str, ...] = ()
 ) -> None:
-    """Raises ``TriggerError`` at a template that can never be evaluated."""
+    """Raise ``TriggerError`` for a template that can never be evaluated."""
     names = NAMES[kind] + more
     try:
         compiled = compile_value(value)
@@ -42,14 +42,14 @@ def check_templates(
         for reference in template.references:
             if reference.path[0] not in names:
                 known = ", ".join(names)
-                message = f"'{reference.path[0]}' is not known to a {kind} trigger"
+                message = f"'{reference.path[0]}' is not available in a {kind} trigger"
                 raise TriggerError(_join(path, leaf), message, f"known: {known}")
 
 
 def render_workload(
     workload: dict[str, JSON], scope: Mapping[str, JSON]
 ) -> dict[str, JSON]:
-    """Raises ``TriggerError``: the inputs cannot be made of this."""
+    """Render the inputs. Raises ``TriggerError`` if that is impossible."""
     try:
         rendered: dict[str, JSON] = compile_value(workload).render(scope)
     except LeafError as error:
@@ -58,7 +58,7 @@ def render_workload(
 
 
 def render_key(source: str, scope: Mapping[str, JSON]) -> str:
-    """The key of a delivery, as text. Raises ``TriggerError``."""
+    """Return the key of a delivery, as text. Raises ``TriggerError``."""
     value = _render(source, scope, "webhook.key")
     if isinstance(value, bool) or not isinstance(value, str | int):
         found = "nothing" if value is None else type(value).__name__
@@ -67,7 +67,7 @@ def render_key(source: str, scope: Mapping[str, JSON]) -> str:
 
 
 def render_place(source: str, scope: Mapping[str, JSON], path: str) -> str:
-    """A concurrency key, as text. Raises ``TriggerError``."""
+    """Return a concurrency key, as text. Raises ``TriggerError``."""
     value = _render(source, scope, path)
     problem = why_not_key(value)
     if problem is not None:
@@ -85,8 +85,10 @@ def _render(source: str, scope: Mapping[str, JSON], path: str) -> JSON:
 
 
 def check_key(key: str, path: str) -> str:
-    if not 1 <= len(key) <= _LONGEST_KEY or not all("!" <= each <= "~" for each in key):
-        message = f"a key has 1 to {_LONGEST_KEY} printable characters, no spaces"
+    if not 1 <= len(key) <= _MAX_KEY_CHARS or not all(
+        "!" <= each <= "~" for each in key
+    ):
+        message = f"a key has 1 to {_MAX_KEY_CHARS} printable characters, no spaces"
         raise TriggerError(path, message)
     return key
 

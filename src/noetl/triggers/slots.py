@@ -1,25 +1,29 @@
-"""Slots of a schedule: their names, those of a range, the latest of them."""
+"""Slots of a schedule: names, ranges, the latest ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, takewhile
 
+import msgspec
+
+from noetl.dsl.times import parse_duration
 from noetl.triggers.cron import Cron
+from noetl.triggers.definition import Schedule
 from noetl.types import JSON
 
 HOUR = 3600.0
 
 
 def slot_name(moment: float) -> str:
-    """What a slot is called in keys and messages: its time in UTC."""
+    """Return the name of a slot in keys and messages: its time in UTC."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def after(cron: Cron, moment: float, until: float) -> Iterator[float]:
-    """Slots later than ``moment`` and not later than ``until``, in order."""
+    """Yield slots later than ``moment`` and not later than ``until``, in order."""
     found = cron.next(moment)
     while found is not None and found <= until:
         yield found
@@ -27,10 +31,10 @@ def after(cron: Cron, moment: float, until: float) -> Iterator[float]:
 
 
 def latest(cron: Cron, since: float, until: float, most: int) -> list[float]:
-    """The last ``most`` slots later than ``since`` and not later than ``until``.
+    """Return the last ``most`` slots later than ``since`` and not later than ``until``.
 
-    A year of minutes is not walked through for the last hundred: the look back doubles
-    until they are found.
+    The search goes back by doubling ranges, so that a year of minutes is not walked for
+    the last hundred slots.
     """
     reach = HOUR
     while True:
@@ -42,13 +46,14 @@ def latest(cron: Cron, since: float, until: float, most: int) -> list[float]:
 
 
 def first(cron: Cron, since: float, until: float, most: int) -> list[float]:
-    """The first ``most`` slots of ``since`` (included) up to ``until`` (excluded)."""
+    """Return the first ``most`` slots of ``since`` (included) up to ``until``
+    (excluded)."""
     found = islice(after(cron, since - 1.0, until), most + 1)
     return [slot for slot in found if since <= slot < until][:most]
 
 
 def delay(name: str, slot: float, jitter: float) -> float:
-    """How long this slot of this trigger waits: the same wherever it is asked."""
+    """Return the delay of this slot of this trigger: the same on every server."""
     if jitter <= 0:
         return 0.0
     digest = sha256(f"{name}\0{slot_name(slot)}".encode()).digest()
@@ -56,10 +61,64 @@ def delay(name: str, slot: float, jitter: float) -> float:
 
 
 def slot_scope(cron: Cron, slot: float) -> dict[str, JSON]:
-    """What templates read as ``slot``."""
+    """Return the values that templates read as ``slot``."""
     local = cron.local(slot)
     return {
         "time": slot_name(slot),
         "local": local.isoformat(timespec="seconds"),
         "date": local.strftime("%Y-%m-%d"),
     }
+
+
+ON_TIME = 60.0
+"""Seconds by which a slot may be late without counting as an outage."""
+
+
+class Due(msgspec.Struct, frozen=True):
+    """Decision: ``slots`` run now; every slot up to ``cursor`` is decided.
+
+    ``next_at`` is the moment of the next decision; None if there is none.
+    """
+
+    slots: tuple[float, ...]
+    cursor: float
+    next_at: float | None
+
+
+def decide(name: str, schedule: Schedule, cursor: float, now: float) -> Due:
+    """Return the slots that are due ``now`` of a schedule decided up to ``cursor``."""
+    cron = Cron(schedule.cron, schedule.zone)
+    jitter = parse_duration(schedule.jitter)
+    most = 1 if schedule.catch_up == "last" else schedule.most
+    # The latest slots may still wait for their delays: those before them count.
+    passed = latest(cron, cursor, now, most + _within(cron, now, jitter))
+    ready = list(
+        takewhile(lambda slot: slot + delay(name, slot, jitter) <= now, passed)
+    )
+    if not ready:
+        return Due((), cursor, _next_at(name, cron, cursor, jitter))
+    slots = ready[-most:]
+    if schedule.catch_up == "none":
+        slots = [s for s in slots if now - s - delay(name, s, jitter) <= ON_TIME]
+    if not schedule.overlap:
+        slots = slots[:1]
+    decided = ready[-1] if schedule.overlap or not slots else slots[-1]
+    return Due(tuple(slots), decided, _next_at(name, cron, decided, jitter))
+
+
+def first_at(name: str, schedule: Schedule, cursor: float) -> float | None:
+    """Return the moment of the first decision after ``cursor``."""
+    cron = Cron(schedule.cron, schedule.zone)
+    return _next_at(name, cron, cursor, parse_duration(schedule.jitter))
+
+
+def _within(cron: Cron, now: float, jitter: float) -> int:
+    """Return how many slots may be waiting for their delays."""
+    if jitter <= 0:
+        return 0
+    return len(latest(cron, now - jitter, now, int(jitter // 60) + 2))
+
+
+def _next_at(name: str, cron: Cron, cursor: float, jitter: float) -> float | None:
+    slot = cron.next(cursor)
+    return None if slot is None else slot + delay(name, slot, jitter)

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: whose they are, and what templates may read of them."""
+"""Deliveries of webhooks: authentication, and the values that templates may read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import hmac
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
-from noetl.access.tokens import digest
+from noetl.access.credentials import digest
 from noetl.triggers.definition import Webhook
 from noetl.types import JSON
 
 HOOK = "nth_"
-"""How a webhook's token begins."""
-LARGEST = 1024 * 1024
-"""Bytes of a delivery."""
+"""Prefix of a webhook's token."""
+MAX_BYTES = 1024 * 1024
+"""Maximum size of a delivery."""
 
 _NOBODY = sha256(b"nobody").hexdigest()
 _PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -23,14 +23,14 @@ Headers = Mapping[str, Sequence[str]]
 
 
 def proof_header(webhook: Webhook) -> str:
-    """By which header a sender proves itself, in lower case."""
+    """Return the header by which a sender proves itself, in lower case."""
     if webhook.header is not None:
         return webhook.header.lower()
     return "authorization" if webhook.verify == "token" else _SIGNATURE
 
 
 def has_token(webhook: Webhook, headers: Headers, kept: str | None) -> bool:
-    """Whether the token came along whose digest is kept; as slow if it did not."""
+    """Return whether the headers hold the token of this digest, in constant time."""
     given = headers.get(proof_header(webhook), ())
     text = given[0].strip() if len(given) == 1 else ""
     scheme, _, token = text.partition(" ")
@@ -40,7 +40,8 @@ def has_token(webhook: Webhook, headers: Headers, kept: str | None) -> bool:
 
 
 def is_signed(webhook: Webhook, headers: Headers, body: bytes, secret: bytes) -> bool:
-    """Whether the header holds the HMAC-SHA256 of the body, in hexadecimal digits."""
+    """Return whether the header holds the HMAC-SHA256 of the body, in hexadecimal
+    digits."""
     given = headers.get(proof_header(webhook), ())
     text = given[0].strip().lower() if len(given) == 1 else ""
     expected = hmac.new(secret, body, sha256).hexdigest()
@@ -51,7 +52,7 @@ def is_signed(webhook: Webhook, headers: Headers, body: bytes, secret: bytes) ->
 def delivery_scope(
     webhook: Webhook, payload: JSON, headers: Headers
 ) -> dict[str, JSON]:
-    """What templates read: no header that proves who the sender is."""
+    """Return the values that templates read, without the header of the proof."""
     hidden = {*_PRIVATE, proof_header(webhook)}
     shown = {
         name: ", ".join(values)

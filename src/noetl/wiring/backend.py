@@ -1,4 +1,4 @@
-"""What a server keeps, and where: in files of its home, or in PostgreSQL."""
+"""Stores of a server: files of its home, or PostgreSQL and NATS."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import OidcClient, Provider
-from noetl.access.ports import Accounts, Sessions
-from noetl.access.roster import Roster
-from noetl.adapters.accounts.accounts import SqlAccounts
-from noetl.adapters.accounts.audit import SqlAudit
-from noetl.adapters.accounts.roster import SqlRoster
-from noetl.adapters.accounts.sqlite import TRIGGERS, SqliteFile
+from noetl.adapters.accounts.tables import SqlAccounts, SqlAudit, SqlRoster
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.adapters.secrets.registry import Providers
-from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.adapters.sessions.sqlite import SqliteSessions
+from noetl.adapters.sql_database import TRIGGERS, SqliteFile
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.adapters.triggers.triggers import SqlTriggers
-from noetl.config import RESULTS_URL, read_settings
-from noetl.embedded import make_keyring
+from noetl.config import RESULTS_URL, Settings
 from noetl.errors import ConfigError, StoreError
-from noetl.home import Home
-from noetl.ports import Clock, Shelf, Store, Triggers
-from noetl.results import make_results
+from noetl.extras import install_command
+from noetl.local.home import Home
+from noetl.local.services.nats import nats_tls
+from noetl.ports import Clock, LogVerifier, Shelf, Store, TaskLogs, Triggers
+from noetl.ports.access import Accounts, Sessions, WorkerRecords
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.origins import Log
-from noetl.runtime.receipts import Receipts
-from noetl.runtime.results import Results
+from noetl.runtime.values.stores import Results
+from noetl.runtime.worker_protocol.sealing import UploadReceipts
+from noetl.wiring.keyring import make_keyring
+from noetl.wiring.result_stores import make_results
 
 if TYPE_CHECKING:
-    from noetl.adapters.nats.doorbell import NatsDoorbell
-    from noetl.adapters.nats.link import NatsLink
+    from noetl.adapters.nats.connection import NatsLink
+    from noetl.adapters.nats.wakeup import NatsDoorbell
 
 
 TOKENS_FRESH = 1.0
-"""Seconds in which a token that another server has revoked may still be taken here."""
+"""Seconds for which a token that another server revoked may still be accepted."""
 
 
-class ServerStore(Store, Log, Protocol):
-    """A log that can be checked, too: whoever forks it wants to know."""
+class ServerStore(Store, LogVerifier, Protocol):
+    """The store of a server; forks verify the log that they begin with."""
 
 
 T = TypeVar("T")
@@ -56,12 +55,12 @@ T = TypeVar("T")
 log = logging.getLogger("noetl.server")
 
 PATIENCE = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Seconds that a server waits, one after the other, for a database when it starts."""
+"""Seconds of the successive waits for a database when a server starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """``closing`` gives everything back."""
+    """The open stores of a server; ``closing`` closes them."""
 
     store: ServerStore
     shelf: Shelf
@@ -70,38 +69,44 @@ class Backend:
     keychain: StoredKeychain
     accounts: Accounts
     audit: Audit
-    roster: Roster
+    roster: WorkerRecords
     sessions: Sessions
     triggers: Triggers
     cipher: Cipher
-    receipts: Receipts | None
+    receipts: UploadReceipts | None
     closing: AsyncExitStack
+    task_logs: TaskLogs
 
 
 async def open_backend(
     home: Home,
     database: str | None,
     plugins: Plugins,
+    settings: Settings,
     link: NatsLink | None = None,
     nats: str | None = None,
     *,
     owner: str | None = None,
     network: Network | None = None,
 ) -> Backend:
-    """Sessions are where ``link`` leads, or else in the home (SES-01); ``nats`` may
-    keep results. ``owner`` is the database by the role that owns its tables,
-    ``network`` what keychain entries may reach. Raises ``StoreError`` or
-    ``ConfigError``."""
+    """Open the stores. Raises ``StoreError`` or ``ConfigError``.
+
+    Sessions are in the NATS of ``link``, or else in the home (SES-01); ``nats`` may
+    hold results. ``owner`` is the database URL of the role that owns its tables,
+    ``network`` the hosts that keychain entries may reach.
+    """
 
     async def attempt() -> Backend:
         async with AsyncExitStack() as undo:
             if database is None:
-                backend = _open_files(home, plugins, undo, link, nats, network)
+                backend = _open_files(
+                    home, plugins, settings, undo, link, nats, network
+                )
             else:
                 if owner is not None:
                     await _prepare(owner, database)
                 backend = await _open_database(
-                    home, database, plugins, undo, link, nats, network
+                    home, database, plugins, settings, undo, link, nats, network
                 )
             undo.pop_all()
             return backend
@@ -112,6 +117,7 @@ async def open_backend(
 def _open_files(
     home: Home,
     plugins: Plugins,
+    settings: Settings,
     undo: AsyncExitStack,
     link: NatsLink | None,
     nats: str | None,
@@ -123,7 +129,7 @@ def _open_files(
     closing.push_async_callback(store.close)
     shelf = SqliteShelf(home.catalog)
     closing.push_async_callback(shelf.close)
-    results = make_results(home, plugins, nats=nats)
+    results = make_results(home, plugins, settings, nats=nats)
     keys = make_keyring(home, plugins, declared_only=True, network=network)
     stored = StoredKeychain(home.keychain, Cipher(home.key))
     file = _open_file(home, closing)
@@ -133,8 +139,10 @@ def _open_files(
     standing = SqliteFile.open(home.triggers, TRIGGERS)
     closing.push_async_callback(standing.close)
     known = (accounts, audit, roster, sessions, SqlTriggers(standing))
-    sealing = (Cipher(home.key), _receipts(token_bytes(32)))
-    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing)
+    sealing = (Cipher(home.key), _receipts(token_bytes(32), settings))
+    logs = TaskLogFiles(home.task_logs)
+    closing.callback(logs.close)
+    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing, logs)
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -147,19 +155,21 @@ async def _open_database(
     home: Home,
     address: str,
     plugins: Plugins,
+    settings: Settings,
     undo: AsyncExitStack,
     link: NatsLink | None,
     nats: str | None,
     network: Network | None,
 ) -> Backend:
     try:
-        from noetl.adapters.accounts.postgres import PostgresDatabase
-        from noetl.adapters.blobs.rows import PostgresBlobs
+        from noetl.adapters.blobs.postgres import PostgresBlobs
         from noetl.adapters.catalogs.postgres import PostgresShelf
         from noetl.adapters.database_roles import judge_role, look_at_role
         from noetl.adapters.postgres import Postgres
-        from noetl.adapters.secrets.shared import SealedRows
+        from noetl.adapters.secrets.postgres import SealedRows
+        from noetl.adapters.sql_database import PostgresDatabase
         from noetl.adapters.stores.postgres import PostgresStore
+        from noetl.adapters.stores.postgres.task_logs import PostgresTaskLogs
     except ModuleNotFoundError:
         raise _no_driver() from None
     closing = AsyncExitStack()
@@ -182,17 +192,18 @@ async def _open_database(
     tables = PostgresDatabase(postgres)
     accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)
     audit, roster = SqlAudit(tables), SqlRoster(tables)
-    if link is None:  # SES-01: not in PostgreSQL; each server knows its own
+    if link is None:  # SES-01: sessions are not in PostgreSQL; each server has its own
         sessions: Sessions = SqliteSessions(_open_file(home, closing))
     else:
         sessions = _shared_sessions(link)
     rows = PostgresBlobs(postgres, str(home.drafts))
     await rows.open()
-    results = make_results(home, plugins, rows=rows, nats=nats)
+    results = make_results(home, plugins, settings, rows=rows, nats=nats)
     triggers = SqlTriggers(PostgresDatabase(postgres, "triggers"))
     known = (accounts, audit, roster, sessions, triggers)
-    sealing = (cipher, _receipts(await rows.secret()))
-    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing)
+    sealing = (cipher, _receipts(await rows.secret(), settings))
+    logs = PostgresTaskLogs(postgres)
+    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing, logs)
 
 
 async def _prepare(owner: str, database: str) -> None:
@@ -204,13 +215,13 @@ async def _prepare(owner: str, database: str) -> None:
 
 
 def _no_driver() -> ConfigError:
-    message = "a database needs the package asyncpg; run: pip install '.[postgres]'"
-    return ConfigError(f"{message} in a checkout of NoETL")
+    hint = f"run: {install_command('postgres')}"
+    return ConfigError(f"a database needs the package asyncpg; {hint}")
 
 
-def _receipts(secret: bytes) -> Receipts | None:
-    """None where workers may put and read results without a server."""
-    return Receipts(secret) if read_settings()[RESULTS_URL] is None else None
+def _receipts(secret: bytes, settings: Settings) -> UploadReceipts | None:
+    """Return None if workers may write and read results without a server."""
+    return UploadReceipts(secret) if settings[RESULTS_URL] is None else None
 
 
 def _shared_sessions(link: NatsLink) -> Sessions:
@@ -220,7 +231,7 @@ def _shared_sessions(link: NatsLink) -> Sessions:
 
 
 async def patiently(connect: Callable[[], Awaitable[T]]) -> T:
-    """A database that is just being started again need not stop a server."""
+    """Connect, and retry while the database is starting."""
     for seconds in PATIENCE:
         try:
             return await connect()
@@ -232,36 +243,38 @@ async def patiently(connect: Callable[[], Awaitable[T]]) -> T:
     return await connect()
 
 
-def make_link(address: str | None) -> NatsLink | None:
-    """Raises ``ConfigError``."""
+def make_link(address: str | None, settings: Settings) -> NatsLink | None:
+    """Return the connection to NATS, or None. Raises ``ConfigError``."""
     if address is None:
         return None
     try:
-        from noetl.adapters.nats.link import NatsLink
+        from noetl.adapters.nats.connection import NatsLink
     except ModuleNotFoundError:
-        message = "the setting nats needs the package nats-py; run: pip install"
-        raise ConfigError(f"{message} '.[nats]' in a checkout of NoETL") from None
-    return NatsLink(address)
+        message = "the setting nats needs the package nats-py"
+        hint = f"run: {install_command('nats')}"
+        raise ConfigError(f"{message}; {hint}") from None
+    return NatsLink(address, tls=nats_tls(address, settings))
 
 
-def make_doorbell(address: str) -> NatsDoorbell:
-    from noetl.adapters.nats.doorbell import NatsDoorbell
+def make_doorbell(address: str, settings: Settings) -> NatsDoorbell:
+    from noetl.adapters.nats.wakeup import NatsDoorbell
 
-    return NatsDoorbell(address)
+    return NatsDoorbell(address, nats_tls(address, settings))
 
 
 def make_provider(
     client: OidcClient | None, backend: Backend, clock: Clock
 ) -> Provider | None:
-    """Raises ``ConfigError``."""
+    """Return the OIDC provider, or None. Raises ``ConfigError``."""
     if client is None:
         return None
     try:
-        from noetl.adapters.oidc.provider import OidcProvider
+        from noetl.adapters.accounts.oidc_provider import OidcProvider
     except ModuleNotFoundError:
-        message = "sign-in by OIDC needs the package joserfc; run: pip install"
-        raise ConfigError(f"{message} '.[server]' in a checkout of NoETL") from None
-    from noetl.adapters.oidc.web import Web
+        message = "sign-in by OIDC needs the package joserfc"
+        hint = f"run: {install_command('server')}"
+        raise ConfigError(f"{message}; {hint}") from None
+    from noetl.adapters.accounts.oidc_provider import Web
 
     web = Web()
     backend.closing.push_async_callback(web.close)

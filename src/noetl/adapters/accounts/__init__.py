@@ -1,1 +1,1 @@
-"""Where accounts are kept: SQLite on one machine, PostgreSQL in a cluster."""
+"""Storage of accounts: SQLite on one machine, PostgreSQL in a cluster."""

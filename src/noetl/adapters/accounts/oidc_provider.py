@@ -1,12 +1,15 @@
-"""A provider at work: discovery, the exchange of a code, keys that rotate."""
+"""OpenID Connect provider: discovery, exchange of the code, rotating keys."""
 
 from __future__ import annotations
 
 import secrets
 from base64 import b64encode
-from collections.abc import Callable, Mapping
-from urllib.parse import quote_plus
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+from urllib.parse import quote_plus, urlsplit
 
+import aiohttp
+import msgspec
 from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
@@ -22,15 +25,94 @@ from noetl.access.oidc import (
     read_metadata,
     refused,
 )
-from noetl.adapters.oidc.web import Ask, unreachable
+from noetl.adapters.network import BlockedAddress, Network
+from noetl.adapters.network.web import check_literal, open_session
+from noetl.errors import AccessError
 from noetl.ports import Clock
 from noetl.types import JSON
 
+Ask: TypeAlias = Callable[
+    [str, Mapping[str, str] | None, Mapping[str, str]], Awaitable[tuple[int, JSON]]
+]
+"""Takes a URL, a form or None, and headers; returns the status and JSON or None."""
+
+SECONDS = 10.0
+_MAX_BYTES = 1024 * 1024
+
+
+class Web:
+    """One session for all calls, opened on the first call.
+
+    An operator chose the provider, so local addresses are allowed.
+    """
+
+    def __init__(self) -> None:
+        self._network = Network("allow")
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(
+        self, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> tuple[int, JSON]:
+        if self._session is None:
+            self._session = open_session(self._network)
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            await check_literal(self._network, parts.hostname or "", port)
+        except BlockedAddress as error:
+            raise unreachable(url, f"is denied: {error}") from None
+        return await asking(self._session)(url, form, headers)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def asking(session: aiohttp.ClientSession) -> Ask:
+    """Return a function that posts a form, or sends a GET without one."""
+
+    async def ask(
+        url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> tuple[int, JSON]:
+        try:
+            async with session.request(
+                "GET" if form is None else "POST",
+                url,
+                data=form,
+                headers={"Accept": "application/json", **headers},
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=SECONDS),
+            ) as response:
+                body = bytearray()
+                async for chunk in response.content.iter_any():
+                    body += chunk
+                    if len(body) > _MAX_BYTES:
+                        raise unreachable(url, "answered with more than 1 MiB")
+                return response.status, _decode(body)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            why = type(error).__name__
+            raise unreachable(url, f"does not answer ({why})") from None
+
+    return ask
+
+
+def unreachable(url: str, why: str) -> AccessError:
+    message = f"the OIDC provider {url.partition('?')[0]:.200} {why}"
+    return AccessError("oidc.unreachable", message, 503)
+
+
+def _decode(body: bytes | bytearray) -> JSON:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
-"""Signatures by a key that only the provider has."""
-_FRESH = 3600.0
-_PAUSE = 60.0
-"""Seconds between two looks at the keys, however many unknown ones tokens name."""
+"""Asymmetric algorithms: only the provider can sign."""
+_CACHE_S = 3600.0
+_MIN_REFRESH_S = 60.0
+"""Minimum time between two fetches of the keys because of an unknown key id."""
 
 
 class OidcProvider:
@@ -67,7 +149,7 @@ class OidcProvider:
 
     async def _discover(self) -> Metadata:
         now = self._clock.now()
-        if self._metadata is None or now - self._metadata[0] >= _FRESH:
+        if self._metadata is None or now - self._metadata[0] >= _CACHE_S:
             issuer = self._client.issuer.rstrip("/")
             value = await self._get(f"{issuer}/.well-known/openid-configuration")
             self._metadata = (now, read_metadata(value, self._client))
@@ -98,14 +180,14 @@ class OidcProvider:
             raise unreachable(url, f"answered with {status}")
         token = answer.get("id_token") if isinstance(answer, Mapping) else None
         if status != 200 or not isinstance(token, str):
-            raise refused(f"the provider gave no ID token for the code ({status})")
+            raise refused(f"the provider returned no ID token for the code ({status})")
         return token
 
     async def _verify(self, token: str) -> dict[str, JSON]:
         try:
             try:
                 return self._decode(token, await self._key_set())
-            except InvalidKeyIdError:  # signed by a key that is new, or by nobody's
+            except InvalidKeyIdError:  # signed by a new key, or by an unknown one
                 return self._decode(token, await self._key_set(again=True))
         except (JoseError, ValueError, TypeError):
             raise refused("the ID token's signature is not the provider's") from None
@@ -115,8 +197,8 @@ class OidcProvider:
 
     async def _key_set(self, again: bool = False) -> KeySet:
         now = self._clock.now()
-        age = _FRESH if self._keys is None else now - self._keys[0]
-        if self._keys is None or age >= (_PAUSE if again else _FRESH):
+        age = _CACHE_S if self._keys is None else now - self._keys[0]
+        if self._keys is None or age >= (_MIN_REFRESH_S if again else _CACHE_S):
             url = (await self._discover()).jwks_uri
             value = await self._get(url)
             try:
@@ -129,5 +211,5 @@ class OidcProvider:
     async def _get(self, url: str) -> JSON:
         status, value = await self._ask(url, None, {})
         if status != 200 or not isinstance(value, Mapping):
-            raise unreachable(url, f"answered with {status}, and no JSON mapping")
+            raise unreachable(url, f"answered with {status}, without a JSON mapping")
         return value

@@ -9,21 +9,24 @@ from typing import Any
 import msgspec
 
 from noetl.access.accounts import Account
-from noetl.access.grants import Grant, read_grants
-from noetl.access.tokens import ApiToken
-from noetl.adapters.accounts.database import Database
-from noetl.adapters.scripts import read_queries
+from noetl.access.audit import Entry
+from noetl.access.credentials import ApiToken
+from noetl.access.permissions import Grant, read_grants
+from noetl.adapters.sql_database import Database
+from noetl.adapters.sql_files import read_queries
 from noetl.errors import AccessError
+from noetl.ports.access import WorkerRecord
 
-_REMEMBERED = 1_000
+_MAX_CACHED = 1_000
 _SQL = read_queries(__package__)
 _TOKEN = 8
-"""Columns of a token; in the answer to ``find_token`` its account follows them."""
+"""Number of columns of a token in ``find_token``; those of its account follow."""
 
 
 class SqlAccounts:
-    """What was found of a token is good for ``fresh`` seconds: then it is looked up
-    again, in case another server has revoked it. What is changed here holds at once.
+    """Caches each token for ``fresh`` seconds, since another server may revoke it.
+
+    A change made through this object takes effect at once.
     """
 
     def __init__(self, database: Database, *, fresh: float = 0.0) -> None:
@@ -94,7 +97,7 @@ class SqlAccounts:
         for row in await self._fetch("find_token", digest):
             found = _token(row[:_TOKEN]), _account(row[_TOKEN:])
             if self._fresh and changes == self._changes:
-                if len(self._found) >= _REMEMBERED:
+                if len(self._found) >= _MAX_CACHED:
                     self._found.clear()
                 self._found[digest] = time.monotonic() + self._fresh, found
             return found
@@ -115,7 +118,7 @@ class SqlAccounts:
             self._forget()
 
     def _forget(self) -> None:
-        """Also what is being looked up at this moment is not remembered."""
+        """Empty the cache and keep lookups that are running from filling it."""
         self._changes += 1
         self._found.clear()
 
@@ -164,3 +167,53 @@ def _token(row: tuple[Any, ...]) -> ApiToken:
     fields = dict(zip(ApiToken.__struct_fields__, row, strict=True))
     scopes = fields["scopes"]
     return ApiToken(**{**fields, "scopes": None if scopes is None else _read(scopes)})
+
+
+_AUDIT_SQL = read_queries(__package__)
+
+
+class SqlAudit:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def note(self, entry: Entry) -> None:
+        values = msgspec.structs.asdict(entry)
+        values["target"] = msgspec.json.encode(dict(entry.target)).decode()
+        await self._database.fetch(_AUDIT_SQL["note"], *values.values())
+
+    async def entries(
+        self,
+        *,
+        user: str | None = None,
+        action: str | None = None,
+        since: float | None = None,
+        before: str | None = None,
+        limit: int,
+    ) -> Sequence[Entry]:
+        wanted = (user, action, since, before, limit)
+        rows = await self._database.fetch(_AUDIT_SQL["entries"], *wanted)
+        return [_entry(row) for row in rows]
+
+
+def _entry(row: tuple[Any, ...]) -> Entry:
+    fields = dict(zip(Entry.__struct_fields__, row, strict=True))
+    return Entry(**{**fields, "target": msgspec.json.decode(fields["target"])})
+
+
+_WORKER_SQL = read_queries(__package__)
+
+
+class SqlRoster:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def note(self, heard: WorkerRecord) -> None:
+        await self._database.fetch(_WORKER_SQL["hear"], *msgspec.structs.astuple(heard))
+
+    async def heard(self, *, since: float) -> Sequence[WorkerRecord]:
+        rows = await self._database.fetch(_WORKER_SQL["heard"], since)
+        names = WorkerRecord.__struct_fields__
+        return [WorkerRecord(**dict(zip(names, row, strict=True))) for row in rows]
+
+    async def forget(self, *, before: float) -> None:
+        await self._database.fetch(_WORKER_SQL["forget"], before)

@@ -1,1 +1,1 @@
-"""The log for analysis: SQL over it, and files of it. DuckDB does the work."""
+"""SQL queries over the log, and exports of it, by DuckDB."""

@@ -1,4 +1,4 @@
-"""A copy of the log in a DuckDB file, made for one question and removed after it."""
+"""Copy of the log in a DuckDB file, made for one query and removed after it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from noetl.adapters.analytics.lines import event_lines, execution_line
 from noetl.adapters.analytics.tables import (
     EVENTS,
     EXECUTIONS,
     FILL_RESULTS,
     TABLES,
     Table,
+    event_lines,
+    execution_line,
 )
-from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.adapters.tools.duck.scratch import Bench
+from noetl.adapters.tools.duckdb.temp_dirs import Bench
 from noetl.errors import ConfigError
+from noetl.extras import install_command
+from noetl.ports import LocalStore
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 MEMORY = 1024**3
 THREADS = 4
 CHUNK = 16 * 1024**2
-"""Bytes of JSON that wait on the disk before they are taken into the file."""
+"""Bytes of JSON that are collected before they are inserted."""
 
-_OLDEST = 2
-_LONGEST = 16 * 1024**2
+_MIN_VERSION = 2
+_MAX_LINE_BYTES = 16 * 1024**2
 
 
 class Warehouse:
-    """Filled with what it is given, then asked. The live logs are only read."""
+    """DuckDB file that is filled from logs, then queried. Logs are only read."""
 
     def __init__(self, home: Path) -> None:
         require_duckdb()
@@ -67,8 +69,8 @@ class Warehouse:
         self._bench.close()
 
     def connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        """A connection to the file, with our limits."""
-        from noetl.adapters.tools.duck.noetl_duck.session import connect
+        """Connect to the file with limits for memory and threads."""
+        from noetl.adapters.tools.duckdb.noetl_duck.session import connect
 
         connection = connect(
             {
@@ -83,11 +85,11 @@ class Warehouse:
         return connection
 
     async def add(
-        self, store: SqliteStore, execution_id: str | None = None, *, events: bool
+        self, store: LocalStore, execution_id: str | None = None, *, events: bool
     ) -> None:
-        """Take what a log holds at this moment: all of it, or one execution.
+        """Copy a log, or one execution of it.
 
-        Of an execution that runs, the events are those that it counts as its own.
+        A running execution is copied up to the last event that its summary counts.
         """
         after = 0
         while heads := await store.heads(after=after):
@@ -103,9 +105,9 @@ class Warehouse:
         self._flush()
 
     def seal(self, *, results: bool = False) -> None:
-        """Nothing more comes: from here on it is only read.
+        """End the filling; the file is only read from here on.
 
-        ``results`` are found in the events, where they are asked for.
+        ``results`` says whether to fill the table of results from the events.
         """
         assert self._filling is not None
         if results:
@@ -135,7 +137,7 @@ class Warehouse:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """DuckDB notices Ctrl-C itself, and calls it something else."""
+    """Raise ``KeyboardInterrupt`` for the error that DuckDB raises on Ctrl-C."""
     try:
         yield
     except RuntimeError as error:
@@ -145,24 +147,47 @@ def interruptible() -> Iterator[None]:
 
 
 def _reader(file: str, table: Table) -> str:
-    from noetl.adapters.tools.duck.noetl_duck.quoting import literal, name
+    from noetl.adapters.tools.duckdb.noetl_duck.errors import literal, name
 
     columns = ", ".join(f"{name(k)}: '{c.type}'" for k, c in table.columns.items())
     return (
         f"read_json({literal(file)}, format = 'newline_delimited', "
-        f"maximum_object_size = {_LONGEST}, columns = {{{columns}}})"
+        f"maximum_object_size = {_MAX_LINE_BYTES}, columns = {{{columns}}})"
     )
 
 
 def require_duckdb() -> None:
-    """Raises ``ConfigError`` that says how to get it."""
+    """Raise ``ConfigError`` with a hint if DuckDB is missing or too old."""
     try:
         version = importlib.metadata.version("duckdb")
     except importlib.metadata.PackageNotFoundError:
         version = ""
-    if not version or int(version.partition(".")[0]) < _OLDEST:
+    if not version or int(version.partition(".")[0]) < _MIN_VERSION:
         found = f", and not {version}" if version else ", which is not installed"
         raise ConfigError(
-            f"this needs the package duckdb, version {_OLDEST} or newer{found}; "
-            "run: pip install '.[duckdb]' in a checkout of NoETL"
+            f"this needs the package duckdb, version {_MIN_VERSION} or newer{found}; "
+            f"run: {install_command('duckdb')}"
         )
+
+
+def write_parquet(warehouse: Warehouse, part: str, name: str) -> int:
+    """Write all events to ``part`` and return their number.
+
+    ``name`` is the name of the finished file, for messages.
+    """
+    import duckdb
+
+    from noetl.adapters.tools.duckdb.noetl_duck.errors import literal
+
+    warehouse.seal()
+    with warehouse.connect(read_only=True) as connection:
+        target = f"{literal(part)} (FORMAT parquet, COMPRESSION zstd)"
+        try:
+            # DuckDB keeps the order of insertion, which is that of the log.
+            with interruptible():
+                done = connection.execute(f"COPY events TO {target}")
+        except duckdb.IOException as error:
+            why = str(error).rpartition(": ")[2].partition('"')[0]  # may be JSON
+            raise ConfigError(f"{name}: cannot be written: {why}") from None
+        ((count,),) = done.fetchall()
+        return int(count)

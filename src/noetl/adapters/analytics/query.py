@@ -1,4 +1,4 @@
-"""One question in SQL: checked, run where nothing can be changed, read in batches."""
+"""One SQL query: checked, run on a read-only copy of the log, read in batches."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import duckdb
 import msgspec
 from duckdb import StatementType
 
+from noetl.adapters.analytics.duckdb_copy import MEMORY, Warehouse, interruptible
 from noetl.adapters.analytics.tables import TABLES
-from noetl.adapters.analytics.warehouse import MEMORY, Warehouse, interruptible
-from noetl.adapters.tools.duck.faults import Fault
-from noetl.adapters.tools.duck.noetl_duck.faults import Place, describe
-from noetl.adapters.tools.duck.noetl_duck.rows import unique
-from noetl.adapters.tools.duck.noetl_duck.script import casting_query, text_of
-from noetl.adapters.tools.duck.noetl_duck.shapes import shape_of
+from noetl.adapters.tools.duckdb.errors import Fault
+from noetl.adapters.tools.duckdb.noetl_duck.errors import Place, describe
+from noetl.adapters.tools.duckdb.noetl_duck.rows import unique
+from noetl.adapters.tools.duckdb.noetl_duck.script import casting_query, text_of
+from noetl.adapters.tools.duckdb.noetl_duck.values import shape_of
 from noetl.errors import ConfigError
 
 BATCH = 1024
 
 _QUERIES = frozenset({StatementType.SELECT, StatementType.MULTI})  # MULTI is a PIVOT
 _READING = frozenset({*_QUERIES, StatementType.EXPLAIN})
-# A name can also be put together, for the functions query and query_table.
+# The functions query and query_table take the name of a table as a value.
 _RESULTS = re.compile(r"\b(results|query|query_table)\b", re.IGNORECASE)
 _EVENTS = re.compile(r"\bevents\b", re.IGNORECASE)
 _TABLE = re.compile(r"Table with name (\S+) does not exist")
@@ -33,30 +33,30 @@ _NEAREST = re.compile(r'Candidate bindings: ("[^"]+")')
 
 
 class Answer(NamedTuple):
-    """Names of the columns, and the rows as JSON values, batch by batch."""
+    """Names of the columns, and batches of rows as JSON values."""
 
     columns: list[str]
     batches: Iterator[list[list[Any]]]
 
 
 def needs_results(sql: str) -> bool:
-    """Whether it may ask for them; rather too often than not."""
+    """Return whether the query may read the results; can be true by mistake."""
     return _RESULTS.search(sql) is not None
 
 
 def needs_events(sql: str) -> bool:
-    """The same for events, from which the results come."""
+    """Return whether the query may read events, or results, which come from them."""
     return needs_results(sql) or _EVENTS.search(sql) is not None
 
 
 def check(sql: str) -> None:
-    """What is wrong with it can often be said before the log is read."""
+    """Check the syntax before the log is read. Raises ``ConfigError``."""
     with duckdb.connect(config={"errors_as_json": "true"}) as connection:
         _statement(connection, sql)
 
 
 def ask(warehouse: Warehouse, sql: str) -> Answer:
-    """Raises ``ConfigError`` with the place in the SQL."""
+    """Run the query. Raises ``ConfigError`` with the position in the SQL."""
     connection = warehouse.connect(read_only=True)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -84,7 +84,7 @@ def _run(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> 
         try:
             relation = connection.sql(statement)
         except duckdb.Error:
-            connection.execute(statement)  # says the position, too
+            connection.execute(statement)  # its error has the position, too
             raise
         names, shapes = relation.columns, [shape_of(kind) for kind in relation.types]
         if any(shape.is_cast for shape in shapes):
@@ -121,15 +121,15 @@ def _statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
         kinds = [statement.type for statement in statements]
     except duckdb.Error as error:
         raise _explain(error, sql) from None
-    except ValueError:  # a type that the driver has no name for
-        raise ConfigError("this only reads: begin with SELECT") from None
+    except ValueError:  # a type of statement that the driver does not know
+        raise ConfigError("only queries are allowed: begin with SELECT") from None
     if not kinds:
-        raise ConfigError(f"there is no statement in it; {_known_tables()}")
+        raise ConfigError(f"the query is empty; {_known_tables()}")
     if len(kinds) > 1:
         raise ConfigError(f"one statement at a time, not {len(kinds)}")
     if kinds[0] not in _READING:
         raise ConfigError(
-            "this only reads: SELECT, FROM, WITH, DESCRIBE or EXPLAIN, and not "
+            "only queries are allowed (SELECT, FROM, WITH, DESCRIBE or EXPLAIN), not "
             f"{kinds[0].name}"
         )
     return statements[0]
@@ -143,20 +143,21 @@ def _explain(error: duckdb.Error, sql: str) -> ConfigError:
     fault = msgspec.convert(describe(error, Place(sql)), Fault)
     said = " ".join(fault.said.split())
     if fault.type == "Permission":
-        said = "no file and no extension can be used here: only the log is read"
+        said = "a query can only read the tables of the log, not files or extensions"
     elif fault.type == "OutOfMemory":
-        said = f"it needs more than {MEMORY // 1024**2:,} MiB: select or group less"
+        limit = MEMORY // 1024**2
+        said = f"the query needs more than {limit:,} MiB: select or group less"
     elif found := _TABLE.search(said):
-        said = f"there is no table {found[1]}; {_known_tables()}"
+        said = f"unknown table {found[1]}; {_known_tables()}"
     elif found := _COLUMN.search(said):
         nearest = _NEAREST.search(said)
         hint = f"; did you mean {nearest[1]}?" if nearest else ""
-        said = f'there is no column "{found[1]}"{hint}'
+        said = f'unknown column "{found[1]}"{hint}'
     return ConfigError(said + _pointer(sql, fault))
 
 
 def _pointer(sql: str, fault: Fault) -> str:
-    """The line with a caret below the place, where DuckDB knows it."""
+    """Return the line with a caret below the position, if DuckDB reports one."""
     line, position = fault.details.get("line"), fault.details.get("position")
     if not isinstance(line, int) or not isinstance(position, int):
         return ""

@@ -1,10 +1,15 @@
-"""What `noetl sql` can ask and exports hold: tables, columns, types, meanings."""
+"""Tables of `noetl sql` and of exports: columns, types and meanings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
+
+from noetl.engine.event_codec import event_line
+from noetl.engine.execution_document import elapsed_ms
+from noetl.ports import LogReader, Summary
+from noetl.types import JSON
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -31,16 +36,16 @@ EXECUTIONS = Table(
         "path": Column(_TEXT, "Its `metadata.path`."),
         "version": Column(_TEXT, "Its version, if it has one."),
         "sha256": Column(_TEXT, "Digest of the playbook that was run."),
-        "started_at": Column(_TIME, "When it was asked for."),
+        "started_at": Column(_TIME, "When it was requested."),
         "finished_at": Column(_TIME, "When it ended; null before."),
-        "duration_ms": Column("DOUBLE", "From the one to the other."),
+        "duration_ms": Column("DOUBLE", "Time from start to end."),
         "error_kind": Column(_TEXT, "Kind of the error, if it failed."),
         "error_message": Column(_TEXT, "Its message."),
         "error_step": Column(_TEXT, "The step that failed."),
         "error": Column(_JSON, "All of the error."),
         "parent_id": Column(_TEXT, "The execution that called it, if one did."),
         "forked_from": Column(_TEXT, "The execution that it is a fork of, if it is."),
-        "events": Column("BIGINT", "How many events its log has."),
+        "events": Column("BIGINT", "Number of events in its log."),
     },
 )
 
@@ -54,8 +59,8 @@ EVENTS = Table(
         "source": Column(_TEXT, "server or worker."),
         "name": Column(_TEXT, "Such as `step.done`: see [Events](events.md)."),
         "entity_type": Column(_TEXT, "playbook, workflow, step, task, loop or next."),
-        "entity_id": Column(_TEXT, "Which one."),
-        "parent_id": Column(_TEXT, "What it is inside of."),
+        "entity_id": Column(_TEXT, "Id of that entity."),
+        "parent_id": Column(_TEXT, "Id of the entity that contains it."),
         "status": Column(_TEXT, "in_progress, success, error, paused or skipped."),
         "step": Column(_TEXT, "The step's name."),
         "step_run_id": Column(_TEXT, "One firing of a step."),
@@ -64,15 +69,15 @@ EVENTS = Table(
         "task_label": Column(_TEXT, "The task's label."),
         "attempt": Column("INTEGER", "From 1; a retry counts on."),
         "action_id": Column(_TEXT, "The same for all attempts of one effect."),
-        "payload": Column(_JSON, "What only this event has: `payload->>'$.on'`."),
+        "payload": Column(_JSON, "Fields of this kind of event: `payload->>'$.on'`."),
         "trace_id": Column(_TEXT, "W3C trace id."),
         "span_id": Column(_TEXT, "W3C span id of the entity, or of the attempt."),
     },
 )
 
 RESULTS = Table(
-    "One row per execution, step run and iteration that has ended, with what it "
-    "returned. What a fork has kept is there twice: `WHERE NOT kept` counts it once.",
+    "One row per execution, step run and iteration that has ended, with its result. "
+    "A result that a fork has kept is there twice: `WHERE NOT kept` counts it once.",
     {
         "execution_id": Column(_TEXT, "The execution."),
         "seq": Column("BIGINT", "The event that ended it."),
@@ -90,7 +95,7 @@ RESULTS = Table(
         "attempts": Column("INTEGER", "The highest attempt of any of its tasks."),
         "started_at": Column(_TIME, "When it began."),
         "ended_at": Column(_TIME, "When it ended."),
-        "duration_ms": Column("DOUBLE", "From the one to the other."),
+        "duration_ms": Column("DOUBLE", "Time from start to end."),
         "kept": Column("BOOLEAN", "Whether it had ended before this fork began."),
     },
 )
@@ -141,9 +146,58 @@ SELECT execution_id, seq, kind, step, step_run_id, iteration_id, status,
   nullif(payload->'$.result', 'null'::JSON) AS result,
   nullif(payload->'$.error', 'null'::JSON) AS error,
   attempts::INTEGER AS attempts,
-  -- What was under way when it was forked began again then.
+  -- A run that had not ended when the fork was made began again then.
   if(seq > fork, greatest(started_at, forked_at), started_at) AS began_at, ended_at,
   epoch_us(ended_at - began_at) / 1000.0 AS duration_ms,
   coalesce(seq < fork, false) AS kept
 FROM ended LEFT JOIN forked USING (execution_id) ORDER BY execution_id, seq
 """
+
+
+PAGE = 2_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def event_lines(
+    store: LogReader, execution_id: str, last: int | None = None
+) -> AsyncIterator[bytes]:
+    """Yield the events up to ``last``, or to the end, a page of lines at a time.
+
+    Each page is a transaction of its own, so that no writer is blocked for long.
+    """
+    after, trace = 0, ""
+    while last is None or after < last:
+        limit = PAGE if last is None else min(PAGE, last - after)
+        events = await store.read(execution_id, after=after, limit=limit)
+        if not events:
+            return
+        trace = trace or events[0].payload["trace_id"]
+        yield b"\n".join([event_line(event, trace) for event in events]) + b"\n"
+        after += len(events)
+
+
+def execution_line(summary: Summary, events: int) -> bytes:
+    """Encode one row of the table of executions."""
+    error = summary.error or {}
+    about = summary.playbook
+    finished = summary.finished_at
+    row: dict[str, JSON] = {
+        "execution_id": summary.execution_id,
+        "status": summary.status,
+        "playbook": about.get("name"),
+        "path": about.get("path"),
+        "version": about.get("version"),
+        "sha256": about.get("sha256"),
+        "started_at": summary.started_at,
+        "finished_at": finished,
+        "duration_ms": elapsed_ms(summary.started_at, finished) if finished else None,
+        "error_kind": error.get("kind"),
+        "error_message": error.get("message"),
+        "error_step": error.get("step"),
+        "error": summary.error,
+        "parent_id": summary.parent_id,
+        "forked_from": (summary.forked_from or {}).get("execution_id"),
+        "events": events,
+    }
+    return _encode(row) + b"\n"

@@ -1,1 +1,1 @@
-"""Adapters of the port ``Blobs``: large values by their content."""
+"""Adapters of the port ``Blobs``: large values, addressed by content."""

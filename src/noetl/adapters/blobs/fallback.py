@@ -1,4 +1,4 @@
-"""Several stores of blobs as one: values go to the first, and are found in any."""
+"""Several blob stores as one: writes go to the first, reads look in all."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from noetl.ports import Blobs
 
 
 class SeveralBlobs:
-    """Keys are hashes: it does not matter where the bytes are found.
+    """Keys are hashes, so every store that has a key has the same bytes.
 
-    ``others`` are asked for when the first has not got something. They are only read:
-    whoever lists or removes means the first.
+    ``others`` is called when the first store lacks a key. Its stores are only read;
+    listing and removal affect the first store alone.
     """
 
     def __init__(self, first: Blobs, others: Callable[[], Sequence[Blobs]]) -> None:

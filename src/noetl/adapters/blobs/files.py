@@ -1,4 +1,4 @@
-"""Blobs as files of one folder: ``ab/cdef…``, whole or not there."""
+"""Blobs as files of one folder, ``ab/cdef…``, written atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
-from noetl.adapters.blobs.drafts import ENDING, remove_old
 from noetl.adapters.blobs.keys import (
     check_bytes,
     check_key,
@@ -24,7 +23,46 @@ from noetl.adapters.blobs.keys import (
 from noetl.errors import BlobCorrupt, BlobGone, StoreError
 from noetl.ports import Blob
 
-# Links are not followed, and a pipe put there by somebody is not waited for.
+ENDING = ".draft"
+
+
+def new_draft(folder: str) -> str:
+    """Return the path of a new file; creates its folder."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    return os.path.join(folder, f"{secrets.token_hex(16)}{ENDING}")
+
+
+@asynccontextmanager
+async def copy_of(parts: AsyncIterator[bytes], folder: str) -> AsyncIterator[str]:
+    """Write the parts to a file, which is removed on exit."""
+    name = await asyncio.to_thread(new_draft, folder)
+    try:
+        with await asyncio.to_thread(open, name, "xb") as copy:
+            async for part in parts:
+                await asyncio.to_thread(copy.write, part)
+        yield name
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def remove_old(folder: str, before: float, dry_run: bool) -> Sequence[Blob]:
+    """Remove drafts last written before this time, and return them."""
+    removed = []
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.endswith(ENDING):
+                continue
+            with suppress(FileNotFoundError):
+                about = entry.stat(follow_symlinks=False)
+                if about.st_mtime < before:
+                    if not dry_run:
+                        os.unlink(entry.path)
+                    removed.append(Blob("", about.st_size, about.st_mtime))
+    return removed
+
+
+# Links are not followed, and opening a pipe does not block.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,10 +71,10 @@ _NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class FileBlobs:
-    """The folder is made when the first blob is put; it is its user's alone.
+    """The folder is created with the first blob, readable by its user alone.
 
-    Who puts a blob that is there makes it young again, and who removes old ones waits
-    for him: what is about to be named is never removed.
+    ``put`` renews the time of a blob that exists, under a lock shared with ``remove``:
+    a blob that is about to be referenced is never removed.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -80,7 +118,7 @@ class FileBlobs:
                 os.utime(key[2:], dir_fd=folder)
             else:
                 self._write(folder, key[2:], data)
-            # Also if it was there: its writer may have ended before this line.
+            # Also if the blob existed: its writer may have died before this line.
             os.fsync(folder)
 
     def _adopt(self, file: str) -> Blob:
@@ -103,7 +141,7 @@ class FileBlobs:
     def _locate(self, key: str) -> str:
         with self._found(key) as file, os.fdopen(os.dup(file), "rb") as opened:
             if key_of_file(opened) != key:
-                raise BlobCorrupt(f"blob {key} holds something else")
+                raise BlobCorrupt(f"blob {key} is damaged: its content has changed")
         return str(self._folder / key[:2] / key[2:])
 
     def _found_below(self, folder: str) -> list[Blob]:
@@ -133,7 +171,7 @@ class FileBlobs:
 
     @contextmanager
     def _writing(self, key: str) -> Iterator[int]:
-        """The folder of a blob, which nobody removes meanwhile."""
+        """Open the folder of a blob and lock it against ``remove``."""
         try:
             self._make_folders(key[:2])
             with (
@@ -147,7 +185,7 @@ class FileBlobs:
             raise StoreError(f"blob {key} cannot be stored: {error}", kind) from error
 
     def _write(self, folder: int, name: str, data: bytes) -> None:
-        """As a draft first: a crash leaves the blob whole, or not there."""
+        """Write a draft and rename it: after a crash the blob is whole or missing."""
         draft = os.path.join(self.drafts, f"{secrets.token_hex(8)}{ENDING}")
         try:
             with _opened(draft, _WRITE) as file:
@@ -183,7 +221,7 @@ class FileBlobs:
             raise StoreError(f"blob {key}: {error}", "store.io") from error
 
     def _is_intact(self, key: str) -> bool:
-        """A damaged one is written again."""
+        """Return whether the stored bytes match the key; if not, it is rewritten."""
         try:
             self._load(key)
         except StoreError:

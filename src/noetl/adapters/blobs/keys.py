@@ -17,7 +17,7 @@ def key_of(data: bytes) -> str:
 
 
 def key_of_file(file: BinaryIO) -> str:
-    """Of what is left of it, read in parts."""
+    """Return the SHA-256 of the rest of the file, read in chunks."""
     digest = sha256()
     while part := file.read(_PART):
         digest.update(part)
@@ -29,7 +29,7 @@ def is_key(text: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """Nothing that was not made by ``key_of`` is looked for: it cannot be there."""
+    """Return the key. Raises ``BlobGone`` if ``key_of`` cannot have made it."""
     if not is_key(key):
         raise BlobGone(f"{key[:80]!r} is not the key of a blob")
     return key
@@ -37,9 +37,10 @@ def check_key(key: str) -> str:
 
 def check_bytes(key: str, data: bytes) -> bytes:
     if key_of(data) != key:
-        raise BlobCorrupt(f"blob {key} holds {len(data)} bytes of something else")
+        message = f"blob {key} is damaged: its {len(data)} bytes have another SHA-256"
+        raise BlobCorrupt(message)
     return data
 
 
 def gone(key: str, place: str) -> BlobGone:
-    return BlobGone(f"blob {key} is not there any more (looked in {place})")
+    return BlobGone(f"blob {key} is not in {place} any more")

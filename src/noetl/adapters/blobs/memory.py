@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from noetl.adapters.blobs.drafts import remove_old
+from noetl.adapters.blobs.files import remove_old
 from noetl.adapters.blobs.keys import check_bytes, check_key, gone, key_of
 from noetl.ports import Blob
 

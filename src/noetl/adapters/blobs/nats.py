@@ -7,6 +7,7 @@ import base64
 import io
 import os
 import re
+import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -15,12 +16,11 @@ from typing import IO
 
 import nats.errors
 import nats.js.errors
-from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import ObjectInfo, ObjectMeta, ObjectStoreConfig
 from nats.js.object_store import ObjectStore
 
-from noetl.adapters.blobs.drafts import new_draft, remove_old
+from noetl.adapters.blobs.files import new_draft, remove_old
 from noetl.adapters.blobs.keys import (
     check_bytes,
     check_key,
@@ -29,40 +29,47 @@ from noetl.adapters.blobs.keys import (
     key_of,
     key_of_file,
 )
+from noetl.adapters.nats.connection import CarefulClient, is_denied
+from noetl.adapters.nats.permissions import OBJECTS_STREAM as _STREAM
 from noetl.errors import BlobCorrupt, ConfigError, StoreError
 from noetl.ports import Blob
 
-BUCKET = "noetl-results"
 OURS = "results of NoETL"
-"""What a bucket says of itself: into one that says something else nothing is put."""
+"""Description of our buckets; a bucket with another description is not written."""
 
 SECONDS = 10.0
-SLOWEST = 1 << 20
-"""Bytes in a second: who is slower than that is taken for lost."""
+MIN_BYTES_PER_S = 1 << 20
+"""A read that is slower than this is ended with a timeout."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_STREAM = "OBJ_"
 
 
 class NatsBlobs:
-    """Each call is a connection of its own: there is nothing to close.
+    """Opens a connection for each call, so there is nothing to close.
 
-    Puts go to its own bucket. What is looked for may be in any of ours: which one a
-    value went to is not part of its name.
+    Writes go to ``bucket``. Reads look in all buckets of NoETL, since the key of a
+    value does not name its bucket.
     """
 
-    def __init__(self, address: str, bucket: str, drafts: str) -> None:
+    def __init__(
+        self,
+        address: str,
+        bucket: str,
+        drafts: str,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         if _NAME.fullmatch(bucket) is None:
             message = (
-                f"'{bucket[:80]}' is no name for a bucket of NATS: it has up to 64"
+                f"'{bucket[:80]}' is not a valid name of a NATS bucket: use up to 64"
             )
             raise ConfigError(f"{message} letters, digits, '_' and '-'")
         self.bucket = bucket
         self.place = f"NATS, bucket {bucket}"
         self.drafts = drafts
         self._address = address
+        self._tls = tls
 
     async def check(self) -> None:
-        """Make the bucket. Raises ``StoreError`` if it is somebody else's."""
+        """Create the bucket. Raises ``StoreError`` if another program owns it."""
         async with self._connected() as stream:
             await self._own(stream)
 
@@ -93,7 +100,7 @@ class NatsBlobs:
                 await self._read(check_key(key), copy)
                 copy.seek(0)
                 if await asyncio.to_thread(key_of_file, copy) != key:
-                    raise BlobCorrupt(f"blob {key} holds something else")
+                    raise BlobCorrupt(f"blob {key} is damaged: its content has changed")
             yield name
         finally:
             with suppress(FileNotFoundError):
@@ -126,7 +133,7 @@ class NatsBlobs:
         return await asyncio.to_thread(remove_old, self.drafts, before, dry_run)
 
     async def others(self) -> int:
-        message = f"{self.place}: nobody knows who else keeps results there"
+        message = f"{self.place}: other users of this bucket cannot be listed"
         raise StoreError(message, "store.unlisted")
 
     async def _put(self, key: str, size: int, source: IO[bytes]) -> None:
@@ -136,7 +143,7 @@ class NatsBlobs:
             with suppress(nats.js.errors.NotFoundError):
                 info = await own.get_info(key)
                 if info.digest == _digest(key) and info.size == size:
-                    # Not a second time: whoever reads it would lose what he reads.
+                    # Writing the object again would break reads that are running.
                     await own.update_meta(key, about)
                     return
             await own.put(key, source, about)  # type: ignore[arg-type]
@@ -150,8 +157,8 @@ class NatsBlobs:
                 except nats.js.errors.NotFoundError:
                     continue
                 if info.size:
-                    # Of an object that somebody puts anew meanwhile, nothing comes.
-                    async with asyncio.timeout(SECONDS + info.size / SLOWEST):
+                    # If the object is overwritten during the read, it yields nothing.
+                    async with asyncio.timeout(SECONDS + info.size / MIN_BYTES_PER_S):
                         await found.get(key, writeinto=target)  # type: ignore[arg-type]
                 return
         raise gone(key, self.place)
@@ -163,12 +170,14 @@ class NatsBlobs:
             settings = ObjectStoreConfig(bucket=self.bucket, description=OURS)
             return await stream.create_object_store(self.bucket, settings)
         if info.config.description != OURS:
-            message = f"the bucket {self.bucket} of NATS is somebody else's"
+            message = (
+                f"the NATS bucket {self.bucket} was not made by NoETL: name another one"
+            )
             raise StoreError(message, "store.denied")
         return await stream.object_store(self.bucket)
 
     async def _buckets(self, stream: JetStreamContext) -> list[str]:
-        """Ours, its own first."""
+        """List the buckets of NoETL, ``self.bucket`` first."""
         found: set[str] = set()
         offset = 0
         while page := await stream.streams_info(offset):
@@ -181,22 +190,32 @@ class NatsBlobs:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[JetStreamContext]:
-        """NATS' troubles as ours, without its words: they may quote the address."""
-        client = Client()
+        """Connect, and raise ``StoreError`` without NATS' text.
+
+        That text may quote the address, which may have a password.
+        """
+        client = CarefulClient(self._tls)
+        refusal = _Refusal()
         try:
-            await client.connect(
+            await client.join(
                 self._address,
                 name="noetl-results",
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
                 connect_timeout=2,
-                error_cb=_ignore,
+                error_cb=refusal.note,
             )
-            yield client.jetstream(timeout=SECONDS)
+            async with refusal.limit:
+                yield client.jetstream(timeout=SECONDS)
         except nats.js.errors.DigestMismatchError:
-            raise BlobCorrupt(f"{self.place}: an object holds something else") from None
+            raise BlobCorrupt(f"{self.place}: an object is damaged") from None
         except (nats.errors.Error, OSError, TimeoutError) as error:
+            if refusal.came:
+                message = f"{self.place}: NATS denies its user this operation"
+                hint = "noetl up allows the buckets in nats_buckets; for a NATS of your"
+                message = f"{message}; {hint} own see deploy/nats.conf"
+                raise StoreError(message, "store.denied") from None
             why = type(error).__name__
             message = f"{self.place} does not answer ({why})"
             raise StoreError(message, "store.unreachable") from None
@@ -210,12 +229,25 @@ def _digest(key: str) -> str:
 
 
 def _moment(info: ObjectInfo) -> float:
-    """When it was last put: whoever puts it again says so in its description."""
+    """Return the time of the last ``put``, which is stored in the description."""
     try:
         return float(info.description or "")
     except ValueError:
         return datetime.fromisoformat(info.mtime or "1970-01-01T00:00Z").timestamp()
 
 
-async def _ignore(error: Exception) -> None:
-    """Whoever waits for an answer is told."""
+class _Refusal:
+    """Ends the wait for an answer by ``limit`` when NATS reports a denied subject.
+
+    NATS sends no answer to the request itself.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self.limit = asyncio.timeout(None)
+
+    async def note(self, error: Exception) -> None:
+        """Note a denied subject; other errors reach the waiting request."""
+        if is_denied(error) and not self.came:
+            self.came = True
+            self.limit.reschedule(asyncio.get_running_loop().time())

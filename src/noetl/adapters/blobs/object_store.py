@@ -1,34 +1,110 @@
-"""Blobs as objects of a cloud's store: S3, Google Cloud Storage, Azure."""
+"""Clients of cloud object stores, with the credentials of the environment."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import obstore
-from obstore.exceptions import BaseError, NotFoundError
+from obstore.exceptions import (
+    BaseError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import AzureStore, GCSStore, S3Store
 
-from noetl.adapters.blobs.drafts import copy_of, remove_old
+from noetl.adapters.blobs.files import copy_of, remove_old
 from noetl.adapters.blobs.keys import check_key, gone, is_key, key_of, key_of_file
-from noetl.adapters.blobs.refusals import translate
-from noetl.errors import BlobCorrupt, StoreError
+from noetl.errors import BlobCorrupt, ConfigError, StoreError
 from noetl.ports import Blob
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
+
+
+_RETRY: RetryConfig = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+
+_NEEDS = {
+    "s3": "AWS_REGION, AWS_ENDPOINT, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_SERVICE_ACCOUNT, the file of a service account's key",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
+def open_store(address: str) -> ObjectStore:
+    """Open the client. Raises ``ConfigError`` if the cloud's settings are invalid."""
+    found = urlsplit(address)
+    place: dict[str, Any] = {"retry_config": _RETRY}
+    prefix = unquote(found.path).strip("/")
+    if prefix:
+        place["prefix"] = prefix
+    try:
+        match found.scheme:
+            case "s3":
+                place["checksum_algorithm"] = "SHA256"
+                return S3Store(found.netloc, **place)
+            case "gs":
+                return GCSStore(found.netloc, **place)
+            case _:
+                return AzureStore(found.netloc, **place)
+    except (BaseError, ValueError):  # the text may quote a variable
+        message = (
+            f"{address}: the client cannot be set up; check {_NEEDS[found.scheme]}"
+        )
+        raise ConfigError(message) from None
+
+
+_STATUS = re.compile(r"\bstatus[: ]+(?:code[: ]+)?([1-5]\d\d)\b", re.IGNORECASE)
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")
+_CREDENTIAL = re.compile(r"credential|metadata endpoint|token", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"error sending request|connect|dns|timed out|retries", re.IGNORECASE
+)
+_REFUSED = frozenset({"401", "403"})
+
+
+def translate(error: Exception, place: str, what: str) -> StoreError:
+    """Translate an error, keeping only its status or code.
+
+    ``place`` must not contain a credential.
+    """
+    text = str(error)
+    status, code = _STATUS.search(text), _CODE.search(text)
+    named = code[1] if code else f"status {status[1]}" if status else ""
+    said = f" ({named})" if named else ""
+    start = f"{place}: {what}"
+    if (
+        isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        or (status and status[1] in _REFUSED)
+        or (not status and _CREDENTIAL.search(text))
+    ):
+        message = f"{start}: the credential is missing or refused{said}"
+        return StoreError(message, "store.denied")
+    if said:
+        message = f"{start}: the store returned an error{said}"
+        return StoreError(message, "store.io")
+    if _UNREACHABLE.search(text):
+        message = f"{start}: the store cannot be reached"
+        return StoreError(message, "store.unreachable")
+    return StoreError(f"{start}: {type(error).__name__}", "store.io")
+
 
 _PART = 8 * 1024 * 1024
-_AT_ONCE = 4  # parts on their way: what a large draft takes of the memory
+_AT_ONCE = 4  # parts that are uploaded in parallel, each held in memory
 
 
 class ObjectBlobs:
-    """``home`` says who uses the store: whoever cleans up asks for the others."""
+    """``home`` is the id of this installation; ``others`` counts the other ones."""
 
     def __init__(self, store: ObjectStore, place: str, drafts: str, home: str) -> None:
         self._store = store
@@ -87,7 +163,7 @@ class ObjectBlobs:
 
     async def _put(self, key: str, data: bytes | Path, size: int) -> Blob:
         await self._sign_in()
-        # Also if it is there: it may be damaged, or about to be removed for its age.
+        # Also if the blob exists: it may be damaged, or about to be removed as old.
         with self._translated(f"blob {key} cannot be stored"):
             await obstore.put_async(
                 self._store,
@@ -98,7 +174,7 @@ class ObjectBlobs:
             )
         found = await self._head(key)
         if found is None or found.size != size:
-            message = f"blob {key} was stored, and is not there, or not whole"
+            message = f"blob {key} was stored, but is missing or incomplete"
             raise StoreError(message, "store.io")
         return found
 
@@ -116,7 +192,7 @@ class ObjectBlobs:
                 return None
 
     async def _parts(self, key: str) -> AsyncIterator[bytes]:
-        """What the store has, verified at its end."""
+        """Yield the bytes in chunks. Raises ``BlobCorrupt`` after the last one."""
         digest = sha256()
         with self._translated(f"blob {key}"):
             try:
@@ -127,7 +203,7 @@ class ObjectBlobs:
                 digest.update(part)
                 yield bytes(part)
         if digest.hexdigest() != key:
-            raise BlobCorrupt(f"blob {key} holds something else")
+            raise BlobCorrupt(f"blob {key} is damaged: its content has changed")
 
     @contextmanager
     def _translated(self, what: str) -> Iterator[None]:

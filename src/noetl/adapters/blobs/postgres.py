@@ -1,4 +1,4 @@
-"""Blobs as rows of PostgreSQL: every server of a cluster reaches them."""
+"""Blobs as rows of PostgreSQL, within reach of every server of a cluster."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hashlib import sha256
 from secrets import token_bytes
 from typing import Any, BinaryIO
 
-from noetl.adapters.blobs.drafts import copy_of, remove_old
+from noetl.adapters.blobs.files import copy_of, remove_old
 from noetl.adapters.blobs.keys import check_key, gone, key_of, key_of_file
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.scripts import read_migrations
+from noetl.adapters.sql_files import read_migrations
 from noetl.errors import BlobCorrupt
 from noetl.ports import Blob
 
 PART = 1 << 20
 _PAGE = 1_000
 
-# The row of a blob is locked while its parts are written: two who put the same wait for
-# each other, and who removes it looks again at its age.
+# The row of a blob is locked while its parts are written: a second writer of the same
+# blob waits, and a removal checks its age again.
 _BEGIN = (
     "INSERT INTO blob (key, size) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE "
     "SET size = excluded.size, put_at = now() RETURNING extract(epoch FROM put_at)"
@@ -44,7 +44,7 @@ _REMOVE = "DELETE FROM blob WHERE key = $1 AND put_at < to_timestamp($2) RETURNI
 
 
 class PostgresBlobs:
-    """``open`` makes its tables. What names its blobs is in the same schema."""
+    """``open`` creates the tables, in the schema of the log that names the blobs."""
 
     place = "PostgreSQL"
 
@@ -57,7 +57,7 @@ class PostgresBlobs:
         await self._postgres.migrate("blobs", steps)
 
     async def secret(self) -> bytes:
-        """Of this database: all its servers have it, and no worker."""
+        """Return the secret of this database: known to servers, never to workers."""
         await self._postgres.fetch(_NEW_SECRET, token_bytes(32))
         [[secret]] = await self._postgres.fetch("SELECT secret FROM receipt_secret")
         return bytes(secret)
@@ -101,7 +101,7 @@ class PostgresBlobs:
 
     async def _put(self, key: str, size: int, source: BinaryIO) -> float:
         async def work(connection: Any) -> float:
-            await asyncio.to_thread(source.seek, 0)  # it may be tried again
+            await asyncio.to_thread(source.seek, 0)  # the transaction may be retried
             async with connection.transaction():
                 at = await connection.fetchval(_BEGIN, key, size)
                 number = 0
@@ -114,7 +114,7 @@ class PostgresBlobs:
         return await self._postgres.run(work)
 
     async def _parts(self, key: str) -> AsyncIterator[bytes]:
-        """What the rows have, verified at its end."""
+        """Yield the bytes in chunks. Raises ``BlobCorrupt`` after the last one."""
         if not await self._postgres.fetch(_HEAD, check_key(key)):
             raise gone(key, self.place)
         digest, number = sha256(), 0
@@ -123,4 +123,4 @@ class PostgresBlobs:
             yield rows[0][0]
             number += 1
         if digest.hexdigest() != key:
-            raise BlobCorrupt(f"blob {key} holds something else")
+            raise BlobCorrupt(f"blob {key} is damaged: its content has changed")

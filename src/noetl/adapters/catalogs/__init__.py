@@ -1,1 +1,1 @@
-"""Adapters of the port ``Catalog``: playbooks by their path."""
+"""Adapters of the port ``Catalog``: playbooks by path."""

@@ -1,4 +1,4 @@
-"""The catalog of a server: registered versions, loaded once each."""
+"""Catalog of a server: registered versions, each loaded once."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections import OrderedDict
 
 from noetl.adapters.catalogs.files import FileCatalog, describe
 from noetl.adapters.tools import BUILTIN
-from noetl.dialects import load
-from noetl.dsl.kinds import Kinds
+from noetl.dialects import load, load_validated
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
+from noetl.dsl.tool_kinds import Kinds
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, CatalogEntry, Registered, Shelf
 from noetl.types import JSON
 
 _Known = tuple[Loaded, dict[str, JSON]]
 
-KEPT = 256
-"""Playbooks that stay loaded, those that were used last."""
+MAX_LOADED = 256
+"""Maximum number of playbooks in memory; the least recently used are dropped."""
 
 
 class RegisteredCatalog:
-    """Finds on the shelf, then, if there is one, among the files of a folder."""
+    """Looks on the shelf, then among the files of a folder, if one is given."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class RegisteredCatalog:
         return await self._files.find(path, version) if self._files else None
 
     async def entry(self, found: Registered) -> CatalogEntry:
-        """A registered playbook as an execution takes it."""
+        """Load a registered playbook for an execution."""
         extensions = frozenset(found.extensions) | self._extensions
         loaded, about = await self._load(found.source, extensions)
         about = {**about, "path": found.path, "version": found.version}
@@ -58,6 +58,11 @@ class RegisteredCatalog:
         key: str = about["source"]
         extensions = frozenset(about.get("extensions", ())) | self._extensions
         loaded, _ = await self._load(key, extensions)
+        if loaded.playbook is None:  # an earlier version may have had fewer rules
+            text = await self._blobs.get(key)
+            loaded = await asyncio.to_thread(
+                load_validated, text, self._kinds, extensions
+            )
         if loaded.playbook is None:
             message = "the pinned playbook is not valid for this version of NoETL"
             raise ConfigError(message)
@@ -67,11 +72,11 @@ class RegisteredCatalog:
         known = self._loaded.get((key, extensions))
         if known is None:
             text = await self._blobs.get(key)
-            # A large playbook takes a while: whoever else asks must not wait for it.
+            # On a thread: a large playbook takes a while and must not block the loop.
             loaded = await asyncio.to_thread(load, text, self._kinds, extensions)
             known = loaded, describe(loaded, key, None)
             self._loaded[key, extensions] = known
         self._loaded.move_to_end((key, extensions))
-        while len(self._loaded) > KEPT:
+        while len(self._loaded) > MAX_LOADED:
             self._loaded.popitem(last=False)
         return known

@@ -8,21 +8,21 @@ from pathlib import Path
 
 from noetl.adapters.catalogs.versions import rank
 from noetl.adapters.tools import BUILTIN
-from noetl.dialects import load
+from noetl.dialects import load, load_validated
 from noetl.dsl.canonical import digest
-from noetl.dsl.kinds import Kinds
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
+from noetl.dsl.tool_kinds import Kinds
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, CatalogEntry
 from noetl.types import JSON
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
-_MOST = 16 * 1024 * 1024
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 class FileCatalog:
-    """Reads a folder once, when something in it is first asked for."""
+    """Reads its folders once, on the first ``find``."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FileCatalog:
         self.place = ", ".join(map(str, folders)) or "no folder (see --playbooks)"
 
     async def find(self, path: str, version: str | None) -> CatalogEntry | None:
-        """Of several with the same path the latest version counts (S-43)."""
+        """Find a playbook: without ``version`` the latest one of the path (S-43)."""
         if self._found is None:
             self._found = await asyncio.to_thread(self._scan)
         entries = [
@@ -61,7 +61,7 @@ class FileCatalog:
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
         source = await self._blobs.get(about["source"])
         extensions = frozenset(about.get("extensions", ()))
-        loaded = load(source, self._kinds, extensions | self._extensions)
+        loaded = load_validated(source, self._kinds, extensions | self._extensions)
         if loaded.playbook is None:
             first = next(d for d in loaded.diagnostics if d.severity == "error")
             hint = f" ({first.hint})" if first.hint else ""
@@ -84,12 +84,12 @@ class FileCatalog:
 async def pin(
     loaded: Loaded, source: bytes, folder: str | None, blobs: Blobs
 ) -> dict[str, JSON]:
-    """What an execution records about its playbook, whose text is kept (I-05)."""
+    """Store the text of a playbook and return the execution's record of it (I-05)."""
     return describe(loaded, await blobs.put(source), folder)
 
 
 def describe(loaded: Loaded, source: str, folder: str | None) -> dict[str, JSON]:
-    """``source`` is the key of the text that is kept."""
+    """Return the record of a playbook; ``source`` is the key of its stored text."""
     about: dict[str, JSON] = {"source": source, "folder": folder}
     playbook = loaded.playbook
     if playbook is not None:
@@ -108,13 +108,13 @@ def describe(loaded: Loaded, source: str, folder: str | None) -> dict[str, JSON]
 def _read(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            return stream.read(_MOST)
+            return stream.read(_MAX_BYTES)
     except OSError:
-        return b""  # somebody else's file: it is no playbook of ours
+        return b""  # unreadable by this user: not a playbook of ours
 
 
 def paths_in(source: bytes) -> list[str]:
-    """The ``metadata.path`` of a text that may be a playbook, read without trust."""
+    """Return the ``metadata.path`` of a text that may be a playbook, or nothing."""
     if b"noetl.io/" not in source:
         return []
     from noetl.dsl.diagnostics import Report
@@ -132,5 +132,5 @@ def _version(loaded: Loaded) -> str | None:
 
 
 def version_order(loaded: Loaded) -> str:
-    """Versions by their numbers: 1.10 comes after 1.9."""
+    """Return a sort key by numbers: 1.10 comes after 1.9."""
     return rank(_version(loaded) or "")

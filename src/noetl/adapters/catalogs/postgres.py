@@ -1,4 +1,4 @@
-"""The catalog in PostgreSQL, beside the log: for any number of servers."""
+"""Catalog in PostgreSQL, shared by any number of servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.scripts import read_migrations
+from noetl.adapters.sql_files import read_migrations
 from noetl.ports import Registered
 
 _OF_PATH = "SELECT body FROM playbook WHERE path = $1 "
@@ -26,7 +26,7 @@ _INSERT = (
 
 
 class PostgresShelf:
-    """Two who register the same path do so one after the other."""
+    """Registrations of the same path are serialized by an advisory lock."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
@@ -35,7 +35,7 @@ class PostgresShelf:
     async def open(cls, postgres: Postgres) -> PostgresShelf:
         """Bring the tables up to date. Raises ``StoreError``.
 
-        Whoever made the connections closes them.
+        The caller closes ``postgres``.
         """
         await postgres.migrate("catalog", read_migrations(__package__))
         return cls(postgres)

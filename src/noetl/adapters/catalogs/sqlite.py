@@ -1,4 +1,4 @@
-"""The catalog in one SQLite file, which several processes may use at once."""
+"""Catalog in one SQLite file, which several processes may use at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions: their order, the number of the next one, and that they stay."""
+"""Versions of playbooks: their order, the next number, and conflicts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIGITS = 20
 
 
 def rank(version: str) -> str:
-    """A text that sorts as versions do: 1.10 after 1.9, names before numbers."""
+    """Return a text that sorts by version: 1.10 after 1.9, names before numbers."""
     return "\x01".join(_part(part) for part in version.split("."))
 
 
@@ -22,13 +22,13 @@ def _part(part: str) -> str:
 
 
 def next_number(versions: Iterable[str]) -> str:
-    """One more than the largest whole number that leads a version: 1, 2, 3."""
+    """Return one more than the largest leading whole number of the versions."""
     leads = (version.split(".")[0] for version in versions)
     return str(max((int(lead) for lead in leads if _WHOLE.match(lead)), default=0) + 1)
 
 
 def same_or_taken(known: Registered, playbook: Registered) -> Registered:
-    """What is registered stays as it is."""
+    """Return the known playbook if it is the same. Raises ``VersionTaken``."""
     if known.sha256 == playbook.sha256:
         return known
     raise VersionTaken(

@@ -1,30 +1,31 @@
-"""A doorbell over NATS: a server that made work ready wakes those that wait elsewhere.
+"""Wake-ups over NATS: a server that made work ready notifies the other servers.
 
-Plain messages, kept by nobody: the rows in the database are what is kept, and whoever
-missed a ring finds them at the next look.
+NATS does not store the messages. A server that missed one finds the work in the
+database when it polls the next time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import Callable, Collection
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from noetl.adapters.nats.link import NatsLink
+from noetl.adapters.nats.connection import NatsLink
+from noetl.adapters.nats.permissions import RINGS
 
-SUBJECT = "noetl.cmd"
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class NatsDoorbell:
-    """Rings from ``serve`` on; a NATS that is away only counts as missed rings."""
+    """Sends wake-ups while ``serve`` runs; counts those that could not be sent."""
 
-    def __init__(self, address: str) -> None:
-        self._link = NatsLink(address, no_echo=True)
+    def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
+        self._link = NatsLink(address, tls=tls, no_echo=True)
         self._pools: set[str] = set()
         self._ringing: asyncio.Task[None] | None = None
         self._missed = 0
@@ -40,26 +41,29 @@ class NatsDoorbell:
         if self._ringing is None or self._ringing.done():
             self._ringing = asyncio.create_task(self._publish())
 
-    async def serve(self, heard: Callable[[], None]) -> None:
-        """Until cancelled; ``heard`` is called when another server rings, or may have
-        rung while NATS was away."""
+    async def serve(self, wake: Callable[[], None]) -> None:
+        """Listen until cancelled.
+
+        Calls ``wake`` when another server rings, and after each reconnect, since a
+        ring may have been missed.
+        """
 
         async def hear(_: Msg) -> None:
-            heard()
+            wake()
 
         async def listen(client: Client) -> None:
-            await client.subscribe(f"{SUBJECT}.*", cb=hear)
+            await client.subscribe(f"{RINGS}.*", cb=hear)
 
-        await self._link.serve(listen, heard)
+        await self._link.serve(listen, wake)
 
     async def _publish(self) -> None:
-        """What is rung for while one ring is on its way goes with the next one."""
+        """Publish the rung pools; pools rung while one message is sent follow it."""
         client = self._link.client
         try:
             while self._pools:
                 pools, self._pools = self._pools, set()
                 for pool in sorted(pools):
-                    await client.publish(f"{SUBJECT}.{_OTHER.sub('_', pool)}")
+                    await client.publish(f"{RINGS}.{_OTHER.sub('_', pool)}")
                 await client.flush(timeout=2)
         except (nats.errors.Error, OSError, TimeoutError):
             self._missed += 1

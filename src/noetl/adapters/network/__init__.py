@@ -1,4 +1,4 @@
-"""One policy for every connection that a playbook can steer."""
+"""Network policy for every connection that a playbook can direct."""
 
 from noetl.adapters.network.network import BlockedAddress, Endpoint, Network
 

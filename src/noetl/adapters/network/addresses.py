@@ -1,4 +1,4 @@
-"""Which addresses are denied, and which of them an address stands for. Pure."""
+"""Classes of IP addresses, including IPv4 addresses embedded in IPv6. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LAST = 0xFFFF_FFFF
 
 
 def always_denied(address: Address) -> str | None:
-    """Why no client may ever connect there, or None."""
+    """Return why no client may ever connect to the address, or None."""
     for each in stands_for(address):
         for is_denied, why in (
             (each in METADATA, "a metadata service"),
@@ -69,7 +69,7 @@ def always_denied(address: Address) -> str | None:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is an address of the Internet in each of its readings."""
+    """Return whether the address is public in each of its readings."""
     for each in stands_for(address):
         if not each.is_global or is_in(each, _SHARED):
             return False
@@ -79,7 +79,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_within(address: Address, networks: Sequence[AnyNetwork]) -> bool:
-    """Whether each of its readings is in one of the networks, or public."""
+    """Return whether each reading of the address is in a network, or public."""
     return all(
         any(is_in(each, network) for network in networks) or is_public(each)
         for each in stands_for(address)
@@ -87,7 +87,7 @@ def is_within(address: Address, networks: Sequence[AnyNetwork]) -> bool:
 
 
 def stands_for(address: Address) -> tuple[Address, ...]:
-    """The address, or instead of it the IPv4 addresses that a gateway makes of it."""
+    """Return the IPv4 addresses embedded in an address, or the address itself."""
     if isinstance(address, IPv4Address) or address == IPv6Address("::1"):
         return (address,)
     return tuple(_embedded(address)) or (address,)
@@ -106,7 +106,7 @@ def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
 
 
 def read_address(host: str) -> Address | None:
-    """A literal address in any spelling that systems take; None for a name."""
+    """Read a literal address in any spelling that systems accept; None for a name."""
     text = plain_host(host.strip("[]").partition("%")[0])
     try:
         return ip_address(text)
@@ -115,7 +115,7 @@ def read_address(host: str) -> Address | None:
 
 
 def plain_host(host: str) -> str:
-    """One spelling for each: systems also read ``127.1`` and ``0x7f000001``."""
+    """Normalize a host: systems also accept ``127.1`` and ``0x7f000001``."""
     name = host.rstrip(".")
     try:
         return socket.inet_ntoa(socket.inet_aton(name))

@@ -1,15 +1,17 @@
-"""The network that tools and keychains may reach: names are resolved and checked here.
+"""Network that tools and keychains may reach: resolves and checks names.
 
-A client connects to an address that ``resolve`` returned, never to a name, so that a
-name which changes between the check and the connection changes nothing.
+A client connects to an address that ``resolve`` returned, never to a name: a name that
+changes between the check and the connection has no effect.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from noetl.adapters.host import Private
 from noetl.adapters.network.addresses import (
@@ -25,21 +27,21 @@ from noetl.adapters.network.addresses import (
 )
 
 Endpoint = tuple[str, int]
-"""A host and a port; the host of a local socket is the path of its folder."""
+"""Host and port; the host of a local socket is the path of its folder."""
 
 _ANY = frozenset({"", "0.0.0.0", "::"})
 _ALLOW = "an operator allows it by the setting network.private"
 
 
 class BlockedAddress(OSError):
-    """Every address of a host is denied; the message says by which rule."""
+    """Every address of a host is denied; the message names the rule."""
 
 
 class Network:
-    """``private`` says whether local addresses may be reached, or which networks.
+    """``private`` allows all local addresses, none, or those of some networks.
 
-    ``own`` are the endpoints of NoETL itself, which are never reached; an endpoint
-    that becomes known later is appended.
+    ``own`` are the endpoints of NoETL itself, which are always denied; an endpoint that
+    becomes known later is appended.
     """
 
     def __init__(self, private: Private = "deny", own: Iterable[Endpoint] = ()) -> None:
@@ -50,9 +52,9 @@ class Network:
         self.own = list(own)
 
     async def resolve(self, host: str, port: int) -> list[str]:
-        """The addresses that a client may connect to.
+        """Return the addresses that a client may connect to.
 
-        Raises ``BlockedAddress`` if there are only others, ``OSError`` if none.
+        Raises ``BlockedAddress`` if all are denied, ``OSError`` if there are none.
         """
         check_name(host)
         literal = read_address(host)
@@ -69,9 +71,10 @@ class Network:
         return allowed
 
     async def check_remote(self, host: str, port: int) -> None:
-        """Check a host that a proxy will resolve: no address of it may be denied.
+        """Check a host that a proxy will resolve.
 
-        A name that this machine does not know is left to the proxy.
+        Raises ``BlockedAddress`` if any address is denied. A name that this machine
+        cannot resolve is left to the proxy.
         """
         check_name(host)
         literal = read_address(host)
@@ -129,11 +132,11 @@ def check_name(host: str) -> None:
 
 
 async def look_up(host: str, port: int) -> list[Address]:
-    """All addresses of a name, in the order of the system. Raises ``OSError``."""
+    """Return all addresses of a name, in the system's order. Raises ``OSError``."""
     literal = read_address(host)
     if literal is not None:
         return [literal]
-    import asyncio  # making tools loads no event loop
+    import asyncio  # not needed to create tools
 
     loop = asyncio.get_running_loop()
     try:
@@ -145,7 +148,7 @@ async def look_up(host: str, port: int) -> list[Address]:
 
 
 def is_here(address: Address) -> bool:
-    """Whether it is an address of this machine: the system binds to no other."""
+    """Return whether this machine has the address, that is, can bind to it."""
     if address.is_loopback:
         return True
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
@@ -155,3 +158,90 @@ def is_here(address: Address) -> bool:
     except OSError:
         return False
     return True
+
+
+class PinnedLoop:
+    """The running loop, except for its two methods that connect."""
+
+    def __init__(self, network: Network) -> None:
+        import asyncio  # not needed to create tools
+
+        self._network = network
+        self._loop = asyncio.get_running_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(
+        self, factory: Any, host: str, port: int, **options: Any
+    ) -> Any:
+        if options.get("ssl"):
+            options.setdefault("server_hostname", host)
+        failed: OSError | None = None
+        for address in await self._network.resolve(host, port):
+            try:
+                return await self._loop.create_connection(
+                    factory, address, port, **options
+                )
+            except OSError as error:
+                failed = error
+        assert failed is not None
+        raise failed
+
+    async def create_unix_connection(
+        self, factory: Any, path: str, **options: Any
+    ) -> Any:
+        self._network.check_socket(path)
+        return await self._loop.create_unix_connection(factory, path, **options)
+
+
+_PORTS = {
+    "postgresql": 5432,
+    "postgres": 5432,
+    "nats": 4222,
+    "tls": 4222,
+    "http": 80,
+    "https": 443,
+}
+# Places in which a driver looks for a database without a host.
+_LOCAL = ("localhost", "/run/postgresql", "/var/run/postgresql", "/tmp")
+
+
+def endpoints_of(address: str | None) -> list[Endpoint]:
+    """Return hosts with ports; the host of a local socket is its folder."""
+    return [] if address is None else list(_endpoints(address))
+
+
+def _endpoints(address: str) -> Iterator[Endpoint]:
+    """Parse ``scheme://user@a:1,b:2/name?host=c&port=3``, or several such URLs."""
+    scheme = "nats"
+    for part in _urls(address):
+        scheme = part.partition("://")[0] if "://" in part else scheme
+        url = urlsplit(part if "://" in part else f"{scheme}://{part}")
+        default = _PORTS.get(url.scheme, 0)
+        options = parse_qs(url.query)
+        port = (options.get("port") or [""])[-1]
+        default = int(port) if port.isdecimal() else default
+        hosts = [*_hosts(url.netloc), *",".join(options.get("host", [])).split(",")]
+        found = [host for host in hosts if host]
+        if not found and default == _PORTS["postgresql"]:
+            found = [*_LOCAL]
+        for host in found:
+            yield _endpoint(host, default)
+
+
+def _urls(address: str) -> list[str]:
+    """Split NATS URLs at commas; in PostgreSQL URLs, commas separate hosts."""
+    many = address.count("://") > 1 or address.startswith("nats://")
+    return [part.strip() for part in address.split(",")] if many else [address]
+
+
+def _hosts(netloc: str) -> list[str]:
+    return netloc.rpartition("@")[2].split(",")
+
+
+def _endpoint(host: str, default: int) -> Endpoint:
+    name, colon, port = host.rpartition(":")
+    if host.startswith("/") or not colon or port.endswith("]") or not port.isdecimal():
+        return unquote(host.strip("[]")), default
+    return unquote(name.strip("[]")), int(port)

@@ -13,7 +13,7 @@ from noetl.adapters.network.network import BlockedAddress, Network
 
 
 class PinnedResolver(AbstractResolver):
-    """Gives aiohttp the allowed addresses of a name."""
+    """Resolver for aiohttp that returns only the allowed addresses of a name."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -40,7 +40,9 @@ class PinnedResolver(AbstractResolver):
 def open_session(
     network: Network, *, connections: int = 0, **options: Any
 ) -> aiohttp.ClientSession:
-    """A session without cookies and environment; ``connections`` is a limit per host.
+    """Open a session without cookies and environment.
+
+    ``connections`` is the limit per host, 0 for none.
 
     A literal address is not resolved: call ``check_literal`` before each request.
     """
@@ -65,7 +67,7 @@ async def check_literal(network: Network, host: str, port: int) -> None:
 
 
 def find_blocked(error: BaseException | None) -> BlockedAddress | None:
-    """aiohttp wraps what a resolver raises."""
+    """Find a ``BlockedAddress`` that aiohttp has wrapped."""
     while error is not None and not isinstance(error, BlockedAddress):
         error = getattr(error, "os_error", None) or error.__cause__
     return error

@@ -1,1 +1,1 @@
-"""Plug-ins: found in installed packages, loaded if enabled, never trusted blindly."""
+"""Plug-ins: found in installed packages, loaded if enabled, checked on each call."""

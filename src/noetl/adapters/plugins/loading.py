@@ -1,4 +1,4 @@
-"""Enabled packages become plug-ins; whatever is wrong with one is said in one line."""
+"""Loads plug-ins from enabled packages and checks their declarations."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from typing import TypeAlias
 
 import msgspec
 
-from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.plugins.packages import Package, find_package
+from noetl.adapters.plugins.enabled import Package, Plugins, find_package
 from noetl.adapters.tools import BUILTIN
+from noetl.dsl.grammar.earlier_forms import SCOPE_OWNED
 from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
-from noetl.dsl.grammar.retired import SCOPE_OWNED
 from noetl.dsl.grammar.tasks import TASK_SPEC
-from noetl.dsl.kinds import Kind
+from noetl.dsl.tool_kinds import Kind
 from noetl.errors import ConfigError
 from noetl.plugins import API, QuantumPlugin, ResultPlugin, SecretPlugin, ToolPlugin
 
 Declaration: TypeAlias = ToolPlugin | SecretPlugin | ResultPlugin | QuantumPlugin
 
-# What each group of entry points must lead to.
+# Type of the object that an entry point of each group must name.
 DECLARATIONS: Mapping[str, type[Declaration]] = {
     "noetl.tools": ToolPlugin,
     "noetl.secrets": SecretPlugin,
     "noetl.results": ResultPlugin,
     "noetl.quantum": QuantumPlugin,
 }
-# Besides the built-in kinds: members of an outcome, and keys that stand beside
-# `spec.<kind>`.
+# Reserved names: built-in kinds, members of an outcome, and siblings of `spec.<kind>`.
 _TAKEN = {
     "noetl.tools": {*BUILTIN, *SCOPE_OWNED, *TASK_SPEC.fields}
     | {"error", "meta", "pg", "py", "status"},
@@ -42,7 +40,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,62}\Z")
 
 
 def load_plugins(enabled: Collection[str]) -> Plugins:
-    """Import the packages that are enabled, no other. Raises ``ConfigError``."""
+    """Import the enabled packages, and no others. Raises ``ConfigError``."""
     return combine(
         (package, load_package(package))
         for package in map(find_package, sorted(enabled))
@@ -50,14 +48,14 @@ def load_plugins(enabled: Collection[str]) -> Plugins:
 
 
 def load_package(package: Package) -> dict[EntryPoint, Declaration]:
-    """Everything that it brings, checked. Raises ``ConfigError``."""
+    """Load and check all plug-ins of a package. Raises ``ConfigError``."""
     return {entry: _load(package, entry) for entry in package.entries}
 
 
 def combine(
     packages: Iterable[tuple[Package, Mapping[EntryPoint, Declaration]]],
 ) -> Plugins:
-    """Raises ``ConfigError`` if two of them bring the same."""
+    """Merge plug-ins. Raises ``ConfigError`` if two packages provide the same name."""
     owners: dict[tuple[str, str], Package] = {}
     found: dict[type, dict[str, Declaration]] = {t: {} for t in DECLARATIONS.values()}
     for package, declared in packages:
@@ -65,7 +63,7 @@ def combine(
             other = owners.setdefault((entry.group, entry.name), package)
             if entry.name in found[type(declaration)]:
                 raise ConfigError(
-                    f"{_what(entry)} is brought by two plug-ins, {other} and "
+                    f"{_what(entry)} is provided by two plug-ins, {other} and "
                     f"{package}; enable one of them"
                 )
             found[type(declaration)][entry.name] = declaration
@@ -76,9 +74,10 @@ def _load(package: Package, entry: EntryPoint) -> Declaration:
     where = f"plug-in {package}, {_what(entry)}"
     pattern = _SCHEME if entry.group == "noetl.results" else _NAME
     if entry.name in _TAKEN[entry.group]:
-        raise ConfigError(f"{where}: the name is taken by NoETL itself")
+        raise ConfigError(f"{where}: the name is reserved by NoETL; choose another")
     if not pattern.match(entry.name):
-        raise ConfigError(f"{where}: the name may not look so; write it like 'my_tool'")
+        message = f"{where}: the name is not valid; write a name such as 'my_tool'"
+        raise ConfigError(message)
     try:
         declaration = entry.load()
     except (Exception, SystemExit) as error:
@@ -90,23 +89,23 @@ def _load(package: Package, entry: EntryPoint) -> Declaration:
     api = getattr(declaration, "api", None)
     if isinstance(api, int) and api != API:
         raise ConfigError(
-            f"{where} is built for version {api} of the plug-in API, and this NoETL "
-            f"has version {API}; install a version of {package.name} that fits"
+            f"{where} is built for version {api} of the plug-in API, but this NoETL "
+            f"has version {API}; install a matching version of {package.name}"
         )
     if type(declaration) is not wanted:
         raise ConfigError(
-            f"{where}: {entry.value} must be a {wanted.__name__}, and is a "
+            f"{where}: {entry.value} must be a {wanted.__name__}, but is a "
             f"{type(declaration).__name__}"
         )
     try:
         _check(entry.name, declaration)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{where} is not declared well: {error}") from None
+        raise ConfigError(f"{where}: invalid declaration: {error}") from None
     return declaration
 
 
 def _check(name: str, declaration: Declaration) -> None:
-    """Raise ``ValueError`` or ``TypeError``: who wrote it gave no types to anybody."""
+    """Raise ``ValueError`` or ``TypeError`` if a member has a wrong type."""
     if not callable(declaration.make):
         raise ValueError("make is not a function")
     if isinstance(declaration, ToolPlugin):

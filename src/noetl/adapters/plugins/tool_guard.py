@@ -1,4 +1,4 @@
-"""Plug-ins at work, held to the promises of their ports."""
+"""Wrappers that check the results of plug-ins against their ports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.adapters.processes.limits import read_timeout
 from noetl.adapters.processes.noetl_child.values import NotJson, encode
-from noetl.engine.outcome import Failure, Outcome
+from noetl.engine.tasks.outcome import Failure, Outcome
 from noetl.errors import ConfigError, SecretError, ToolError
 from noetl.plugins import SecretPlugin, ToolPlugin
 from noetl.ports import SecretProvider, Tool, ToolCall, Wanted
@@ -19,14 +19,14 @@ from noetl.types import JSON
 
 T = TypeVar("T")
 
-_LARGEST = 64 * 1024 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
 _ERROR_KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*\Z")
 
 
 class GuardedTool:
-    """Whatever the tool does, what comes out is an outcome or a ``ToolError``.
+    """Tool of a plug-in; ``run`` returns an outcome or raises ``ToolError``.
 
-    Making it raises ``ConfigError`` if the plug-in makes no tool.
+    The constructor raises ``ConfigError`` if the plug-in makes no tool.
     """
 
     def __init__(self, plugin: ToolPlugin) -> None:
@@ -42,7 +42,7 @@ class GuardedTool:
         try:
             return bool(self._tool.has_effect(call))
         except Exception:
-            return True  # nobody knows: then it may hurt
+            return True  # unknown: assume an effect
 
     async def run(self, call: ToolCall) -> Outcome:
         seconds = read_timeout(call.spec)
@@ -58,11 +58,12 @@ class GuardedTool:
             failure = Failure(error.kind, error.message, error.retryable, error.details)
             outcome = Outcome("error", None, failure, error.helper)
         except SystemExit as error:
-            raise ToolError("tool.contract", f"it wants to exit: {error}") from None
+            message = f"the tool called exit: {error}"
+            raise ToolError("tool.contract", message) from None
         return _checked(call.kind, outcome)
 
     async def close(self) -> None:
-        """What it raises is dropped: the executions have ended well without it."""
+        """Close the tool; errors are ignored, since all its calls have ended."""
         try:
             await self._tool.close()
         except Exception:
@@ -70,9 +71,9 @@ class GuardedTool:
 
 
 def _checked(kind: str, outcome: object) -> Outcome:
-    """The outcome, its values copied. Raises ``ToolError`` if it is none."""
+    """Return the outcome with copied values. Raises ``ToolError`` if it is invalid."""
     if not isinstance(outcome, Outcome):
-        raise _broken(kind, f"returned a {type(outcome).__name__}, and no Outcome")
+        raise _broken(kind, f"returned a {type(outcome).__name__}, not an Outcome")
     if outcome.status == "ok" and outcome.error is None:
         result, helper = _plain(kind, outcome.result), _plain(kind, outcome.helper)
         return Outcome("ok", result, None, helper)
@@ -86,7 +87,8 @@ def _checked(kind: str, outcome: object) -> Outcome:
 
 def _failure(kind: str, failure: Failure) -> Failure:
     if not isinstance(failure.kind, str) or not _ERROR_KIND.match(failure.kind):
-        raise _broken(kind, f"failed with the kind {failure.kind!r:.80}, which is none")
+        what = f"failed with {failure.kind!r:.80}, which is not a valid error kind"
+        raise _broken(kind, what)
     return Failure(
         failure.kind,
         str(failure.message),
@@ -96,11 +98,11 @@ def _failure(kind: str, failure: Failure) -> Failure:
 
 
 def _plain(kind: str, value: object) -> JSON:
-    """The value as JSON has it: nobody else holds a part of it."""
+    """Copy a value through JSON, so that the plug-in shares no part of it."""
     try:
-        return msgspec.json.decode(encode(value, _LARGEST))
+        return msgspec.json.decode(encode(value, _MAX_BYTES))
     except NotJson as error:
-        raise _broken(kind, f"returned what JSON cannot hold: {error}") from None
+        raise _broken(kind, f"returned a value that is not JSON: {error}") from None
 
 
 def made(what: str, make: Callable[[], T]) -> T:
@@ -117,9 +119,9 @@ def _broken(kind: str, what: str) -> ToolError:
 
 
 class GuardedProvider:
-    """What a provider raises may hold the secret: only its type is told.
+    """Provider of a plug-in, made when a secret is first requested.
 
-    It is made when a secret is first wanted.
+    Of its errors only the type is reported: their text may contain the secret.
     """
 
     def __init__(self, kind: str, plugin: SecretPlugin) -> None:

@@ -1,1 +1,1 @@
-"""Processes for code that is not ours: started, bounded, watched and ended."""
+"""Processes for code of playbooks: started, limited, supervised and ended."""

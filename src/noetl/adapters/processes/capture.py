@@ -1,30 +1,36 @@
-"""What a process prints: read all the time, kept within bounds."""
+"""Output of a process: always read, kept up to a limit."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 
-KEPT = 1024 * 1024
+from noetl.ports.task_logs import Stream
+from noetl.ports.tools import Output
+from noetl.types import JSON
+
+MAX_KEPT_BYTES = 1024 * 1024
 _CHUNK = 65536
 _PIPEFULS = 64
 
 
 class Capture:
-    """Reads a pipe to its end and keeps the head and the tail of what came.
+    """Reads a pipe to its end and keeps the head and the tail of the output.
 
-    It never stops reading, so that a process that prints without end is not blocked
-    for ever, and keeps at most ``limit`` bytes. ``before`` is called each time that the
-    loop has something to read.
+    It never stops reading, so that a process that prints without end is not blocked,
+    and keeps at most ``limit`` bytes. ``before`` is called each time that the loop has
+    something to read, ``feed`` with all that was read.
     """
 
-    def __init__(self, limit: int = KEPT) -> None:
+    def __init__(self, limit: int = MAX_KEPT_BYTES) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._limit = limit
         self.ended = False
         self.before: Callable[[], None] | None = None
+        self.feed: Callable[[bytes], None] | None = None
         self._head = bytearray()
         self._tail = bytearray()
         self._cut = 0
@@ -32,23 +38,34 @@ class Capture:
         self._loop.add_reader(self._reader, self._ready)
 
     def give(self) -> int:
-        """The end to write to: whoever takes it closes it, or the end never shows."""
+        """Return the end to write to; the caller must close it."""
         writer, self._writer = self._writer, -1
         return writer
 
+    def pour(self, output: Output, stream: Stream, data: bytes) -> None:
+        """Add what was read to a task's log; do not read while its store is behind."""
+        output.write(stream, data)
+        if output.is_full and self._reader >= 0 and not self.ended:
+            self._loop.remove_reader(self._reader)
+            output.when_stored(self._resume)
+
+    def _resume(self) -> None:
+        if self._reader >= 0 and not self.ended:
+            self._loop.add_reader(self._reader, self._ready)
+
     def drain(self) -> None:
-        """Take what is in the pipe now; somebody who still writes cannot hold us."""
+        """Read the content of the pipe; bounded, even if a process keeps writing."""
         for _ in range(_PIPEFULS):
             if not self._read():
                 return
 
     @property
     def cut(self) -> int:
-        """How many bytes were dropped."""
+        """Number of dropped bytes."""
         return self._cut + max(0, len(self._tail) - self._limit // 2)
 
     def take(self) -> str:
-        """What was kept, as text; it starts anew afterwards."""
+        """Return the kept output as text, and clear it."""
         if not self._head:
             return ""
         cut = self.cut
@@ -85,6 +102,8 @@ class Capture:
             self.ended = True
             self._loop.remove_reader(self._reader)
             return False
+        if self.feed is not None:
+            self.feed(data)
         self._keep(data)
         return True
 
@@ -95,6 +114,34 @@ class Capture:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
-        if len(self._tail) > 4 * half:  # seldom, so that it costs little
+        if len(self._tail) > 4 * half:  # rarely, so that it costs little
             self._cut += len(self._tail) - half
             del self._tail[:-half]
+
+
+_SHELL = 128  # a shell adds this to the number of a signal
+_KILLED = (-signal.SIGKILL, _SHELL + signal.SIGKILL)
+
+
+def describe_exit(status: int) -> str:
+    """Return ``the process ended with exit code 3``, or the signal by name."""
+    said = f"the process was ended by {signal_name(-status)}"
+    if status >= 0:
+        said = f"the process ended with exit code {status}"
+    if status in _KILLED:
+        said += " (the kernel sends SIGKILL when the machine has no memory left)"
+    return said
+
+
+def exit_details(status: int) -> dict[str, JSON]:
+    """Return ``exit_code`` as a shell does, and the ``signal`` if there was one."""
+    if status >= 0:
+        return {"exit_code": status}
+    return {"exit_code": _SHELL - status, "signal": signal_name(-status)}
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

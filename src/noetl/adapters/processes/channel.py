@@ -1,4 +1,4 @@
-"""Frames over two pipes: the one line between a worker and user code."""
+"""Frames over two pipes: the only connection between a worker and user code."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 MAGIC = b"noe1"
 HEADER = struct.Struct("!4sI")
-LARGEST = 64 * 1024 * 1024
-_SLACK = 64 * 1024  # what a frame may have around the largest result
+MAX_BYTES = 64 * 1024 * 1024
+_SLACK = 64 * 1024  # bytes of a frame besides the largest result
 _CHUNK = 65536  # a larger buffer costs a mapping of memory each time
-_GRACE = 1.0  # a closed channel is mostly that of a process about to end
+_GRACE_S = 1.0  # a closed channel usually means that the process is about to end
 
 
 class Channel:
-    """Sends frames and reports those that come, or that none will come any more.
+    """Sends frames, and reports received frames and the end of the channel.
 
-    User code can reach the other end. What is no frame ends the channel; it never
-    raises here, and never makes us wait for bytes that were only announced by chance.
-    ``on_end`` hears why, and how many seconds to wait for the end of the process.
+    User code can write to the other end. Bytes that are not a frame end the channel;
+    they never raise an error here. ``on_end`` is called with the reason, and with the
+    seconds to wait for the end of the process.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Channel:
         self._loop.add_reader(self._in, self.read)
 
     def give(self) -> list[int]:
-        """The other ends, to read from and to write to: who takes them closes them."""
+        """Return the ends to read from and to write to; the caller closes them."""
         theirs, self._theirs = self._theirs, []
         return theirs
 
@@ -54,14 +54,14 @@ class Channel:
             self._write()
 
     def read(self) -> None:
-        """Take what has come; also called when the process has ended."""
+        """Read the received frames; also called when the process has ended."""
         while self._listening:
             try:
                 data = os.read(self._in, _CHUNK)
             except BlockingIOError:
                 return
             if not data:
-                self._end("closed the channel to its worker", _GRACE)
+                self._end("closed the channel to its worker", _GRACE_S)
                 return
             if self._incoming:
                 self._incoming += data
@@ -79,11 +79,11 @@ class Channel:
         self._in = self._out = -1
 
     def _split(self, data: bytes | bytearray) -> int:
-        """Report the frames that are complete; where they end."""
+        """Report the complete frames, and return the offset of their end."""
         begin = 0
         while self._listening and len(data) - begin >= HEADER.size:
             magic, size = HEADER.unpack_from(data, begin)
-            if magic != MAGIC or size > LARGEST + _SLACK:
+            if magic != MAGIC or size > MAX_BYTES + _SLACK:
                 self._end("wrote into the channel to its worker", 0)
                 break
             end = begin + HEADER.size + size
@@ -100,7 +100,7 @@ class Channel:
                 sent = os.write(self._out, frame)
             except BlockingIOError:
                 sent = 0
-            except BrokenPipeError:  # the process is ending: its exit will say how
+            except BrokenPipeError:  # the process is ending: its exit status tells why
                 sent = len(frame)
             if sent < len(frame):
                 self._outgoing[0] = frame[sent:]

@@ -1,7 +1,8 @@
-"""Whether code of playbooks runs in a sandbox at this moment, and in which one."""
+"""Isolation of code of playbooks: whether it needs a sandbox, and its limits."""
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -9,26 +10,28 @@ from typing import TYPE_CHECKING, Literal
 
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy
-from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.limits import clean_environment
 from noetl.errors import ToolError
 
 if TYPE_CHECKING:
-    from noetl.adapters.processes.probe import Probe
-    from noetl.adapters.processes.sandbox import Sandbox
+    from noetl.adapters.processes.sandbox import Probe, Sandbox
 
-_MANY = 256
-_AGAIN = 10.0  # seconds after which a machine without a sandbox is looked at again
+_MAX_CACHED = 256
+_PROBE_INTERVAL_S = 10.0  # while sandboxes do not work on this machine
 
 
 State = Literal["sandbox", "refused", "off", "none"]
 
-_OPEN = "isolation: none: code of playbooks runs without a sandbox, and reaches all "
-_OPEN += "that this process can, its tokens and keys included"
+_OPEN = "isolation: none: code of playbooks runs without a sandbox, and can read all "
+_OPEN += "that this process can, including its tokens and keys"
 
 
 class Isolation:
-    """``has_accounts`` says whether people besides its owner use this server: their
-    code is to reach nothing of each other, nor of the server."""
+    """Decides whether a call needs a sandbox.
+
+    ``has_accounts`` returns whether several users share this server: their code must
+    reach nothing of each other, nor of the server.
+    """
 
     def __init__(
         self,
@@ -47,13 +50,18 @@ class Isolation:
 
     @property
     def is_on(self) -> bool:
-        """Whether all code runs in a sandbox, or not at all."""
+        """True if code may run in a sandbox only."""
         setting = self._host.isolation
         return setting == "required" or (setting == "auto" and self._has_accounts())
 
     @property
+    def memory(self) -> int | None:
+        """Maximum memory of a process of code in bytes, None for no limit."""
+        return self._host.memory
+
+    @property
     def is_filtered(self) -> bool:
-        """Whether code without a sandbox cannot make all system calls."""
+        """True if the system calls of code without a sandbox are filtered."""
         return self._host.isolation != "none"
 
     async def sandbox(
@@ -65,11 +73,11 @@ class Isolation:
         own: Sequence[str] = (),
         network: bool = True,
     ) -> Sandbox | None:
-        """The one for a call, or None if it needs none.
+        """Return the sandbox of a call, or None if it needs none.
 
-        ``readable`` paths and folders of its ``own``, to write to, are what it needs
-        besides those of the policy. Raises ``ToolError`` (``tool.isolation``) if there
-        must be one and cannot.
+        The call can read the ``readable`` paths and write to its ``own`` folders,
+        besides those of the policy. Raises ``ToolError`` (``tool.isolation``) if a
+        sandbox is needed and cannot be made.
         """
         is_on = self.is_on
         if not is_on and not required:
@@ -79,7 +87,7 @@ class Isolation:
             return self._usual[folder]
         sandbox = await self._make(folder, required, readable, own, network)
         if is_usual:
-            if len(self._usual) >= _MANY:
+            if len(self._usual) >= _MAX_CACHED:
                 self._usual.clear()
             self._usual[folder] = sandbox
         return sandbox
@@ -102,7 +110,7 @@ class Isolation:
         of_playbook = self._files.folder(folder)
         if of_playbook is not None:
             seen.append(of_playbook)
-        # On a user's own machine, a call that asks for a sandbox wants to be alone.
+        # On a user's own machine, a call that asks for a sandbox gets no folders.
         roots = host.roots if self.is_on or not host.own else ()
         return Sandbox(
             probe.program,
@@ -112,10 +120,11 @@ class Isolation:
             tuple(own),
             network and host.isolation_network and self.is_on,
             probe.bounded,
+            host.processes,
         )
 
     async def state(self) -> State:
-        """What happens to code at this moment."""
+        """Return the present state of isolation."""
         if self._host.isolation == "none":
             return "none"
         if not self.is_on:
@@ -123,7 +132,7 @@ class Isolation:
         return "sandbox" if (await self.probe()).problem is None else "refused"
 
     async def describe(self) -> tuple[int, str]:
-        """The same as a line of a log, with its level."""
+        """Return the level and the text of a log line about the state."""
         state = await self.state()
         if state == "none":
             return logging.WARNING, _OPEN
@@ -136,13 +145,15 @@ class Isolation:
         return logging.WARNING, f"isolation: {self._refused(await self.probe(), False)}"
 
     async def probe(self) -> Probe:
-        """Whether a sandbox can be made here: one is. What works is not tried again."""
+        """Try to start a sandbox; a success is cached, a failure for 10 s."""
         now = time.monotonic()
         known = self._probe
-        if known is None or (known.problem is not None and now - self._probed > _AGAIN):
+        if known is None or (
+            known.problem is not None and now - self._probed > _PROBE_INTERVAL_S
+        ):
             import asyncio
 
-            from noetl.adapters.processes.probe import look
+            from noetl.adapters.processes.sandbox import look
 
             path = clean_environment()["PATH"] if self._path is None else self._path
             known = self._probe = await asyncio.to_thread(look, path)
@@ -157,5 +168,16 @@ class Isolation:
             why = "code runs in a sandbox on this server"
             instead = "set isolation: none (NOETL_ISOLATION), which lets code reach all"
             instead += " that the server can"
-        message = f"{why}, and {probe.problem}; {probe.cure}, or {instead}"
+        message = f"{why}, but {probe.problem}; {probe.cure}, or {instead}"
         return ToolError("tool.isolation", message)
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def forbid_tracing() -> None:
+    """Forbid debuggers, core files and access by ``/proc`` to this process.
+
+    A program that it executes is not protected.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

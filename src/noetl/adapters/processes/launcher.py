@@ -1,4 +1,4 @@
-"""Processes by way of the launcher, which forks, kills and reaps them for us."""
+"""Processes started by the launcher, which forks, kills and reaps them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,37 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from noetl.adapters.processes.capture import KEPT, Capture
-from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.capture import MAX_KEPT_BYTES, Capture
+from noetl.adapters.processes.limits import clean_environment
 from noetl.errors import ToolError
+from noetl.ports.tools import Output
 
 ENTRY = Path(__file__).with_name("noetl_child") / "__main__.py"
 INTERPRETER = (sys.executable, "-I", "-X", "utf8", str(ENTRY))
 _PACKET = 4096
 _KILLED = -9
+PROCESSES = 8192  # per user: a fork bomb leaves room for others
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start: a ``program``, or a server of python calls, which executions may
-    have ``shared``. What is ``filtered`` cannot make all system calls; bubblewrap must,
-    and filters those of its program itself."""
+    """Order to start a ``program``, or a server of Python calls.
+
+    ``shared`` servers serve all executions. ``filtered`` denies some system calls;
+    bubblewrap needs them, and filters those of its program itself. ``processes`` is
+    the limit for the user, or for the sandbox in which the server receives the order.
+    """
 
     environment: Mapping[str, str]
     program: Sequence[str] | None = None
     folder: str | None = None
     memory: int | None = None
     disk: int | None = None
+    processes: int = PROCESSES
     shared: bool = False
     filtered: bool = True
 
@@ -48,24 +55,33 @@ class _Answer(msgspec.Struct):
 
 
 class Process:
-    """A process of somebody else's code, with all that it starts itself."""
+    """Process that runs code of a playbook, with all its descendants."""
 
     def __init__(self, launcher: Launcher, number: int, limit: int) -> None:
         loop = asyncio.get_running_loop()
         self.number = number
         self.pid = 0
-        self.failure = ""  # why it never came to be
+        self.failure = ""  # why it could not be started
         self.stdout, self.stderr = Capture(limit), Capture(limit)
         self.started: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[int] = loop.create_future()
         self._launcher = launcher
 
+    def log_to(self, output: Output | None) -> None:
+        """Add all that it prints to the log of a task."""
+        if output is not None:
+            self.stdout.feed = partial(self.stdout.pour, output, "stdout")
+            self.stderr.feed = partial(self.stderr.pour, output, "stderr")
+
     def kill(self) -> None:
-        """End it with its group and its daemons; ``wait`` says when that is done."""
+        """Kill it with its group and its daemons; ``wait`` returns when they ended."""
         self._launcher.kill(self)
 
     async def wait(self) -> int:
-        """Its exit code, negative if a signal ended it; nothing of it runs then."""
+        """Wait until it and its descendants have ended, and return the exit code.
+
+        The code is negative if a signal ended the process.
+        """
         return await asyncio.shield(self.exited)
 
     def close(self) -> None:
@@ -74,7 +90,7 @@ class Process:
 
 
 class Launcher:
-    """Starts processes; started itself with the first one, and anew if it dies."""
+    """Starts processes by a launcher, which is restarted if it dies."""
 
     def __init__(self) -> None:
         self._control: socket.socket | None = None
@@ -89,12 +105,16 @@ class Launcher:
         order: Order,
         *,
         stdin: int | None = None,
-        limit: int = KEPT,
+        limit: int = MAX_KEPT_BYTES,
         more: Sequence[int] = (),
+        output: Output | None = None,
     ) -> Process:
-        """Wait until it runs; ``more`` are its open files after the standard streams.
-        Being cancelled ends it again first."""
+        """Start a process and wait until it runs; kills it if cancelled.
+
+        ``more`` are its open files after the standard streams.
+        """
         process = self.launch(order, stdin=stdin, limit=limit, more=more)
+        process.log_to(output)
         try:
             await process.started
         except BaseException:
@@ -112,10 +132,13 @@ class Launcher:
         *,
         stdin: int | None = None,
         channel: Sequence[int] = (),
-        limit: int = KEPT,
+        limit: int = MAX_KEPT_BYTES,
         more: Sequence[int] = (),
     ) -> Process:
-        """Have it forked; takes over the open files. That it fails shows in its end."""
+        """Ask the launcher to fork a process; closes the given files.
+
+        A failure is reported by ``started`` and ``exited`` of the process.
+        """
         files = [
             written(msgspec.json.encode(order)),
             os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin,
@@ -123,8 +146,8 @@ class Launcher:
         return self._fork("program", files, [*channel, *more], limit)
 
     def launch_server(self, channel: Sequence[int]) -> Process:
-        """One that waits in the channel for its order, and then for calls."""
-        return self._fork("server", [], channel, KEPT)
+        """Fork a server, which reads its order and then calls from the channel."""
+        return self._fork("server", [], channel, MAX_KEPT_BYTES)
 
     def _fork(
         self, role: str, files: Sequence[int], channel: Sequence[int], limit: int
@@ -158,11 +181,11 @@ class Launcher:
         if self._control is not None:
             return self._control
         if self._program is not None:
-            self._program.wait()  # it has closed its end, so it is at its end
+            self._program.wait()  # it has closed its socket, so it is about to exit
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        # From this thread: its end, not only the worker's, would kill the launcher. In
-        # a session of its own: Ctrl-C is the worker's to answer.
+        # From this thread: PDEATHSIG kills the launcher when the thread that started it
+        # ends. In a session of its own: the worker handles Ctrl-C.
         with theirs:
             self._program = subprocess.Popen(
                 [*INTERPRETER, "launch", str(os.getpid())],
@@ -210,7 +233,7 @@ class Launcher:
             except BlockingIOError:
                 loop.add_writer(control, self._flush, control)
                 return
-            except OSError:  # the launcher is gone: reading says so, and forgets all
+            except OSError:  # the launcher is gone: ``_read`` notices and cleans up
                 pass
             self._queue.popleft()
             if files:  # an order, not a kill
@@ -228,8 +251,10 @@ class Launcher:
         self._control = None
 
     def _forget(self) -> None:
-        """Without the launcher nothing lives that it started (``PDEATHSIG``). What was
-        sent may have run: that nobody said so does not mean that it did not."""
+        """Mark all processes as ended: they die with the launcher (``PDEATHSIG``).
+
+        A process whose order was sent may have run, so it counts as started.
+        """
         for _, files in self._queue:
             for file in files:
                 os.close(file)
@@ -248,13 +273,13 @@ def _end(process: Process, status: int, why: str = "") -> None:
         process.started.set_exception(
             ToolError("tool.exit", f"no process was started: {why}", retryable=True)
         )
-        process.started.exception()  # its caller may have been cancelled
+        process.started.exception()  # marks it as retrieved: the caller may be gone
     if not process.exited.done():
         process.exited.set_result(status)
 
 
 def written(data: bytes) -> int:
-    """A file in memory, to be read from its start: nobody must feed a reader."""
+    """Return a file in memory with this content, at its start."""
     file = os.memfd_create("noetl")
     with open(file, "wb", closefd=False) as writer:
         writer.write(data)
@@ -263,7 +288,7 @@ def written(data: bytes) -> int:
 
 
 async def ended(program: subprocess.Popen[bytes]) -> None:
-    """Wait for it without blocking the loop, and reap it."""
+    """Wait for the end of a program without blocking the loop, and reap it."""
     loop = asyncio.get_running_loop()
     over: asyncio.Future[None] = loop.create_future()
     with contextlib.suppress(ProcessLookupError):

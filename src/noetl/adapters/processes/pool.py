@@ -1,31 +1,31 @@
-"""Warm processes: kept between calls, more of them while calls wait, never too many."""
+"""Pool of warm processes: reused by calls, more of them while calls wait, bounded."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 
-from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.launcher import Launcher, Order
-from noetl.adapters.processes.request import Reply, Request
-from noetl.adapters.processes.runner import Runner, TakenBack
+from noetl.adapters.processes.launcher import PROCESSES, Launcher, Order
+from noetl.adapters.processes.request import Key, Reply, Request
 from noetl.adapters.processes.sandbox import SCRATCH, Sandbox, clean_variables
 from noetl.adapters.processes.schedule import (
-    KEPT,
-    PATIENCE,
+    MAX_IDLE_S,
+    MAX_WAIT_S,
     Retire,
     Schedule,
     Serve,
     Step,
 )
+from noetl.adapters.processes.worker_process import Runner, TakenBack
 from noetl.errors import ToolError
+from noetl.ports.tools import Output
 
 _SPARES = 2
-_BREATH = 0.001  # seconds: the call that took a spare goes first
+_SPARE_DELAY_S = 0.001  # the call that took the last spare starts first
 
 
 class _Waiter:
-    """A call that waits for its process."""
+    """Call that waits for a process."""
 
     __slots__ = ("key", "runner", "since")
 
@@ -39,11 +39,11 @@ class _Waiter:
 
 
 class Pool:
-    """Performs what a ``Schedule`` decides: at most ``slots`` processes, each for one
+    """Performs the steps of a ``Schedule``: at most ``slots`` processes, each for one
     ``Key`` and one call at a time.
 
-    Up to ``ahead`` calls are handed to a process at once while they are short. Without
-    a sandbox, system calls are ``filtered`` all the same.
+    Up to ``ahead`` short calls are queued in a process. ``filtered`` restricts the
+    system calls of processes without a sandbox.
     """
 
     def __init__(
@@ -61,19 +61,28 @@ class Pool:
         self._schedule: Schedule[_Waiter, Runner] = Schedule(slots)
         self._ending: set[Runner] = set()
         self._spares: list[Runner] = []
-        self._spared = 0.0  # when one was last taken
+        self._spared = 0.0  # when a spare was last taken
         self._has_started = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: dict[str, tuple[asyncio.Handle, float]] = {}
         self._closed = False
 
-    async def call(self, key: Key, request: Request, seconds: float | None) -> Reply:
-        """Run it once, in whichever process. Raises ``ToolError``."""
+    async def call(
+        self,
+        key: Key,
+        request: Request,
+        seconds: float | None,
+        output: Output | None = None,
+    ) -> Reply:
+        """Run a request once, in any process of the key. Raises ``ToolError``.
+
+        What it prints is added to ``output``.
+        """
         since = asyncio.get_running_loop().time()
         while True:
             runner = await self.acquire(key, since)
             try:
-                reply = await runner.call(request, seconds)
+                reply = await runner.call(request, seconds, output)
                 if reply.spent:
                     await runner.stop()  # the code left something running
             except TakenBack:
@@ -84,8 +93,10 @@ class Pool:
                 self.release(runner)
 
     async def acquire(self, key: Key, since: float | None = None) -> Runner:
-        """A process for one call that waits since then; to be given back by
-        ``release``."""
+        """Wait for a process for one call; the caller must ``release`` it.
+
+        ``since`` is the time from which the call has waited.
+        """
         if self._closed:
             message = "no process was started: the worker is stopping"
             raise ToolError("tool.exit", message, retryable=True)
@@ -97,7 +108,7 @@ class Pool:
         since = now if since is None else since
         waiter = _Waiter(key, since, loop.create_future())
         self._perform(self._schedule.wait(waiter, now))
-        self._arm("tick", PATIENCE, self._tick)
+        self._arm("tick", MAX_WAIT_S, self._tick)
         try:
             return await waiter.runner
         except asyncio.CancelledError:
@@ -108,13 +119,13 @@ class Pool:
             raise
 
     def release(self, runner: Runner) -> None:
-        """Keep it for the next call; end it if it is spent or its place is needed."""
+        """Keep a process for the next call; end it if it is spent or not needed."""
         now = asyncio.get_running_loop().time()
         steps = self._schedule.release(runner, now)
         if not self._closed:
             self._perform(steps)
             if not runner.places:
-                self._arm("expire", KEPT, self._expire)
+                self._arm("expire", MAX_IDLE_S, self._expire)
 
     async def close(self) -> None:
         self._closed = True
@@ -158,7 +169,7 @@ class Pool:
     def _tick(self) -> None:
         self._perform(self._schedule.tick(asyncio.get_running_loop().time()))
         if self._waiting:
-            self._arm("tick", PATIENCE, self._tick)
+            self._arm("tick", MAX_WAIT_S, self._tick)
 
     def _start(self, key: Key) -> Runner:
         sandbox = key.sandbox
@@ -174,6 +185,7 @@ class Pool:
             disk=key.disk,
             shared=key.shared,
             filtered=self._filtered and sandbox is None,
+            processes=PROCESSES if sandbox is None else sandbox.processes,
         )
         runner = self._take_spare(sandbox) or self._fork(sandbox)
         runner.assign(key, order, self._ahead)
@@ -189,11 +201,14 @@ class Pool:
         return runner
 
     def _take_spare(self, sandbox: Sandbox | None) -> Runner | None:
-        """Where a second process was needed, more are likely to be: some are kept
-        ready, started and for no key yet, in the sandbox that was last asked for."""
+        """Take a spare: a started process without a key, in the same sandbox.
+
+        Spares are started from the second process on, since more are likely to be
+        needed then.
+        """
         if self._has_started:
-            self._arm("spare", _BREATH, lambda: self._fork_spares(sandbox))
-            self._arm("expire", KEPT, self._expire)
+            self._arm("spare", _SPARE_DELAY_S, lambda: self._fork_spares(sandbox))
+            self._arm("expire", MAX_IDLE_S, self._expire)
         self._has_started = True
         self._spared = asyncio.get_running_loop().time()
         for runner in list(self._spares):
@@ -218,14 +233,14 @@ class Pool:
     def _expire(self) -> None:
         now = asyncio.get_running_loop().time()
         self._perform(self._schedule.expire(now))
-        if now - self._spared >= KEPT:
+        if now - self._spared >= MAX_IDLE_S:
             while self._spares:
                 self._finish(self._spares.pop())
         if self._schedule.processes or self._spares:
-            self._arm("expire", KEPT, self._expire)
+            self._arm("expire", MAX_IDLE_S, self._expire)
 
     def _arm(self, name: str, delay: float, act: Callable[[], None]) -> None:
-        """Have ``act`` called, once, no later than after ``delay``."""
+        """Call ``act`` once, after ``delay`` seconds or with an earlier timer."""
         loop = asyncio.get_running_loop()
         armed = self._timers.get(name)
         if armed is not None:
@@ -238,7 +253,7 @@ class Pool:
             del self._timers[name]
             act()
 
-        # The time is kept here: not every loop's handles say when they are due.
+        # The due time is stored here: the handles of some loops do not have it.
         self._timers[name] = loop.call_later(delay, fire), loop.time() + delay
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

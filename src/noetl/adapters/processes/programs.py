@@ -1,40 +1,89 @@
-"""A program run once to its end: what it is started with, and what it left."""
+"""Run of a program to its end: command, environment, limits and output."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
+import re
 import signal
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import msgspec
 
-from noetl.adapters.processes.capture import KEPT
-from noetl.adapters.processes.endings import describe_exit, exit_details
-from noetl.adapters.processes.environment import clean_environment
+from noetl.adapters.processes.capture import MAX_KEPT_BYTES, describe_exit, exit_details
 from noetl.adapters.processes.isolation import Isolation
 from noetl.adapters.processes.launcher import Launcher, Order, Process, written
 from noetl.adapters.processes.limits import (
+    clean_environment,
     read_disk,
     read_isolation,
-    read_memory,
     read_timeout,
 )
-from noetl.adapters.processes.sandbox import Sandbox, clean_variables, enclose
-from noetl.adapters.processes.scripts import script_file
+from noetl.adapters.processes.sandbox import (
+    Sandbox,
+    clean_variables,
+    enclose,
+    limited,
+)
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
 
-_PARSED = 10 * 1024 * 1024  # of output that is data, not a log
+_PREFIX = "noetl-script-"
+# Other users write to this folder: links are not followed, and pipes do not block.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+@contextmanager
+def script_file(text: str) -> Iterator[str]:
+    """Yield the path of a file with the text; it is locked before it is named."""
+    file, path = tempfile.mkstemp()
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        folder, name = os.path.split(path)
+        os.rename(path, path := os.path.join(folder, _PREFIX + name))
+        with open(file, "w", encoding="utf-8", closefd=False) as writer:
+            writer.write(text)
+        yield path
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        os.close(file)
+
+
+def sweep_scripts() -> None:
+    """Remove unlocked files, left by killed processes: they may contain a secret."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        left = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
+    for path in left:
+        with suppress(OSError):  # it belongs to another user, is locked, or gone
+            file = os.open(path, _READ)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(file)
+
+
+_PARSED = 10 * 1024 * 1024  # maximum bytes of output that is parsed as JSON
 _SHOWN = 200
 _STREAMS = 3  # the standard ones
-_GREW = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)  # itself, or the last of a shell
+# Messages of programs and libraries that get no memory, in several languages.
+_STARVED = re.compile(
+    r"MemoryError|cannot allocate memory|out of memory|memory exhausted|bad_alloc|"
+    r"outofmemory|memory allocation of \d+ bytes failed",
+    re.IGNORECASE,
+)
+_LAST = 4096
+_GREW = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)  # of the program, or of its shell
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """How a program ended and what it printed; of stdout, ``cut`` bytes are lost."""
+    """Exit status and output of a program; ``cut`` bytes of stdout were dropped."""
 
     status: int
     stdout: str
@@ -45,7 +94,13 @@ class Finished(msgspec.Struct, frozen=True):
         details = exit_details(self.status)
         return {"stdout": self.stdout, "stderr": self.stderr, **details}
 
-    def error(self) -> ToolError:
+    def error(self, starved: str | None = None) -> ToolError:
+        """Make the error of a failed program.
+
+        ``starved`` is the message for a program that ran out of memory, if limited.
+        """
+        if starved is not None and _STARVED.search(self.stderr[-_LAST:]):
+            return ToolError("tool.memory", starved, details=self.result())
         if self.status in _GREW:
             message = "a file grew above spec.disk"
             return ToolError("tool.disk", message, details=self.result())
@@ -73,11 +128,12 @@ async def run_program(
     launcher: Launcher,
     environment: dict[str, str] | None,
     isolation: Isolation,
+    memory: int | None,
 ) -> Finished:
-    """Run what a ``script`` call says. Raises ``ToolError`` if it takes too long."""
+    """Run the program of a ``script`` call. Raises ``ToolError`` on a timeout."""
     required = read_isolation(call.spec) == "required"
     seconds = read_timeout(call.spec)
-    memory, disk = read_memory(call.spec), read_disk(call.spec)
+    disk = read_disk(call.spec)
     folder = read_folder(call)
     with read_command(call) as (command, text):
         readable = [] if text is None else [text]
@@ -99,8 +155,9 @@ async def run_program(
         process = await launcher.start(
             order,
             stdin=read_stdin(call),
-            limit=_PARSED if is_data else KEPT,
+            limit=_PARSED if is_data else MAX_KEPT_BYTES,
             more=files,
+            output=call.output,
         )
         try:
             return await follow(process, seconds)
@@ -109,13 +166,16 @@ async def run_program(
 
 
 def enclosed(order: Order, sandbox: Sandbox, call: ToolCall) -> tuple[Order, list[int]]:
-    """The same program in a sandbox. Raises ``ToolError`` for a ``cwd`` that is not
-    seen there."""
+    """Return the order and the files to run a program in a sandbox.
+
+    Raises ``ToolError`` for a ``cwd`` that the sandbox does not contain.
+    """
     folder = order.folder
     if call.inputs.get("cwd") is not None and not sandbox.shows(folder or ""):
-        message = "cwd is a folder that the sandbox does not show: name it in the "
+        message = "cwd is a folder outside of the sandbox: name it in the "
         raise ToolError("tool.contract", f"{message}setting files.roots")
-    found = enclose(sandbox, order.program or (), order.environment, folder, _STREAMS)
+    program = limited(sandbox, order.program or ())
+    found = enclose(sandbox, program, order.environment, folder, _STREAMS)
     started = msgspec.structs.replace(
         order, program=found.program, environment={}, folder=None, filtered=False
     )
@@ -146,8 +206,7 @@ def collect(process: Process, status: int) -> Finished:
 
 @contextlib.contextmanager
 def read_command(call: ToolCall) -> Iterator[tuple[list[str], str | None]]:
-    """What to execute, and the file of its text: it goes to its interpreter as one,
-    whatever its length."""
+    """Yield the command, and the path of the script's file if there is a text."""
     given = [
         name for name in ("script", "command") if call.inputs.get(name) is not None
     ]
@@ -161,7 +220,7 @@ def read_command(call: ToolCall) -> Iterator[tuple[list[str], str | None]]:
         return
     interpreter = call.inputs.get("interpreter") or "sh"
     prefix = interpreter if isinstance(interpreter, list) else str(interpreter).split()
-    # Not as an argument: everybody can read those, and they have a limit.
+    # Not as an argument: all users can read arguments, and their length is limited.
     with script_file(as_text(what, given[0])) as path:
         yield [*(as_text(part, "interpreter") for part in prefix), path], path
 
@@ -179,7 +238,8 @@ def read_environment(
         raise ToolError("tool.contract", "env must be a mapping")
     for name, value in given.items():
         if not name or "=" in name or "\0" in name:
-            raise ToolError("tool.contract", f"env: {name!r:.80} is no name")
+            message = f"env: {name!r:.80} is not a valid name of a variable"
+            raise ToolError("tool.contract", message)
         if value is None:
             variables.pop(name, None)
         else:
@@ -188,13 +248,13 @@ def read_environment(
 
 
 def read_folder(call: ToolCall) -> str | None:
-    """The working folder: ``cwd`` seen from the playbook's folder, or that itself."""
+    """Return ``cwd``, relative to the playbook's folder, or that folder."""
     cwd = call.inputs.get("cwd")
     if cwd is None:
         return call.folder
     folder = os.path.join(call.folder or os.getcwd(), as_text(cwd, "cwd"))
     if not os.path.isdir(folder):
-        raise ToolError("tool.contract", f"cwd: there is no folder '{cwd}'")
+        raise ToolError("tool.contract", f"cwd: the folder '{cwd}' does not exist")
     return folder
 
 
@@ -206,7 +266,7 @@ def read_stdin(call: ToolCall) -> int | None:
 
 
 def as_text(value: JSON, name: str) -> str:
-    """Text as it is, anything else as JSON. A NUL ends an argument: refused."""
+    """Return text as it is and other values as JSON. Raises ``ToolError`` for NUL."""
     text = value if isinstance(value, str) else as_json(value).decode()
     if "\0" in text:
         raise ToolError("tool.contract", f"{name} contains a NUL character")

@@ -1,9 +1,9 @@
-"""Which call gets which process, and when a process is started or retired.
+"""Scheduler: assigns calls to processes, and decides which to start or retire.
 
-Decisions only: the pool performs them and reports what happens. After each report
-every call that waits is in one of these states, or it would have been given a process:
+It only decides: the pool performs the steps and reports events. After each report,
+every waiting call is in one of these states:
 
-* a process of its key is busy, and its next release gives the call its turn;
+* a process of its key is busy, and the next release serves the call;
 * its key has no process, and all slots are busy: the next release makes room.
 """
 
@@ -13,48 +13,48 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from noetl.adapters.processes.key import Key
+from noetl.adapters.processes.request import Key
 
-# More processes are started when those that exist need longer than this for the calls
-# that wait: a second process is no help for small calls.
-PATIENCE = 0.01
-_SANDBOXED = 0.1  # the same for processes in a sandbox, which take longer to start
-_NEAR = 0.0002  # seconds of work in a process that is better than to wake another
-_FAIRNESS = 0.1  # a call waits no longer than this for slots of other keys
-KEPT = 60.0  # seconds without a call
+# More processes are started when the existing ones need longer than this for the
+# waiting calls: for small calls a second process does not help.
+MAX_WAIT_S = 0.01
+_MAX_SANDBOX_WAIT_S = 0.1  # the same for a sandbox, which takes longer to start
+_NEAR_S = 0.0002  # with less queued work, a process is used before an idle one
+_FAIR_WAIT_S = 0.1  # maximum wait for slots of other keys
+MAX_IDLE_S = 60.0
 
 
 class Process(Protocol):
-    """What a decision depends on. ``places`` are the calls promised to the process."""
+    """Properties of a process; ``places`` is the number of calls assigned to it."""
 
     key: Key
     places: int
     spent: bool
     idle_since: float
-    started: float  # when, infinity before that
+    started: float  # time of its start, infinity before that
 
     @property
     def work(self) -> float:
-        """Seconds until a call that is promised now would begin."""
+        """Estimated seconds until a call that is assigned now would begin."""
         ...
 
     def has_room(self, now: float) -> bool:
-        """Whether one more call may be promised to it; always, if it is idle."""
+        """Return whether one more call may be assigned; always true if idle."""
         ...
 
     def pace(self, now: float) -> float:
-        """Seconds that a call takes."""
+        """Return the estimated seconds of a call."""
         ...
 
 
 class Ticket(Protocol):
-    """A call that waits; ``since`` when."""
+    """Waiting call; ``since`` is the time at which it came."""
 
     key: Key
     since: float
 
     def is_waiting(self) -> bool:
-        """Whether it was neither served nor cancelled."""
+        """Return whether the call was neither served nor cancelled."""
         ...
 
 
@@ -68,14 +68,13 @@ class Serve(NamedTuple, Generic[T, P]):
 
 
 class Start(NamedTuple):
-    """Start a process and ``add`` it. If that fails, the ``first`` ticket of the key is
-    told so and no longer waits."""
+    """Start a process and ``add`` it, or fail the ``first`` ticket of its key."""
 
     key: Key
 
 
 class Retire(NamedTuple, Generic[P]):
-    """End the process: it is no longer in the schedule."""
+    """End the process, which the schedule has already removed."""
 
     process: P
 
@@ -84,10 +83,11 @@ Step = Serve[T, P] | Start | Retire[P]
 
 
 class Schedule(Generic[T, P]):
-    """At most ``slots`` processes, each for one key. The first process of a shared key
-    is not counted: it must not drive out those that serve one execution.
+    """Schedules at most ``slots`` processes, each for one key.
 
-    Steps are performed while they are iterated: what the next one is depends on it.
+    The first process of a shared key is not counted, so that it never displaces the
+    process of an execution. Steps must be performed while they are iterated: each one
+    depends on the effect of those before it.
     """
 
     def __init__(self, slots: int) -> None:
@@ -104,11 +104,11 @@ class Schedule(Generic[T, P]):
         return [each for queue in self._queues.values() for each in queue]
 
     def find(self, key: Key, now: float) -> P | None:
-        """Take a place for a call that has just come, if it need not wait."""
+        """Assign a new call to a process, if it need not wait."""
         if not self._queues:
             process = self._roomy(key, now)
         elif key in self._queues:
-            return None  # others of its key came first
+            return None  # earlier calls of its key wait
         else:
             process = self._choose(key, now, now)
         if process is not None:
@@ -116,7 +116,7 @@ class Schedule(Generic[T, P]):
         return process
 
     def wait(self, ticket: T, now: float) -> Iterable[Step[T, P]]:
-        """Let a call wait for which ``find`` found no place."""
+        """Queue a call for which ``find`` returned None."""
         queue = self._queues.get(ticket.key)
         if queue is None:
             queue = self._queues[ticket.key] = deque()
@@ -126,11 +126,11 @@ class Schedule(Generic[T, P]):
         queue.insert(index, ticket)
         for process in self._processes.get(ticket.key, ()):
             if process.places:
-                return ()  # its release is the call's turn
+                return ()  # its release serves the call
         return self._settle(now)
 
     def leave(self, ticket: T, now: float) -> Iterable[Step[T, P]]:
-        """Forget a call that was cancelled."""
+        """Remove a cancelled call."""
         queue = self._queues.get(ticket.key)
         if queue is not None and ticket in queue:
             queue.remove(ticket)
@@ -139,7 +139,7 @@ class Schedule(Generic[T, P]):
         return self._settle(now)
 
     def first(self, key: Key) -> T | None:
-        """The call of this key that is next."""
+        """Return the next waiting call of this key."""
         queue = self._queues.get(key)
         while queue:
             if queue[0].is_waiting():
@@ -152,7 +152,7 @@ class Schedule(Generic[T, P]):
         self._processes.setdefault(process.key, []).append(process)
 
     def release(self, process: P, now: float) -> Iterable[Step[T, P]]:
-        """A call has left its place."""
+        """Note that a call has left the process."""
         process.places -= 1
         if self._queues:
             return self._hand_on(process, now)
@@ -164,7 +164,7 @@ class Schedule(Generic[T, P]):
         return ()
 
     def tick(self, now: float) -> Iterator[Step[T, P]]:
-        """What time alone brings about while calls wait; every ``PATIENCE`` seconds."""
+        """Start processes for calls that wait too long; call every ``MAX_WAIT_S``."""
         yield from self._settle(now)
         for key in self._waiting_keys():
             for _ in range(self._demand(key, now)):
@@ -172,19 +172,22 @@ class Schedule(Generic[T, P]):
         yield from self._settle(now)
 
     def expire(self, now: float) -> Iterator[Step[T, P]]:
-        """Retire what had no call for long."""
+        """Retire processes without a call for ``MAX_IDLE_S``."""
         for process in self.processes:
-            if not process.places and now - process.idle_since >= KEPT:
+            if not process.places and now - process.idle_since >= MAX_IDLE_S:
                 yield self._retire(process)
         yield from self._settle(now)
 
     def _hand_on(self, process: P, now: float) -> Iterator[Step[T, P]]:
-        """Only this process has more room than before. All others are looked at, too,
-        if it has become idle, or if late calls hold back, or held back, other ones."""
+        """Serve calls by this process, which alone has more room than before.
+
+        The other processes are considered, too, if it has become idle, or if late calls
+        of other keys hold back, or held back, calls.
+        """
         late = bool(self._overdue(process.key, now))
         ticket = None if late else self.first(process.key)
         while ticket is not None and process.has_room(now):
-            late = late or now - ticket.since > _FAIRNESS
+            late = late or now - ticket.since > _FAIR_WAIT_S
             yield self._serve(ticket, process)
             ticket = self.first(process.key)
         if not process.places:
@@ -196,8 +199,10 @@ class Schedule(Generic[T, P]):
             yield from self._settle(now)
 
     def _settle(self, now: float) -> Iterator[Step[T, P]]:
-        """All that can be done at once, for the oldest call first; again after each
-        change, for a call may have been held back by one that was served since."""
+        """Take all possible steps, for the oldest call first.
+
+        Repeated after each change: a call that was served may have held back another.
+        """
         for process in self.processes:
             if process.spent and not process.places:
                 yield self._retire(process)  # it died while it was idle
@@ -211,7 +216,7 @@ class Schedule(Generic[T, P]):
                 return
 
     def _further(self, key: Key, now: float) -> Iterator[Step[T, P]]:
-        """What can be done for the calls of this key."""
+        """Take all possible steps for the calls of this key."""
         while (ticket := self.first(key)) is not None:
             process = self._choose(key, ticket.since, now)
             if process is not None:
@@ -224,7 +229,7 @@ class Schedule(Generic[T, P]):
                 return
 
     def _enlarge(self, key: Key, now: float) -> Iterator[Step[T, P]]:
-        """One more process for this key, if there is room, and the call it is for."""
+        """Start a process for this key, if there is room, and serve a call by it."""
         if self._is_counted(key):
             counted = [each for each in self.processes if self._takes_slot(each)]
             if len(counted) >= self._slots:
@@ -239,12 +244,12 @@ class Schedule(Generic[T, P]):
             yield self._serve(ticket, process)
 
     def _choose(self, key: Key, since: float, now: float) -> P | None:
-        """The process for a call that waits since then."""
+        """Return a process with room for a call that has waited since then."""
         processes = self._processes.get(key)
         if processes is None:
             return None
         if self._queues and any(each < since for each in self._overdue(key, now)):
-            first = processes[0]  # the one that may not be counted
+            first = processes[0]  # the only one that may take no slot
             return (
                 first if not self._takes_slot(first) and first.has_room(now) else None
             )
@@ -255,14 +260,14 @@ class Schedule(Generic[T, P]):
         for process in self._processes.get(key, ()):
             if process.has_room(now):
                 work = process.work
-                if work < _NEAR:
+                if work < _NEAR_S:
                     return process
                 if best is None or work < least:
                     best, least = process, work
         return best
 
     def _serve(self, ticket: T, process: P) -> Serve[T, P]:
-        """Give the first call of its key a place."""
+        """Assign the first call of its key to the process."""
         queue = self._queues[ticket.key]
         queue.popleft()
         if not queue:
@@ -278,44 +283,46 @@ class Schedule(Generic[T, P]):
         return Retire(process)
 
     def _waiting_keys(self) -> list[Key]:
-        """The oldest call's first."""
+        """Return the keys with waiting calls, that of the oldest call first."""
         heads = [self.first(key) for key in list(self._queues)]
         found = [head for head in heads if head is not None]
         return [head.key for head in sorted(found, key=lambda head: head.since)]
 
     def _overdue(self, key: Key, now: float) -> list[float]:
-        """Since when calls of other keys starve: slots of this key are to be theirs."""
+        """Return since when calls of other keys starve, which need this key's slots."""
         found: list[float] = []
         if len(self._queues) == 1 and key in self._queues:
             return found
         for other in list(self._queues):
-            if other != key and now - self._queues[other][0].since > _FAIRNESS:
+            if other != key and now - self._queues[other][0].since > _FAIR_WAIT_S:
                 head = self.first(other)
                 if head is not None and self._is_starving(head, now):
                     found.append(head.since)
         return found
 
     def _is_starving(self, ticket: T, now: float) -> bool:
-        is_late = now - ticket.since > _FAIRNESS
+        is_late = now - ticket.since > _FAIR_WAIT_S
         return is_late and self._demand(ticket.key, now) > 0
 
     def _demand(self, key: Key, now: float) -> int:
-        """How many more processes the calls that wait are worth: twice as many, if
-        those that exist take too long."""
+        """Return the number of processes to add for the waiting calls.
+
+        The number of processes is doubled if the existing ones take too long.
+        """
         calls = len(self._queues.get(key, ()))
         processes = [each for each in self._processes.get(key, ()) if not each.spent]
         if not processes:
             return min(calls, 1)
-        if any(now - each.started < PATIENCE for each in processes):
-            return 0  # one is being started, or was just now
+        if any(now - each.started < MAX_WAIT_S for each in processes):
+            return 0  # one is starting, or has just started
         paces = [process.pace(now) for process in processes]
-        patience = PATIENCE if key.sandbox is None else _SANDBOXED
-        if calls * sum(paces) / len(paces) ** 2 < patience:
+        max_wait = MAX_WAIT_S if key.sandbox is None else _MAX_SANDBOX_WAIT_S
+        if calls * sum(paces) / len(paces) ** 2 < max_wait:
             return 0
         return min(calls, len(processes))
 
     def _is_counted(self, key: Key) -> bool:
-        """Whether one more process of this key takes a slot."""
+        """Return whether one more process of this key takes a slot."""
         return not key.shared or key in self._processes
 
     def _takes_slot(self, process: P) -> bool:

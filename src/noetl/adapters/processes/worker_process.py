@@ -1,68 +1,70 @@
-"""One process that runs python calls, one after another."""
+"""Process that runs Python calls, one after another."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections import deque
+from functools import partial
 
 import msgspec
 
+from noetl.adapters.processes.capture import Capture, describe_exit, exit_details
 from noetl.adapters.processes.channel import Channel
-from noetl.adapters.processes.endings import describe_exit, exit_details
-from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.launcher import INTERPRETER, Launcher, Order, Process
-from noetl.adapters.processes.request import Ended, Reply, Request
+from noetl.adapters.processes.request import Ended, Key, Reply, Request, Turnstile
 from noetl.adapters.processes.sandbox import Sandbox, enclose
-from noetl.adapters.processes.turnstile import Turnstile
+from noetl.ports.task_logs import Stream
+from noetl.ports.tools import Output
 
-_CLOSED, _NO_MEMORY = 71, 87  # exit codes of the child's own
-_AHEAD = 0.002  # seconds of work that may wait in a process
-_OVERDUE = 0.005  # how long a call may run before those behind it go elsewhere
-_SOURCES = 256  # that a process is told before it forgets them all
+_CLOSED, _NO_MEMORY = 71, 87  # exit codes of noetl_child
+_MAX_QUEUED_S = 0.002  # work that may wait in a process
+_OVERDUE_S = 0.005  # a call that runs longer loses the calls queued behind it
+_MAX_SOURCES = 256  # codes that a process caches before it drops them all
 _SMOOTH = 4
-_NOBODY = Key("", None, None)
+_UNASSIGNED = Key("", None, None)
 _STREAMS = 3  # the standard ones
-_INIT = "1"  # the parent of all in a sandbox
+_INIT = "1"  # process id of the parent inside a sandbox
 
 _decode = msgspec.json.Decoder(Reply).decode
 
 
 class TakenBack(Exception):
-    """The call has not begun, and will not in this process: another is to run it."""
+    """The call was revoked before it began: another process must run it."""
 
 
 class _Call:
-    __slots__ = ("body", "code", "number", "reply", "seconds")
+    __slots__ = ("body", "code", "number", "output", "reply", "seconds")
 
     def __init__(
-        self, request: Request, seconds: float | None, reply: asyncio.Future[Reply]
+        self, request: Request, seconds: float | None, output: Output | None
     ) -> None:
         self.number = 0
         self.code = request.code
         self.body = request.encode()
         self.seconds = seconds
-        self.reply = reply
+        self.output = output
+        loop = asyncio.get_running_loop()
+        self.reply: asyncio.Future[Reply] = loop.create_future()
 
 
 class Runner:
-    """The first call of the queue is running. The others are in the process already if
-    there are any, and wait for a permit, which can be taken back.
+    """Runs the first call of its queue; the others wait in the process for a permit.
 
-    Until it is assigned to a key it is a spare. ``spent`` once it must not run another
-    call: it died, or the code littered.
-    ``places`` are the calls that were promised to it, at most ``ahead`` of them.
+    A permit can be revoked. A runner without a key is a spare. A ``spent`` runner must
+    not run another call: it died, or the code left threads or processes. ``places`` is
+    the number of calls assigned to it, at most ``ahead``.
     """
 
     def __init__(self) -> None:
-        self.key = _NOBODY
+        self.key = _UNASSIGNED
         self.sandbox: Sandbox | None = None
         self.places = 0
         self.idle_since = 0.0
         self.spent = False
         self.started = math.inf  # when
         self._ahead = 1
-        self._pace = _AHEAD  # seconds of a call: one at a time until we know better
+        self._pace = _MAX_QUEUED_S  # seconds per call: at first, one call at a time
         self._channel = Channel(self._receive, self._lose)
         self._turnstile = Turnstile()
         self._process: Process | None = None
@@ -71,19 +73,20 @@ class Runner:
         self._queue: deque[_Call] = deque()
         self._since = 0.0  # when the first of the queue began
         self._timer: asyncio.Handle | None = None
-        self._due = 0.0  # when that is: not every loop's handles say so
+        self._due = 0.0  # of the timer: the handles of some loops do not have it
         self._sources: dict[str, int] = {}
         self._number = 0
-        # Up to this number there may be calls in the channel that were taken back. One
-        # that needs no permit goes alone then: at their sight the process would take
-        # the permit of a call behind it, and that call could not be taken back.
+        # Revoked calls up to this number may still be in the pipe. While that is so, a
+        # call that needs no permit is sent in a frame of its own; otherwise the child,
+        # skipping the revoked calls, could consume the permit of a later call, which
+        # could then not be revoked.
         self._stale = 0
         self._why = ""
         self._killed = False
         self._expired: float | None = None
 
     def start(self, launcher: Launcher, sandbox: Sandbox | None = None) -> None:
-        """Does not wait: whether it could be started shows in the first call."""
+        """Start the process without waiting; the first call raises if that failed."""
         self.sandbox = sandbox
         files = [*self._channel.give(), self._turnstile.give()]
         if sandbox is None:
@@ -94,48 +97,56 @@ class Runner:
             enclosed = enclose(sandbox, program, {}, None, first)
             order = Order(program=enclosed.program, environment={}, filtered=False)
             self._process = launcher.launch(order, channel=files, more=enclosed.files)
-        self._process.stdout.before = self._process.stderr.before = self._hold
+        stdout, stderr = self._process.stdout, self._process.stderr
+        stdout.before = stderr.before = self._hold
+        stdout.feed = partial(self._log, stdout, "stdout")
+        stderr.feed = partial(self._log, stderr, "stderr")
         self._process.started.add_done_callback(self._begin)
         self._process.exited.add_done_callback(self._end)
 
     def assign(self, key: Key, order: Order, ahead: int) -> None:
-        """From now on it serves calls of this key, and no others ever."""
+        """Assign the process to a key, once; it serves no calls of other keys."""
         self.key = key
         self._ahead = 1 if key.alone else ahead
         self._channel.send(msgspec.json.encode(order))
 
     def pace(self, now: float) -> float:
-        """Seconds that a call takes here, as far as we can tell."""
+        """Return the estimated seconds of a call in this process."""
         if not self._queue:
             return self._pace
         if now - self._since > self._pace:
-            self._channel.read()  # it may be us who are slow
+            self._channel.read()  # the reply may wait in the pipe
         return max(self._pace, now - self._since) if self._queue else self._pace
 
     @property
     def work(self) -> float:
-        """Seconds until a call that is promised now would begin."""
+        """Estimated seconds until a call that is assigned now would begin."""
         return self.places * self._pace
 
     def has_room(self, now: float) -> bool:
-        """Whether one more call may be promised to it."""
+        """Return whether one more call may be assigned."""
         if self.spent:
             return False
         if not self.places:
             return True
-        if self.places >= self._ahead or self.work >= _AHEAD:
+        if self.places >= self._ahead or self.work >= _MAX_QUEUED_S:
             return False
-        return not self._queue or now - self._since < _OVERDUE
+        return not self._queue or now - self._since < _OVERDUE_S
 
-    async def call(self, request: Request, seconds: float | None) -> Reply:
-        """Run it. Raises ``Ended`` if the process ends or takes too long, and
-        ``TakenBack`` if it was not begun."""
-        call = _Call(request, seconds, self._loop.create_future())
+    async def call(
+        self, request: Request, seconds: float | None, output: Output | None = None
+    ) -> Reply:
+        """Run a call, and add what it prints to ``output``.
+
+        Raises ``Ended`` if the process ends or the time is up, and ``TakenBack`` if the
+        call was revoked before it began.
+        """
+        call = _Call(request, seconds, output)
         if not self._queue and not self._unsent:
             self._unsent.append(call)
             self._send()
         else:
-            if not self._unsent:  # those of one turn of the loop go together
+            if not self._unsent:  # one frame for the calls of one turn of the loop
                 self._loop.call_soon(self._send)
             self._unsent.append(call)
         try:
@@ -145,7 +156,7 @@ class Runner:
             raise
 
     async def stop(self) -> None:
-        """End the process and all it started; nothing of it runs afterwards."""
+        """Kill the process and its descendants, and wait until they have ended."""
         self.spent = True
         self._take_back()
         if self._process is not None:
@@ -166,7 +177,7 @@ class Runner:
             self._watch()
 
     def _send(self) -> None:
-        """All that is unsent, in one frame; the first of an idle process begins."""
+        """Send the unsent calls in one frame; an idle process begins the first one."""
         calls, self._unsent = self._unsent, []
         if self.spent:
             _refuse(calls)
@@ -183,7 +194,7 @@ class Runner:
             call.number = self._number
         waiting = calls[1:] if is_idle else calls
         self._queue.extend(calls)
-        # Before the frame: what the process reads and has no permit was taken back.
+        # Before the frame: the process takes a call without a permit for revoked.
         if waiting and not self._turnstile.permit([call.number for call in waiting]):
             self._lose("interfered with the calls that wait", 0)
             return
@@ -193,7 +204,7 @@ class Runner:
         self._watch()
 
     def _frame(self, calls: list[_Call], begins: bool) -> bytes:
-        forget = len(self._sources) > _SOURCES
+        forget = len(self._sources) > _MAX_SOURCES
         if forget:
             self._sources.clear()
         told: dict[int, str] = {}
@@ -221,8 +232,8 @@ class Runner:
             return
         self._take_output(reply)
         took = reply.took / 1e6
-        if reply.spent or reply.printed:  # it does not go on by itself
-            took = max(took, _AHEAD)
+        if reply.spent or reply.printed:  # the process waits for the next frame
+            took = max(took, _MAX_QUEUED_S)
             self._take_back()
         pace = self._pace
         self._pace = max(took, pace + (took - pace) / _SMOOTH)
@@ -238,7 +249,7 @@ class Runner:
             self._watch()
 
     def _take_output(self, reply: Reply) -> None:
-        """What is in the pipes is this call's: see ``_hold``."""
+        """Add the content of the pipes to the reply; see ``_hold``."""
         assert self._process is not None
         stdout, stderr = self._process.stdout, self._process.stderr
         if reply.printed:
@@ -248,19 +259,25 @@ class Runner:
         reply.stdout, reply.stderr = stdout.take(), stderr.take()
 
     def _hold(self) -> None:
-        """Before any output is read: from here on only one call can have printed it.
+        """Revoke the queued calls before output is read, so that it is of one call.
 
-        A process says in its reply if output of the call was not yet read, and waits.
-        So all that was printed by earlier calls belongs to them already.
+        A process reports in its reply that output was not read yet, and waits. So the
+        output of earlier calls was already assigned to them.
         """
         if len(self._queue) > 1:
-            self._pace = max(self._pace, _AHEAD)
+            self._pace = max(self._pace, _MAX_QUEUED_S)
             self._settle()
 
-    def _settle(self) -> None:
-        """Afterwards the queue is the one call that runs, if one does.
+    def _log(self, capture: Capture, stream: Stream, data: bytes) -> None:
+        """Add what was read to the log of the running call; see ``_hold``."""
+        if self._queue and (output := self._queue[0].output) is not None:
+            capture.pour(output, stream, data)
 
-        A process replies before it takes the next permit: so what has neither is it.
+    def _settle(self) -> None:
+        """Reduce the queue to the running call, if there is one.
+
+        A process replies before it takes the next permit, so the running call is the
+        one that has neither a reply nor a permit left.
         """
         self._take_back()
         self._channel.read()
@@ -268,7 +285,7 @@ class Runner:
             self._lose("interfered with the calls that wait", 0)
 
     def _take_back(self) -> None:
-        """The calls that have not begun; the one that runs is not disturbed."""
+        """Revoke the calls that have not begun; the running call continues."""
         calls, self._unsent = self._unsent, []
         numbers = self._turnstile.take_back() if self._queue else ()
         if numbers:
@@ -281,13 +298,13 @@ class Runner:
         _refuse(calls)
 
     def _watch(self) -> None:
-        """One timer for the first of the queue: it expires, or holds others up."""
+        """Set the timer of the running call: its timeout, or when it is overdue."""
         if self.started == math.inf:
             return
         first = self._queue[0]
         due = None if first.seconds is None else self._since + first.seconds
         if len(self._queue) > 1:
-            late = self._since + _OVERDUE
+            late = self._since + _OVERDUE_S
             due = late if due is None else min(due, late)
         if due is None or (self._timer is not None and self._due <= due):
             return
@@ -300,8 +317,8 @@ class Runner:
         if not self._queue or self.spent:
             return
         first, now = self._queue[0], self._loop.time()
-        if len(self._queue) > 1 and now - self._since >= _OVERDUE:
-            self._channel.read()  # it may be us who are slow
+        if len(self._queue) > 1 and now - self._since >= _OVERDUE_S:
+            self._channel.read()  # the reply may wait in the pipe
             if self._queue and self._queue[0] is first:
                 self._pace = max(self._pace, now - self._since)
                 self._settle()
@@ -315,7 +332,7 @@ class Runner:
             self._watch()
 
     async def _cancel(self, call: _Call) -> None:
-        """What has not begun is forgotten; what runs is killed, and waited for."""
+        """Drop a call that has not begun; kill the process of a running one."""
         if call in self._unsent:
             self._unsent.remove(call)
             return
@@ -325,7 +342,10 @@ class Runner:
             await self.stop()
 
     def _lose(self, why: str, grace: float) -> None:
-        """Nothing more will come this way: if the process ends, that says more."""
+        """Note the end of the channel; kill the process after ``grace`` seconds.
+
+        If the process ends before that, its exit status is reported instead.
+        """
         self.spent = True
         self._why = self._why or f"the process {why}"
         self._loop.call_later(grace, self._give_up)
@@ -341,12 +361,12 @@ class Runner:
 
     def _end(self, exited: asyncio.Future[int]) -> None:
         self.spent = True
-        self._channel.read()  # a reply may still be in there
+        self._channel.read()  # the last reply may wait in the pipe
         self._take_back()
         while self._queue:
-            call = self._queue.popleft()
-            if not call.reply.done():
-                call.reply.set_exception(self._ending())
+            error = self._ending()  # reads the last output of the first call
+            if not (reply := self._queue.popleft().reply).done():
+                reply.set_exception(error)
 
     def _ending(self) -> Ended:
         assert self._process is not None
@@ -368,8 +388,8 @@ class Runner:
             return Ended("tool.memory", "the code needed too much memory")
         if self._killed or status == _CLOSED:
             return Ended("tool.exit", self._why, details=exit_details(status))
-        message = f"{describe_exit(status)} and gave no result"
-        # Who ends well and says nothing broke the contract; the rest is an accident.
+        message = f"{describe_exit(status)} and returned no result"
+        # Exit code 0 without a result breaks the contract.
         kind = "tool.contract" if status == 0 else "tool.exit"
         return Ended(kind, message, details=exit_details(status))
 

@@ -1,1 +1,1 @@
-"""Adapters of the secret ports: who keeps secrets, and how they are sealed at rest."""
+"""Adapters of the secret ports: providers of secrets, and encryption at rest."""

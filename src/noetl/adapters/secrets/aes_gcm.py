@@ -1,4 +1,4 @@
-"""AES-256-GCM with the key of a home: a file that nobody else can read."""
+"""AES-256-GCM, with the key of a home or with one derived from a worker's token."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import secrets
 import stat
 from contextlib import suppress
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl.adapters.secrets.private import write_private
+from noetl.adapters.secrets.private_files import write_private
 from noetl.errors import SecretError
 
 if TYPE_CHECKING:
@@ -21,21 +22,23 @@ _NONCE = 12
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Cipher:
-    """The key is made when something is sealed for the first time.
+_OF_WORKERS = b"noetl: secrets of a worker\0"
 
-    What is sealed for one purpose cannot be opened for another.
+
+class AesGcm:
+    """Seals data for a purpose; it cannot be opened for another purpose.
+
+    The key is made or read at the first use.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    _mismatch = "it does not open with this key"
 
     def seal(self, text: bytes, purpose: str) -> bytes:
         nonce = secrets.token_bytes(_NONCE)
         return nonce + self._engine.encrypt(nonce, text, purpose.encode())
 
     def open(self, sealed: bytes, purpose: str) -> bytes:
-        """Raises ``SecretError`` if it was sealed otherwise, or changed since."""
+        """Open sealed data. Raises ``SecretError`` for another key or purpose."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -43,20 +46,47 @@ class Cipher:
                 sealed[:_NONCE], sealed[_NONCE:], purpose.encode()
             )
         except (InvalidTag, ValueError):
-            message = f"it does not open with the key {self._path}: another key, or "
-            raise SecretError("secret.sealed", message + "damaged") from None
+            raise SecretError("secret.sealed", self._mismatch) from None
 
     @cached_property
     def _engine(self) -> AESGCM:
-        # 15 ms to import, which only those pay who have secrets.
+        # The import takes 15 ms, and only executions with secrets need it.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         return AESGCM(self._read_key())
 
     def _read_key(self) -> bytes:
+        raise NotImplementedError
+
+
+class WorkerSeal(AesGcm):
+    """Cipher of a worker and its server: secrets need the token to be read.
+
+    The token has 256 random bits, so its key is a single hash.
+    """
+
+    _mismatch = "it does not open with the token of this worker"
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    def _read_key(self) -> bytes:
+        return sha256(_OF_WORKERS + self._token).digest()
+
+
+class Cipher(AesGcm):
+    """Cipher of a home; its key is a file that only its user can read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mismatch = (
+            f"it does not open with the key {path}: another key, or damaged"
+        )
+
+    def _read_key(self) -> bytes:
         if not self._path.exists():
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError):  # somebody else was first: take that one
+            with suppress(FileExistsError):  # another process was first: use its key
                 key = secrets.token_bytes(_SIZE)
                 write_private(self._path, key, replace=False)
         try:

@@ -7,18 +7,48 @@ from collections.abc import Mapping
 import msgspec
 
 from noetl.access.secrets import redirections
-from noetl.adapters.secrets.fields import chosen
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.errors import SecretError
 from noetl.ports import SecretProvider, Wanted
 from noetl.types import JSON
+
+
+def text_field(wanted: Wanted, name: str, default: str | None = None) -> str:
+    """Return a field that must be text. Raises ``SecretError`` if it is missing."""
+    value = wanted.fields.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str) or not value:
+        message = f"kind {wanted.kind} needs '{name}', as text"
+        raise SecretError("secret.wrong", message)
+    return value
+
+
+def chosen(wanted: Wanted, value: JSON, where: str) -> JSON:
+    """Return the value, or the part that ``format`` and ``field`` choose."""
+    form, field = wanted.fields.get("format"), wanted.fields.get("field")
+    if form not in (None, "json", "text"):
+        raise SecretError("secret.wrong", f"format is {form!r:.40}, not json or text")
+    if isinstance(value, str) and (form == "json" or field is not None):
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            raise SecretError("secret.wrong", f"{where} is not JSON") from None
+    if field is None:
+        return value
+    if not isinstance(value, Mapping) or field not in value:
+        known = ", ".join(value) if isinstance(value, Mapping) else "none"
+        message = f"{where} has no field '{field}' (fields: {known})"
+        raise SecretError("secret.missing", message)
+    return value[field]
+
 
 DEFAULT = "stored"
 _ABOUT = frozenset({"name", "kind", "provider", "path"})
 
 
 class SecretManager:
-    """Asks the provider that an entry names, by default the stored keychain."""
+    """Reads from the provider that an entry names, by default the stored keychain."""
 
     def __init__(self, providers: Mapping[str, SecretProvider]) -> None:
         self._providers = providers
@@ -32,11 +62,11 @@ class SecretManager:
         provider = self._providers.get(name) if isinstance(name, str) else None
         if provider is None or provider is self:
             hint = did_you_mean(str(name), self._providers) or ""
-            message = f"there is no provider '{name!s:.40}'; {hint}"
+            message = f"unknown provider '{name!s:.40}'; {hint}"
             raise SecretError("secret.wrong", message)
         path = wanted.fields.get("path") or wanted.name
         fields = {**wanted.fields, "path": path}
-        # Whom to ask and what to take of the answer is not the provider's business.
+        # These fields are for this class, not for the provider.
         for key in ("provider", "format", "field"):
             fields.pop(key, None)
         return await provider.get(
@@ -45,7 +75,7 @@ class SecretManager:
 
 
 class CredentialProvider:
-    """A stored mapping, under the fields that are written in the entry itself.
+    """Merges a stored mapping with the fields of the entry, which take precedence.
 
     With ``fixed`` these fields cannot change where the stored credential is sent.
     """
@@ -65,7 +95,7 @@ class CredentialProvider:
             raise
         if not isinstance(stored, Mapping):
             message = (
-                f"'{wanted.name}' is a single value, and a {wanted.kind} has fields; "
+                f"'{wanted.name}' is a single value, but a {wanted.kind} has fields; "
                 f"store it with: noetl keychain set {wanted.name} "
                 f"--kind {wanted.kind} --field user=… --field password"
             )
@@ -78,7 +108,7 @@ class CredentialProvider:
 def refuse_redirection(
     wanted: Wanted, own: Mapping[str, JSON], stored: Mapping[str, JSON]
 ) -> None:
-    """Raises ``SecretError`` if the entry has an address that is not the stored one."""
+    """Raise ``SecretError`` if the entry's address is not the stored one."""
     if wrong := redirections(own, stored):
         fields = ", ".join(f"'{each}'" for each in wrong)
         message = (

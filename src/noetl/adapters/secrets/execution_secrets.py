@@ -1,4 +1,4 @@
-"""Secrets of executions under way: a folder for each, a sealed file for each secret."""
+"""Secrets of running executions: a folder for each, a sealed file for each secret."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.private import sync_folder, write_private
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.private_files import sync_folder, write_private
 from noetl.errors import SecretError
 from noetl.types import JSON
 
 
 class SealedFiles:
-    """A crash leaves each of them whole, or not there."""
+    """Writes each file atomically."""
 
     def __init__(self, folder: Path, cipher: Cipher) -> None:
         self._folder = folder
@@ -60,7 +60,7 @@ class SealedFiles:
         found: dict[str, JSON] = {}
         for path in sorted(folder.iterdir()):
             if path.name.startswith("."):
-                continue  # of a process that was killed while it wrote
+                continue  # left by a process that was killed while it wrote
             try:
                 text = self._cipher.open(
                     path.read_bytes(), f"{folder.name}/{path.name}"
@@ -70,3 +70,20 @@ class SealedFiles:
                 raise SecretError(error.kind, message + error.message) from None
             found[path.name] = msgspec.json.decode(text)
         return found
+
+
+class MemorySealed:
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, JSON]] = {}
+
+    async def save(self, execution_id: str, name: str, value: JSON) -> None:
+        self._kept.setdefault(execution_id, {})[name] = value
+
+    async def load(self, execution_id: str) -> dict[str, JSON]:
+        return dict(self._kept.get(execution_id, {}))
+
+    async def drop(self, execution_id: str) -> None:
+        self._kept.pop(execution_id, None)
+
+    async def kept(self) -> list[str]:
+        return list(self._kept)

@@ -1,4 +1,4 @@
-"""The stored keychain: names in the open, values sealed (``noetl keychain``)."""
+"""Stored keychain: names in plain text, values sealed (``noetl keychain``)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 import msgspec
 
 from noetl.access.secrets import EVERYWHERE, is_for
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.private import write_private
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.private_files import write_private
 from noetl.dsl.diagnostics import nearest
 from noetl.errors import SecretError
 from noetl.types import JSON
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is known of a secret without opening it.
+    """Description of a secret, with its sealed value.
 
     ``bound`` are the paths of the playbooks that may use it. ``declared`` are the
-    fields of an entry that an admin has declared: it says where a secret is, and
-    nothing is sealed.
+    fields of an entry that an admin has declared: it names the place of a secret, and
+    has no sealed value.
     """
 
     kind: str
@@ -36,14 +36,14 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A record as it is now, and whether it replaced another."""
+    """New record, and whether it replaced another."""
 
     record: Record
     replaced: bool
 
 
 Bind = Callable[[Record | None], tuple[str, ...]]
-"""Gives the bindings for a record, by the one that is replaced. It may raise: then
+"""Returns the bindings of a record, given the one that is replaced. If it raises,
 nothing is changed."""
 
 
@@ -52,19 +52,22 @@ def keep_bindings(before: Record | None) -> tuple[str, ...]:
 
 
 class StoredKeychain:
-    """One file; several processes may change it, one after the other."""
+    """Keychain in one file, which processes change under a lock."""
 
     def __init__(self, path: Path, cipher: Cipher) -> None:
         self._path = path
         self._cipher = cipher
 
     def read(self, name: str, path: str | None = None) -> JSON:
-        """The secret, for the playbook with this path. Raises ``SecretError``."""
+        """Return a secret for the playbook with this path. Raises ``SecretError``."""
         return self.open(name, self.find(name, path))
 
     def find(self, name: str, path: str | None) -> Record:
-        """Raises ``SecretError`` if there is none that the playbook may use: the text
-        is the same whether it is missing or for other playbooks."""
+        """Return the record of a secret that the playbook may use.
+
+        Raises ``SecretError``, with the same text for a missing secret and for one that
+        is bound to other playbooks.
+        """
         records = self.visible(path)
         if name not in records:
             match = nearest(name, records)
@@ -73,12 +76,12 @@ class StoredKeychain:
         return records[name]
 
     def visible(self, path: str | None) -> dict[str, Record]:
-        """Those that the playbook with this path may use."""
+        """Return the records that the playbook with this path may use."""
         records = self.list().items()
         return {name: each for name, each in records if is_for(each.bound, path)}
 
     def open(self, name: str, record: Record) -> JSON:
-        """The value of a record that is not declared. Raises ``SecretError``."""
+        """Return the value of a sealed record. Raises ``SecretError``."""
         try:
             text = self._cipher.open(base64.b64decode(record.sealed), name)
         except SecretError as error:
@@ -120,12 +123,12 @@ class StoredKeychain:
         now: str,
         bind: Bind = keep_bindings,
     ) -> Change:
-        """Say where a secret of the host is, or replace what was said."""
+        """Declare the place of a secret of the host, or replace a declaration."""
         record = Record(kind, sorted(fields), now, "", declared=dict(fields))
         return self._put(name, record, bind)
 
     def delete(self, name: str, may: Callable[[Record], bool] = lambda _: True) -> bool:
-        """Forget it; whether there was one that the caller may delete."""
+        """Delete a secret; returns whether one existed that the caller may delete."""
         with self._changing() as records:
             if name not in records or not may(records[name]):
                 return False

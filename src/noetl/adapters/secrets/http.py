@@ -1,4 +1,4 @@
-"""One call to a server that gives out secrets: its answer never reaches a message."""
+"""Call to a server of secrets; messages never quote its answer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ if TYPE_CHECKING:
     from noetl.adapters.network import Network
 
 SECONDS = 30.0
-_LARGEST = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 _RETRYABLE = frozenset({408, 425, 429})
 
 
 def shown(url: str) -> str:
-    """An address for people: without what may be secret in it.
-
-    Raises ``ValueError``.
-    """
+    """Return the URL without parts that may be secret. Raises ``ValueError``."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("no http or https address")
+        raise ValueError("not an http or https URL")
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
@@ -34,10 +31,10 @@ def shown(url: str) -> str:
 async def ask(
     method: str, url: str, who: str, network: Network | None = None, **options: Any
 ) -> JSON:
-    """The JSON mapping that the server answers with. Raises ``SecretError``.
+    """Return the JSON mapping that the server answers. Raises ``SecretError``.
 
-    ``network`` is what the author of the address may reach; without it, an operator
-    chose the address, and only metadata services are out of reach.
+    ``network`` limits addresses that a playbook chose; without it, an operator chose
+    the address, and only metadata services are denied.
     """
     import aiohttp
 
@@ -48,7 +45,7 @@ async def ask(
     try:
         who = f"{who} {shown(url)}"
     except ValueError:
-        message = f"{who}: its address is none of http or https"
+        message = f"{who}: the URL must be http or https"
         raise SecretError("secret.wrong", message) from None
     try:
         timeout = aiohttp.ClientTimeout(total=SECONDS)
@@ -62,7 +59,7 @@ async def ask(
             body = await _read(response)
             status = response.status
     except ValueError:  # its text may quote the address, which may be secret
-        raise SecretError("secret.wrong", f"{who}: the address is wrong") from None
+        raise SecretError("secret.wrong", f"{who}: the URL is not valid") from None
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         blocked = find_blocked(error)
         if blocked is not None:
@@ -70,8 +67,8 @@ async def ask(
             raise SecretError("secret.blocked_address", message) from None
         message = f"{who} cannot be reached ({type(error).__name__})"
         raise SecretError("secret.unreachable", message, retryable=True) from None
-    if len(body) > _LARGEST:
-        message = f"{who} answered with more than {_LARGEST} bytes"
+    if len(body) > _MAX_BYTES:
+        message = f"{who} answered with more than {_MAX_BYTES} bytes"
         raise SecretError("secret.wrong", message)
     answer = _decode(body)
     if status != 200:
@@ -82,9 +79,9 @@ async def ask(
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The whole body; of one that is too large, a little more than is taken."""
+    """Read the body, or a little more than the limit if it is too large."""
     body = bytearray()
-    while len(body) <= _LARGEST:
+    while len(body) <= _MAX_BYTES:
         part = await response.content.readany()
         if not part:
             break

@@ -1,4 +1,4 @@
-"""Tokens by client credentials (RFC 6749, 4.4), kept until they expire."""
+"""Tokens by client credentials (RFC 6749, 4.4), cached until they expire."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from urllib.parse import quote_plus
 import msgspec
 
 from noetl.adapters.network import Network
-from noetl.adapters.secrets.managers import SecretManager, refuse_redirection
-from noetl.adapters.secrets.web import ask, shown
+from noetl.adapters.secrets.by_path import SecretManager, refuse_redirection
+from noetl.adapters.secrets.http import ask, shown
 from noetl.errors import SecretError
 from noetl.ports import Wanted
 from noetl.types import JSON
 
-_MARGIN = 30.0  # seconds before the end at which a token is not given out any more
+_MARGIN = 30.0  # a token is not used in the last seconds before it expires
 _NEEDED = ("token_url", "client_id", "client_secret")
 _TAKEN = (*_NEEDED, "scope", "audience", "client_auth")
 
@@ -50,7 +50,7 @@ class OAuth2Provider:
         return token
 
     async def _settings(self, wanted: Wanted) -> dict[str, str]:
-        """From the entry; what it does not say, from a stored credential."""
+        """Return the settings of the entry, completed by a stored credential."""
         fields = wanted.fields
         if any(not fields.get(name) for name in _NEEDED):
             stored = await self._manager.ask(wanted)
@@ -86,7 +86,7 @@ class OAuth2Provider:
     def _read(self, answer: Mapping[str, JSON], who: str) -> tuple[float, JSON]:
         token = answer.get("access_token")
         if not isinstance(token, str) or not token:
-            raise SecretError("secret.wrong", f"{who} gave no access_token")
+            raise SecretError("secret.wrong", f"{who} returned no access_token")
         seconds = answer.get("expires_in")
         lasts = float(seconds) if isinstance(seconds, int | float) else 0.0
         ends = self._now() + min(lasts, 10 * 365 * 86400.0)

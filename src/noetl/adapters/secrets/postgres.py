@@ -1,12 +1,12 @@
-"""Secrets of executions under way, in PostgreSQL: sealed for a whole cluster."""
+"""Secrets of running executions, sealed, in PostgreSQL, for a cluster."""
 
 from __future__ import annotations
 
 import msgspec
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.scripts import read_migrations
-from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.sql_files import read_migrations
 from noetl.errors import SecretError
 from noetl.types import JSON
 
@@ -20,7 +20,7 @@ _KEPT = "SELECT DISTINCT execution_id FROM sealed"
 
 
 class SealedRows:
-    """All servers must have the same key: it is a file of each of their homes."""
+    """All servers must have the same key, as a file in their home folders."""
 
     def __init__(self, postgres: Postgres, cipher: Cipher) -> None:
         self._postgres = postgres

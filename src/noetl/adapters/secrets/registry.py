@@ -1,36 +1,127 @@
-"""Which provider works for which kind of keychain entry."""
+"""Providers by kind of keychain entry, also those of secrets that an admin declares."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
+from noetl.access.secrets import disagreements, find_declared
 from noetl.adapters.network import Network
-from noetl.adapters.plugins.guards import GuardedProvider
-from noetl.adapters.secrets.clouds import (
+from noetl.adapters.plugins.tool_guard import GuardedProvider
+from noetl.adapters.secrets.by_path import CredentialProvider, SecretManager, chosen
+from noetl.adapters.secrets.home_keychain import Record, StoredKeychain
+from noetl.adapters.secrets.oauth2 import OAuth2Provider
+from noetl.adapters.secrets.providers import (
     CloudProvider,
+    EnvProvider,
+    FileProvider,
+    VaultProvider,
     read_aws,
     read_azure,
     read_gcp,
 )
-from noetl.adapters.secrets.declared import DeclaredOnly, HostKind, KeptSecrets
-from noetl.adapters.secrets.local import EnvProvider, FileProvider
-from noetl.adapters.secrets.managers import CredentialProvider, SecretManager
-from noetl.adapters.secrets.oauth2 import OAuth2Provider
-from noetl.adapters.secrets.stored import StoredKeychain
-from noetl.adapters.secrets.vault import VaultProvider
-from noetl.dsl.grammar.keychain import KEYCHAIN
+from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
+from noetl.errors import SecretError
 from noetl.plugins import SecretPlugin
-from noetl.ports import SecretProvider
+from noetl.ports import SecretProvider, Wanted
+from noetl.types import JSON
+
+_NAME = re.compile(r"[\w.-]{1,80}")
+
+
+class HostKind(msgspec.Struct, frozen=True):
+    """Kind that reads the host or uses an operator's credential."""
+
+    about: KeychainKind
+    provider: SecretProvider
+
+
+class KeptSecrets:
+    """Finds a secret by name: a stored value, or that of a declared entry."""
+
+    def __init__(self, stored: StoredKeychain, hosts: Mapping[str, HostKind]) -> None:
+        self.stored = stored
+        self._hosts = hosts
+
+    async def get(self, wanted: Wanted) -> JSON:
+        name = str(wanted.fields.get("path") or wanted.name)
+        record = self.stored.find(name, wanted.playbook)
+        if record.declared is None:
+            return self.stored.open(name, record)
+        return await self.follow(wanted, name, record, frozenset({"path"}))
+
+    async def follow(
+        self, wanted: Wanted, name: str, record: Record, naming: frozenset[str]
+    ) -> JSON:
+        """Return the value of a declared entry; ``naming`` are fields with its name.
+
+        A playbook can only choose a part of the value. Raises ``SecretError``.
+        """
+        declared = record.declared or {}
+        host = self._hosts.get(record.kind)
+        if host is None:
+            message = f"'{name}' is declared with the kind {record.kind}, but no "
+            message += "enabled plug-in provides that"
+            raise SecretError("secret.wrong", message)
+        given = {k: v for k, v in wanted.fields.items() if k not in naming}
+        known = None if host.about.open else host.about.fields
+        if wrong := disagreements(given, declared, known):
+            fields = ", ".join(f"'{each}'" for each in wrong)
+            message = f"'{name}' was declared by an admin, and the playbook cannot "
+            message += f"change where it leads: leave out {fields}"
+            raise SecretError("secret.denied", message)
+        asked = Wanted(name, record.kind, declared, None, wanted.fresh)
+        value = await host.provider.get(asked)
+        chosen_by = {k: v for k, v in given.items() if k not in declared}
+        part = msgspec.structs.replace(wanted, fields=chosen_by)
+        return chosen(part, value, f"'{name}'")
+
+
+class DeclaredOnly:
+    """Host kind of a server: it reads only entries that an admin has declared."""
+
+    def __init__(self, kind: str, kept: KeptSecrets) -> None:
+        self._kind = kind
+        self._kept = kept
+
+    async def get(self, wanted: Wanted) -> JSON:
+        records = self._kept.stored.visible(wanted.playbook)
+        kinds = {
+            name: record.kind
+            for name, record in records.items()
+            if record.declared is not None
+        }
+        found = find_declared(self._kind, wanted.name, wanted.fields, kinds)
+        if found is None:
+            raise SecretError("keychain.unresolved", _undeclared(self._kind, wanted))
+        name, naming = found
+        return await self._kept.follow(wanted, name, records[name], naming)
+
+
+def _undeclared(kind: str, wanted: Wanted) -> str:
+    """Return the message; it does not reveal entries declared for other playbooks."""
+    name = wanted.name if _NAME.fullmatch(wanted.name) else "NAME"
+    where = "variable" if kind == "env" else "path"
+    folder = (wanted.playbook or "").rpartition("/")[0]
+    place = f"{folder}/*" if folder else wanted.playbook or "*"
+    return (
+        f"on a server, kind {kind} works only through an entry that an admin has "
+        f"declared, and none is declared for the playbook '{wanted.playbook}'; "
+        f"an admin can run: noetl keychain declare {name} --kind {kind} "
+        f"--field {where}=… --for '{place}'"
+    )
 
 
 class Providers(Mapping[str, SecretProvider]):
-    """Those that are built in, and those of enabled plug-ins (KEY-02).
+    """Built-in providers, and those of enabled plug-ins (KEY-02).
 
     With ``declared_only``, kinds that read the host or use a credential of its operator
-    lead only where an admin has declared them to, and a playbook cannot send a kept
-    credential to an address of its own (S-81). ``network`` is what addresses of
-    playbooks and of stored credentials may reach.
+    read only entries that an admin has declared, and a playbook cannot send a stored
+    credential to another address (S-81). ``network`` limits the addresses of playbooks
+    and of stored credentials.
     """
 
     def __init__(
@@ -70,7 +161,7 @@ class Providers(Mapping[str, SecretProvider]):
 def _host_kinds(
     environ: Mapping[str, str], plugins: Mapping[str, SecretPlugin]
 ) -> dict[str, HostKind]:
-    """Those that read the machine, or a service with the credential of its operator."""
+    """Return the kinds that read the machine or use its operator's credential."""
     builtin: dict[str, SecretProvider] = {
         "env": EnvProvider(environ),
         "file": FileProvider(),

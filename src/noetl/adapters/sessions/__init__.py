@@ -1,1 +1,1 @@
-"""Where sessions are kept: NATS Key/Value in a cluster, SQLite on one machine."""
+"""Storage of sessions: NATS Key/Value in a cluster, SQLite on one machine."""

@@ -1,4 +1,4 @@
-"""Sessions of another program, taken over from its PostgreSQL table (SES-12)."""
+"""Import of another program's sessions from its PostgreSQL table (SES-12)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from noetl.access.grants import read_grants
-from noetl.access.ports import Sessions
+from noetl.access.credentials import digest_session
+from noetl.access.permissions import read_grants
 from noetl.access.sessions import Lifetime, Session
-from noetl.access.tokens import digest_session
 from noetl.errors import AccessError, ConfigError, StoreError
+from noetl.ports.access import Sessions
 from noetl.types import JSON
 
 TOKEN = "session_token"
@@ -24,7 +24,7 @@ _TABLE = re.compile(r"[A-Za-z_]\w{0,62}(\.[A-Za-z_]\w{0,62})?\Z", re.ASCII)
 
 
 class Imported(msgspec.Struct):
-    """How many came over, and why others did not."""
+    """Number of imported sessions, and of others by the reason."""
 
     sessions: int = 0
     passed_over: Counter[str] = msgspec.field(default_factory=Counter)
@@ -33,13 +33,14 @@ class Imported(msgspec.Struct):
 async def import_sessions(
     dsn: str, table: str, sessions: Sessions, *, now: float, lifetime: Lifetime
 ) -> Imported:
-    """Take over what is valid; the table stays as it is, and twice does no harm.
+    """Import the valid sessions; the table is not changed, and may be imported twice.
 
     Its columns are those of SES-03 and ``session_token``. A time without a zone is in
-    UTC. No session lasts longer than one that begins here.
+    UTC. No session lasts longer than a new one would.
     """
     if _TABLE.match(table) is None:
-        raise ConfigError(f"'{table:.64}' is no table: write sessions or auth.sessions")
+        hint = "write a name such as sessions or auth.sessions"
+        raise ConfigError(f"'{table:.64}' is not a valid table name: {hint}")
     name = ".".join(f'"{part}"' for part in table.split("."))
     found = Imported()
     try:
@@ -51,7 +52,7 @@ async def import_sessions(
         finally:
             await connection.close()
     except asyncpg.UndefinedTableError:
-        raise ConfigError(f"there is no table {table} in that database") from None
+        raise ConfigError(f"the database has no table {table}") from None
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         message = f"{table} cannot be read ({type(error).__name__})"
         raise StoreError(message, "store.unreachable") from error
@@ -80,12 +81,12 @@ async def _take(
 def _read(
     row: Mapping[str, Any], lifetime: Lifetime, now: float
 ) -> tuple[str, Session]:
-    """Raises ``ValueError`` with a reason that holds nothing of the row."""
+    """Read a row. Raises ``ValueError`` with a reason that does not quote it."""
     key = digest_session(str(row[TOKEN] or ""))
     if key is None:
-        raise ValueError("the token is too short, or no token")
+        raise ValueError("the token is missing or too short")
     if row["user_id"] is None:
-        raise ValueError("it is nobody's")
+        raise ValueError("it has no user")
     created = _seconds(row["created_at"])
     end = min(_seconds(row["expires_at"]), lifetime.end(created, now))
     if end <= now:
@@ -106,7 +107,7 @@ def _read(
 
 
 def _roles(value: JSON) -> tuple[str, ...]:
-    """From an array, JSON, or names with commas between them."""
+    """Read roles from an array, JSON, or names separated by commas."""
     names = value or []
     if isinstance(names, str):
         try:
@@ -123,7 +124,7 @@ def _roles(value: JSON) -> tuple[str, ...]:
 
 def _seconds(value: Any) -> float:
     if not isinstance(value, datetime):
-        raise ValueError("a moment in it is no timestamp")
+        raise ValueError("a time in it is not a timestamp")
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 

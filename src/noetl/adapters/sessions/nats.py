@@ -1,4 +1,4 @@
-"""Sessions in NATS Key/Value: the cluster's."""
+"""Sessions of a cluster, in NATS Key/Value."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext, api
 from nats.js.kv import KeyValue
 
-from noetl.access.ports import Kept, Version
-from noetl.access.sessions import HISTORY, Lifetime, Session, decode, encode
+from noetl.access.sessions import MAX_VERSIONS, Lifetime, Session, decode, encode
+from noetl.adapters.nats.permissions import SESSION_KEYS as PREFIX
+from noetl.adapters.nats.permissions import SESSIONS as BUCKET
 from noetl.errors import AccessError
+from noetl.ports.access import StoredSession, Version
 
-BUCKET = "noetl_sessions"
-PREFIX = "noetl.sessions"
 SECONDS = 2.0
-"""How long an answer is waited for: whoever asks sits before a browser."""
+"""Timeout of a request; short, since a browser waits for the answer."""
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
-_EXISTS = 10058  # a stream of that name, with other settings
-_LIMIT_BY_KEY = (2, 11)  # the first version in which each message has a TTL of its own
+_EXISTS = 10058  # error code: the stream exists with other settings
+_LIMIT_BY_KEY = (2, 11)  # first version of NATS with a TTL per message
 
 
 class NatsSessions:
     """Two keys for each session (C-42), both with the bucket's TTL.
 
-    The index is written first and deleted last: whoever ends all sessions of a user
-    finds each of them. ``client`` says which connection there is now: one that is down
-    is not waited for.
+    The index is written first and deleted last, so that ``invalidate_user`` finds every
+    session. ``client`` returns the present connection; calls fail at once while it is
+    down.
     """
 
     def __init__(
@@ -48,19 +48,21 @@ class NatsSessions:
         self._replicas = replicas
         self._opened: KeyValue | None = None
 
-    async def create(self, key: str, session: Session, *, now: float) -> Kept:
+    async def create(self, key: str, session: Session, *, now: float) -> StoredSession:
         async with self._bucket():
             ttl = self._ttl(session, now)
             await self._put(_index(session.user_id, key), b"", ttl)
             revision = await self._put(_main(key), encode(session), ttl)
-            return Kept(key, revision, session)
+            return StoredSession(key, revision, session)
 
-    async def get(self, key: str, *, now: float) -> Kept | None:
+    async def get(self, key: str, *, now: float) -> StoredSession | None:
         async with self._bucket() as bucket:
             kept = await _read(bucket, key)
             return kept if kept is not None and kept.session.is_valid(now) else None
 
-    async def touch(self, kept: Kept, session: Session, *, now: float) -> Kept | None:
+    async def touch(
+        self, kept: StoredSession, session: Session, *, now: float
+    ) -> StoredSession | None:
         async with self._bucket():
             ttl = self._ttl(session, now)
             await self._put(_index(session.user_id, kept.key), b"", ttl)
@@ -70,7 +72,7 @@ class NatsSessions:
                 )
             except nats.js.errors.KeyWrongLastSequenceError:
                 return None
-            return Kept(kept.key, revision, session)
+            return StoredSession(kept.key, revision, session)
 
     async def invalidate(self, key: str) -> None:
         async with self._bucket() as bucket:
@@ -84,13 +86,15 @@ class NatsSessions:
             ended = 0
             for key in await self._keys(user_id):
                 if await _read(bucket, key) is None:
-                    continue  # ended, or about to be created: then it stays findable
+                    continue  # ended, or being created: the index entry must stay
                 await bucket.delete(_main(key))
                 await bucket.delete(_index(user_id, key))
                 ended += 1
             return ended
 
-    async def list_by_user(self, user_id: str, *, now: float) -> Sequence[Kept]:
+    async def list_by_user(
+        self, user_id: str, *, now: float
+    ) -> Sequence[StoredSession]:
         async with self._bucket() as bucket:
             found = [await _read(bucket, key) for key in await self._keys(user_id)]
         valid = [kept for kept in found if kept and kept.session.is_valid(now)]
@@ -109,7 +113,7 @@ class NatsSessions:
 
     @asynccontextmanager
     async def _bucket(self) -> AsyncIterator[KeyValue]:
-        """The bucket, made when it is first needed; NATS' troubles as ours."""
+        """Open the bucket on first use, and raise ``AccessError`` for NATS' errors."""
         try:
             self._renew()
             if not self._client.is_connected:
@@ -118,9 +122,9 @@ class NatsSessions:
                 self._opened = await self._open()
             yield self._opened
         except (nats.errors.Error, OSError, TimeoutError) as error:
-            self._opened = None  # it may be another server, or an empty one, next time
+            self._opened = None  # the next server may be another one, or empty
             why = type(error).__name__
-            message = f"sessions cannot be checked, for NATS does not answer ({why})"
+            message = f"sessions cannot be checked: NATS does not answer ({why})"
             hint = "API tokens still work"
             raise AccessError("session.store_down", f"{message}; {hint}", 401) from None
 
@@ -133,7 +137,7 @@ class NatsSessions:
     async def _open(self) -> KeyValue:
         settings = api.KeyValueConfig(
             bucket=BUCKET,
-            history=HISTORY,
+            history=MAX_VERSIONS,
             ttl=self._lifetime.ttl,
             replicas=self._replicas,
             description="sessions of NoETL",
@@ -143,7 +147,7 @@ class NatsSessions:
         except nats.js.errors.BadRequestError as error:
             if error.err_code != _EXISTS:
                 raise
-        # The lifetime was changed since it was made.
+        # The lifetime has changed since the bucket was created.
         info = await self._stream.stream_info(f"KV_{BUCKET}")
         await self._stream.update_stream(info.config, max_age=self._lifetime.ttl)
         return await self._stream.key_value(BUCKET)
@@ -166,9 +170,9 @@ class NatsSessions:
         return answer.seq
 
     def _ttl(self, session: Session, now: float) -> float | None:
-        """Its own end, where the server can; else the bucket's age does the cleaning.
+        """Return a TTL for the session, None if the server only supports the bucket's.
 
-        Either way the end that is in the record decides (SES-05).
+        The end in the record decides whether a session is valid (SES-05).
         """
         version = self._client.connected_server_version
         if (version.major, version.minor) < _LIMIT_BY_KEY:
@@ -176,7 +180,7 @@ class NatsSessions:
         return max(1.0, math.ceil(session.expires_at - now))
 
     async def _keys(self, user_id: str) -> list[str]:
-        """All that the index has, deleted ones among them."""
+        """Return all keys in the index of a user, including deleted ones."""
         filter_ = f"$KV.{BUCKET}.{_index(user_id, '*')}"
         info = await self._stream.stream_info(f"KV_{BUCKET}", subjects_filter=filter_)
         return [subject.rpartition(".")[2] for subject in info.state.subjects or {}]
@@ -187,19 +191,19 @@ def _main(key: str) -> str:
 
 
 def _index(user_id: str, key: str) -> str:
-    """An id of somebody else's making must not be a pattern, or two names."""
+    """Return the key in the index; escapes dots and wildcards of foreign user ids."""
     name = _OTHER.sub(lambda found: f"={ord(found[0]):02x}=", user_id)
     return f"{PREFIX}.user.{name or '='}.{key}"
 
 
-async def _read(bucket: KeyValue, key: str) -> Kept | None:
+async def _read(bucket: KeyValue, key: str) -> StoredSession | None:
     try:
         entry = await bucket.get(_main(key))
     except nats.js.errors.KeyNotFoundError:
         return None
     if not entry.value or entry.revision is None:
-        return None  # a marker that the server left at an expiry
-    return Kept(key, entry.revision, decode(entry.value))
+        return None  # a marker of NATS for an expired key
+    return StoredSession(key, entry.revision, decode(entry.value))
 
 
 def _value(operation: str | None, value: bytes | None) -> Session | None:

@@ -1,1 +1,1 @@
-"""Adapters of the port ``Store``: the log, its commands, leases and timers."""
+"""Stores of executions: in memory, in an SQLite file, in PostgreSQL."""

@@ -1,15 +1,16 @@
-"""Transitions as bytes: an event is encoded once, whatever happens to it later."""
+"""Encoding of transitions: checked, and each event encoded once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 import msgspec
 
+from noetl.engine.event_codec import pack, unpack
 from noetl.engine.events import Event
-from noetl.engine.records import pack, unpack
 from noetl.errors import StoreError
-from noetl.ports import Command, Lease, Summary, Timer, Transition
+from noetl.ports import Command, Damage, Lease, Summary, Timer, Transition
 from noetl.types import JSON
 
 _encoder = msgspec.json.Encoder()
@@ -17,7 +18,7 @@ _summaries = msgspec.json.Decoder(Summary)
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A transition whose events are ready to be stored."""
+    """A checked transition with its events and its summary as they are stored."""
 
     transition: Transition
     bodies: Sequence[bytes]
@@ -25,21 +26,25 @@ class Encoded(msgspec.Struct, frozen=True):
 
     @property
     def after(self) -> int:
-        """Where the log must be: its own history comes with a new one."""
-        return self.transition.after - len(self.transition.history)
+        """Position at which the stored log must be; 0 also for a fork, which brings
+        its history along."""
+        return self.transition.log.after - len(self.transition.log.history)
 
 
 def encode(transitions: Sequence[Transition]) -> list[Encoded]:
-    """Raises ``StoreError`` for what no log may hold; nobody else's commit fails."""
-    keys = [each.place.key for each in transitions if each.place is not None]
+    """Check and encode a group. Raises ``StoreError`` before anything is written."""
+    keys = [each.slot.key for each in transitions if each.slot is not None]
     if len(set(keys)) < len(keys):
-        message = "a group takes or gives back places of one key once"
+        message = (
+            "a group of transitions may change slots of a concurrency key once; "
+            "commit the second transition by itself"
+        )
         raise StoreError(message, "store.foreign")
     return [_encode(transition) for transition in transitions]
 
 
 def decode(bodies: Iterable[bytes], execution_id: str, after: int) -> list[Event]:
-    """What follows the position ``after`` in the log of an execution."""
+    """Decode the events that follow the position ``after`` of a log."""
     try:
         numbered = enumerate(bodies, after + 1)
         return [unpack(body, execution_id, seq) for seq, body in numbered]
@@ -57,7 +62,8 @@ def decode_summary(text: str) -> Summary:
 
 
 def read_line(execution_id: str, text: str) -> Summary:
-    """A line of a listing: one that cannot be read must not hide the others."""
+    """Decode a line of a listing; a damaged line is shown as quarantined, so that it
+    does not hide the others."""
     try:
         return decode_summary(text)
     except StoreError as error:
@@ -72,46 +78,80 @@ def encode_summary(summary: Summary) -> str:
 def _encode(transition: Transition) -> Encoded:
     _check_sequence(transition)
     _check_owner(transition)
+    log = transition.log
     try:
-        bodies = transition.bodies
+        bodies = log.bodies
         if bodies is None:
-            bodies = [pack(event) for event in transition.events]
+            bodies = [pack(event) for event in log.events]
         summary = encode_summary(transition.summary)
     except (TypeError, ValueError) as error:  # among them: lone surrogates
         message = f"execution {transition.execution_id}: not JSON: {error}"
         raise StoreError(message, "store.encoding") from error
-    if transition.history:
-        bodies = [*transition.history, *bodies]
+    if log.history:
+        bodies = [*log.history, *bodies]
     return Encoded(transition, bodies, summary)
 
 
 def _check_sequence(transition: Transition) -> None:
-    """``seq`` is given by whoever decides; a gap would be there for ever (I-04)."""
-    execution_id, after = transition.execution_id, transition.after
-    for seq, event in enumerate(transition.events, after + 1):
+    """Refuse a gap in ``seq``, which could never be closed (I-04)."""
+    execution_id, log = transition.execution_id, transition.log
+    after = log.after
+    for seq, event in enumerate(log.events, after + 1):
         if event.seq != seq or event.execution_id != execution_id:
             raise StoreError(
                 f"execution {execution_id}: expected its event {seq}, "
                 f"got event {event.seq} of {event.execution_id}",
                 "store.sequence",
             )
-    if transition.history and len(transition.history) != after:
-        kept = len(transition.history)
+    if log.history and len(log.history) != after:
+        kept = len(log.history)
         message = f"execution {execution_id} begins with {kept} events, not {after}"
         raise StoreError(message, "store.sequence")
-    if not after and not transition.events:
+    if not after and not log.events:
         message = f"execution {execution_id} cannot begin without an event"
         raise StoreError(message, "store.sequence")
 
 
 def _check_owner(transition: Transition) -> None:
-    """No execution makes anything due for another one (I-37)."""
-    mine = transition.execution_id
-    planned: list[Command | Timer | Lease] = [*transition.commands, *transition.timers]
-    if transition.grant is not None:
-        planned += transition.grant.leases
+    """Refuse commands, timers and leases of another execution (I-37)."""
+    mine, commands = transition.execution_id, transition.commands
+    planned: list[Command | Timer | Lease]
+    planned = [*commands.planned, *transition.timers.armed]
+    if commands.grant is not None:
+        planned += commands.grant.leases
     for each in planned:
         if each.execution_id != mine:
             raise StoreError(
                 f"execution {mine} cannot plan for {each.execution_id}", "store.foreign"
             )
+
+
+FIRST = b""
+"""Hash that precedes the first event of an execution."""
+
+
+def link(previous: bytes, body: bytes) -> bytes:
+    """Return the hash of an event, given the hash of the event before it."""
+    return sha256(previous + body).digest()
+
+
+def first_damage(
+    rows: Iterable[tuple[int, bytes, bytes]], last_seq: int, last_hash: bytes
+) -> Damage | None:
+    """Check rows ``(seq, hash, body)`` in order, up to the recorded position."""
+    expected, previous = 1, FIRST
+    for seq, stored, body in rows:
+        if seq != expected:
+            return Damage(expected, f"event {expected} is missing")
+        if seq > last_seq:
+            return Damage(seq, f"event {seq} comes after the last on record")
+        # A row that was edited by hand may hold text.
+        if not isinstance(body, bytes) or link(previous, body) != stored:
+            return Damage(seq, f"event {seq} is not what was recorded")
+        previous = stored
+        expected += 1
+    if expected <= last_seq:
+        return Damage(expected, f"event {expected} is missing, of {last_seq}")
+    if previous != last_hash:
+        return Damage(last_seq, f"event {last_seq} is not the one on record")
+    return None

@@ -1,20 +1,17 @@
-"""The built-in tool kinds: each file declares one."""
+"""Built-in tool kinds: each file declares one."""
 
 from __future__ import annotations
 
-from noetl.adapters.tools.choose import CHOOSE
-from noetl.adapters.tools.duckdb import DUCKDB
-from noetl.adapters.tools.http import HTTP
+from noetl.adapters.tools.duckdb.tool import DUCKDB
+from noetl.adapters.tools.engine_kinds import CHOOSE, PLAYBOOK, WAIT, WORKBOOK
+from noetl.adapters.tools.http.tool import HTTP
 from noetl.adapters.tools.noop import NOOP
-from noetl.adapters.tools.playbook import PLAYBOOK
-from noetl.adapters.tools.postgres import POSTGRES
+from noetl.adapters.tools.postgres.tool import POSTGRES
 from noetl.adapters.tools.python import PYTHON
-from noetl.adapters.tools.quantum import QUANTUM
+from noetl.adapters.tools.quantum.tool import QUANTUM
 from noetl.adapters.tools.script import SCRIPT, SHELL
 from noetl.adapters.tools.secrets import SECRETS
-from noetl.adapters.tools.wait import WAIT
-from noetl.adapters.tools.workbook import WORKBOOK
-from noetl.dsl.kinds import Kinds
+from noetl.dsl.tool_kinds import Kinds
 
 BUILTIN = Kinds(
     (

@@ -1,12 +1,12 @@
-"""Kind ``noop``: succeeds, doing nothing."""
+"""Kind ``noop``: succeeds without doing anything."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.dsl.grammar.shape import ANY
-from noetl.dsl.kinds import Input, Kind
-from noetl.engine.outcome import Outcome
+from noetl.dsl.grammar.records import ANY
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
 
 if TYPE_CHECKING:
     from noetl.ports import ToolCall
@@ -25,7 +25,7 @@ NOOP = Kind(
 
 
 class NoopTool:
-    """Answers with the input ``result``."""
+    """Returns the input ``result``."""
 
     instant = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,17 @@ import msgspec
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.processes.isolation import Isolation
-from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.limits import (
     read_disk,
     read_isolation,
     read_memory,
     read_timeout,
+    tell_memory,
 )
-from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
-from noetl.dsl.kinds import Input, Kind
-from noetl.engine.outcome import Outcome
+from noetl.adapters.processes.request import Key
+from noetl.dsl.grammar.records import MAPPING, TEXT, Field, Shape, one_of
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -30,15 +31,16 @@ if TYPE_CHECKING:
     from noetl.ports import ToolCall
 
 _SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
+_MEMORY = "Maximum memory per process, up to the setting `limits.memory`, its default."
 
 _NOTES = """
 A process runs one call at a time. `warm` ones are kept and run calls of one execution;
 more are started while calls wait. `fresh` is a process for each call, `required` a
 sandbox around it.
 
-Code that only computes needs no process of its own: if it can leave nothing behind, its
-process runs calls of other executions next. Such code has functions and plain values,
-and imports nothing but parts of `base64`, `collections`, `datetime`, `functools`,
+Code that only computes needs no process of its own: if it cannot leave state behind,
+its process runs calls of other executions next. Such code has functions and plain
+values, and imports only parts of `base64`, `collections`, `datetime`, `functools`,
 `itertools`, `json`, `math`, `re`, `string` and `time`. With a class, a generator
 function, an attribute that is set, a name with two underscores, `str.format`, any other
 import, `memory` or another `isolation`, it gets a process of its execution.
@@ -60,10 +62,10 @@ PYTHON = Kind(
     row="PIPE-15",
     result="The return value. `outcome.py.exception_type` names a raised exception.",
     knobs={
-        "memory": Field(_SIZE, "PIPE-10", "Most memory of the process."),
+        "memory": Field(_SIZE, "PIPE-10", _MEMORY),
         "disk": Field(_SIZE, "PIPE-10", "The largest file that it may write."),
         "isolation": Field(
-            one_of("warm", "fresh", "required"), "PIPE-10", "How far it is kept apart."
+            one_of("warm", "fresh", "required"), "PIPE-10", "The level of isolation."
         ),
     },
     defaults={"timeout": 3600, "isolation": "warm", "disk": "64GiB"},
@@ -71,20 +73,22 @@ PYTHON = Kind(
     notes=_NOTES,
 )
 
-_AHEAD = 64  # calls that a process may be handed at once
-_SEEN = 1024  # codes of which we know whether they are contained
-_SHARED = Key("", None, None, shared=True)
-_PRINTED = 8192  # of each stream, kept in an error
+_AHEAD = 64  # maximum number of calls queued in a process
+_MAX_CACHED = 1024  # codes for which it is known whether they are contained
+_PRINTED = 8192  # characters of each stream in an error
+RECORD = "\x1e"  # begins a line of a record of ``logging``; see noetl_child/output.py
+_RECORD = re.compile(RECORD + r"(\d\d) ([^\n]*\n?)")
+_WARNING = 30
 
 
 class PythonTool:
     """Runs each call in a process of its execution, at most ``slots`` at a time.
 
-    Code that can leave nothing behind needs no process of its own: a process that runs
-    nothing else says so of code that it has not seen yet, and serves all executions.
+    Contained code, which cannot leave state behind, runs in processes that are shared
+    by all executions. These processes report code that is not contained.
 
-    ``environment`` are the variables that code sees, by default a clean set of ours.
-    ``on_output`` hears what a call printed, however it ended: (call, stdout, stderr).
+    ``environment`` has the variables of the code, by default those of
+    ``clean_environment``.
     """
 
     instant = False
@@ -95,7 +99,6 @@ class PythonTool:
         *,
         environment: dict[str, str] | None = None,
         host: HostPolicy | None = None,
-        on_output: Callable[[ToolCall, str, str], None] | None = None,
         isolation: Isolation | None = None,
     ) -> None:
         host = host or own_host()
@@ -103,14 +106,14 @@ class PythonTool:
         self._slots = slots
         self._environment = environment
         self._files = Files(host)
-        self._on_output = on_output
         self._pool: Pool | None = None
-        self._shared = _SHARED
+        self._most = self._isolation.memory
+        self._shared = Key("", None, self._most, shared=True)
         self._alone = count(1)
-        self._contained: dict[str, bool] = {}  # of code that was seen
+        self._contained: dict[str, bool] = {}  # by code that was run before
 
     def has_effect(self, call: ToolCall) -> bool:
-        """What is contained has none: nothing of it is left but its result."""
+        """Return False for contained code, which leaves nothing but its result."""
         code = call.inputs.get("code")
         known = isinstance(code, str) and self._contained.get(code, False)
         return not (known and may_share(call))
@@ -124,13 +127,18 @@ class PythonTool:
             if reply is None:
                 key = await self._key(call)
                 named = msgspec.structs.replace(request, environment=names_of(call))
-                reply = await self._processes().call(key, named, seconds)
+                reply = await self._processes().call(key, named, seconds, call.output)
         except ToolError as error:
-            error.details.update(self._collect(call, error))
+            error.details.update(collect(error))
+            if error.kind == "tool.memory":
+                error.message = tell_memory(call.spec, self._most)
             raise
-        printed = self._collect(call, reply)
+        printed = collect(reply)
         if reply.fault is not None:
-            raise fault_error(reply.fault, printed)
+            fault = reply.fault
+            if fault.kind == "tool.memory":
+                fault.message = tell_memory(call.spec, self._most)
+            raise fault_error(fault, printed)
         return Outcome.ok(reply.result)
 
     async def close(self) -> None:
@@ -140,7 +148,7 @@ class PythonTool:
 
     def _processes(self) -> Pool:
         if self._pool is None:
-            from noetl.adapters.processes.environment import clean_environment
+            from noetl.adapters.processes.limits import clean_environment
             from noetl.adapters.processes.pool import Pool
 
             environment = self._environment
@@ -153,15 +161,17 @@ class PythonTool:
     async def _call_shared(
         self, call: ToolCall, request: Request, seconds: float | None
     ) -> Reply | None:
-        """The reply, or None if the code needs a process of its execution."""
+        """Return the reply, or None if the code needs a process of its execution."""
         code = request.code
         if code is None or not may_share(call) or not self._contained.get(code, True):
             return None
         sandbox = await self._isolation.sandbox(None)
         if sandbox is not self._shared.sandbox:
-            self._shared = _SHARED._replace(sandbox=sandbox)
-        reply = await self._processes().call(self._shared, request, seconds)
-        if len(self._contained) >= _SEEN:
+            self._shared = self._shared._replace(sandbox=sandbox)
+        reply = await self._processes().call(
+            self._shared, request, seconds, call.output
+        )
+        if len(self._contained) >= _MAX_CACHED:
             self._contained.clear()
         self._contained[code] = not reply.foreign
         return None if reply.foreign else reply
@@ -174,25 +184,35 @@ class PythonTool:
         return Key(
             call.execution_id,
             call.folder,
-            read_memory(call.spec),
+            read_memory(call.spec, self._most),
             read_disk(call.spec),
             sandbox=sandbox,
             alone=0 if isolation == "warm" else next(self._alone),
         )
 
-    def _collect(self, call: ToolCall, ended: Reply | ToolError) -> dict[str, JSON]:
-        stdout: str = getattr(ended, "stdout", "")
-        stderr: str = getattr(ended, "stderr", "")
-        if not stdout and not stderr:
-            return {}
-        if self._on_output is not None:
-            self._on_output(call, stdout, stderr)
-        printed: dict[str, JSON] = {"stdout": stdout, "stderr": stderr}
-        return {name: text[-_PRINTED:] for name, text in printed.items() if text}
+
+def collect(ended: Reply | ToolError) -> dict[str, JSON]:
+    """Return the end of what a call printed, for the details of its error."""
+    stdout: str = getattr(ended, "stdout", "")
+    stderr: str = getattr(ended, "stderr", "")
+    if RECORD in stderr:
+        stderr = as_printed(stderr)
+    printed: dict[str, JSON] = {"stdout": stdout, "stderr": stderr}
+    return {name: text[-_PRINTED:] for name, text in printed.items() if text}
+
+
+def as_printed(stderr: str) -> str:
+    """Return stderr with records of ``logging`` as Python prints them by itself:
+    without marks, and from warnings on."""
+
+    def plain(found: re.Match[str]) -> str:
+        return found[2] if int(found[1]) >= _WARNING else ""
+
+    return _RECORD.sub(plain, stderr)
 
 
 def read_request(call: ToolCall) -> Request:
-    """What the process is asked to do. Raises ``ToolError`` for inputs of no use."""
+    """Read the request of a call. Raises ``ToolError`` for invalid inputs."""
     from noetl.adapters.processes.request import Request
 
     inputs = call.inputs
@@ -216,13 +236,13 @@ def read_request(call: ToolCall) -> Request:
 
 
 def may_share(call: ToolCall) -> bool:
-    """Whether nothing but its code could ask for a process of its own."""
+    """Return whether the spec allows a shared process, if the code is contained."""
     spec = call.spec
     return spec.get("isolation", "warm") == "warm" and spec.get("memory") is None
 
 
 def names_of(call: ToolCall) -> dict[str, str]:
-    """Variables that tell the code which call it is."""
+    """Return the variables that identify the call to its code."""
     return {"NOETL_ACTION_ID": call.action_id, "NOETL_ATTEMPT": str(call.attempt)}
 
 

@@ -1,4 +1,4 @@
-"""The built-in tools: which class works for which kind."""
+"""Registry of the built-in tools by kind."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from noetl.adapters.tools.classic.nats import NatsTool
 from noetl.adapters.tools.classic.shaped import SHAPED, Shaped
 from noetl.adapters.tools.classic.sources import Reach
 from noetl.adapters.tools.classic.transfer import TransferTool
-from noetl.adapters.tools.duckdb import DuckdbTool
-from noetl.adapters.tools.http import HttpTool
+from noetl.adapters.tools.duckdb.tool import DuckdbTool
+from noetl.adapters.tools.http.tool import HttpTool
 from noetl.adapters.tools.noop import NoopTool
-from noetl.adapters.tools.postgres import PostgresTool
+from noetl.adapters.tools.postgres.tool import PostgresTool
 from noetl.adapters.tools.python import PythonTool
-from noetl.adapters.tools.quantum import QuantumTool
+from noetl.adapters.tools.quantum.tool import QuantumTool
 from noetl.adapters.tools.script import ScriptTool
 from noetl.adapters.tools.secrets import SecretsTool
-from noetl.ports import Keys, Tool
+from noetl.engine.limits import CODE_KINDS, code_off_message
+from noetl.engine.tasks.outcome import Outcome
+from noetl.errors import ToolError
+from noetl.ports import Keys, Tool, ToolCall
 
 if TYPE_CHECKING:
     from noetl.adapters.plugins.enabled import Plugins
 
 
 class Place(NamedTuple):
-    """Where tools work: how many calls at once, and what of the host they reach."""
+    """Environment of tools: the number of slots, and the policies of the host."""
 
     slots: int
     host: HostPolicy
@@ -38,7 +41,7 @@ class Place(NamedTuple):
     plugins: Plugins | None = None
 
 
-# Making one costs nothing: a tool imports its driver when it first runs.
+# A tool imports its driver on its first call, so creating one is cheap.
 BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
     "duckdb": lambda at: DuckdbTool(
         at.slots, home=at.home, host=at.host, isolation=at.isolation
@@ -59,12 +62,12 @@ BUILTIN_TOOLS: Mapping[str, Callable[[Place], Tool]] = {
 }
 
 
-# Those that ask for secrets get somebody to ask.
+# Tools that read secrets get the keychain.
 KEYED_TOOLS: Mapping[str, Callable[[Keys], Tool]] = {"secrets": SecretsTool}
 
 
 def _older_shapes(tools: Mapping[str, Tool], at: Place) -> dict[str, Tool]:
-    """Tools that know the shapes of the dialect ``classic``, and its own kinds."""
+    """Return tools with the shapes of the dialect ``classic``, and its own kinds."""
     files = Files(at.host)
     found: dict[str, Tool] = {
         kind: Shaped(tools[kind], tools["http"], files) for kind in SHAPED
@@ -83,10 +86,10 @@ def make_tools(
     home: str | None = None,
     plugins: Plugins | None = None,
 ) -> dict[str, Tool]:
-    """A tool for each kind that is built in or plugged in, for so many slots.
+    """Make a tool for each built-in kind and each kind of ``plugins``.
 
-    Without a host policy they work on the user's own machine. The caller closes them,
-    each once. Raises ``ConfigError`` if a plug-in cannot be made.
+    The default of ``host`` is the user's own machine. The caller closes each tool once.
+    Raises ``ConfigError`` if a plug-in makes no tool.
     """
     host = host or own_host(home)
     network = network or Network(host.private)
@@ -97,7 +100,34 @@ def make_tools(
     if keys is not None:
         tools |= {kind: make(keys) for kind, make in KEYED_TOOLS.items()}
     if plugins is not None and plugins.tools:
-        from noetl.adapters.plugins.guards import GuardedTool
+        from noetl.adapters.plugins.tool_guard import GuardedTool
 
         tools |= {kind: GuardedTool(each) for kind, each in plugins.tools.items()}
     return tools
+
+
+class NoCode:
+    """Replaces a tool that runs code, and refuses every call."""
+
+    instant = True
+
+    def __init__(self, tool: Tool, pool: str) -> None:
+        self._tool = tool
+        self._pool = pool
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return False
+
+    async def run(self, call: ToolCall) -> Outcome:
+        raise ToolError("pool.code_off", code_off_message(call.kind, self._pool))
+
+    async def close(self) -> None:
+        await self._tool.close()
+
+
+def without_code(tools: Mapping[str, Tool], pool: str) -> dict[str, Tool]:
+    """Return the tools; those that run code refuse every call."""
+    return {
+        kind: NoCode(tool, pool) if kind in CODE_KINDS else tool
+        for kind, tool in tools.items()
+    }

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
 from noetl.adapters.processes.isolation import Isolation
-from noetl.dsl.grammar.shape import MAPPING, TEXT, Field, Shape, one_of
-from noetl.dsl.kinds import Input, Kind
-from noetl.engine.outcome import Outcome
+from noetl.adapters.processes.limits import read_memory, tell_memory
+from noetl.dsl.grammar.records import MAPPING, TEXT, Field, Shape, one_of
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
 
 if TYPE_CHECKING:
     from noetl.adapters.processes.launcher import Launcher
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _COMMAND = Shape(("text", "list"), words="text for the interpreter, or a list (argv)")
 _SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
+_MEMORY = "Maximum memory per process, up to the setting `limits.memory`, its default."
 
 
 def _kind(name: str, doc: str) -> Kind:
@@ -26,19 +28,19 @@ def _kind(name: str, doc: str) -> Kind:
         inputs={
             "script": Input(TEXT, "Text that the interpreter runs.", query="shell"),
             "command": Input(_COMMAND, "Text, or argv as a list.", query="shell"),
-            "interpreter": Input(_COMMAND, "What runs the text (`sh`)."),
+            "interpreter": Input(_COMMAND, "The program that runs the text (`sh`)."),
             "env": Input(MAPPING, "Environment variables."),
             "cwd": Input(TEXT, "The working folder."),
-            "stdin": Input(Shape(), "What the program reads."),
+            "stdin": Input(Shape(), "The standard input."),
         },
         row="PIPE-20",
         result="`{stdout, stderr, exit_code}`; a non-zero code is an error outcome.",
         knobs={
-            "output": Field(one_of("text", "json"), "PIPE-10", "How stdout is read."),
-            "memory": Field(_SIZE, "PIPE-10", "Most memory of the process."),
+            "output": Field(one_of("text", "json"), "PIPE-10", "The format of stdout."),
+            "memory": Field(_SIZE, "PIPE-10", _MEMORY),
             "disk": Field(_SIZE, "PIPE-10", "The largest file that it may write."),
             "isolation": Field(
-                one_of("fresh", "required"), "PIPE-10", "How far it is kept apart."
+                one_of("fresh", "required"), "PIPE-10", "The level of isolation."
             ),
         },
         defaults={"timeout": 3600, "disk": "64GiB", "isolation": "fresh"},
@@ -51,7 +53,7 @@ SHELL = _kind("shell", "Runs a command in a shell.")
 
 
 class ScriptTool:
-    """Runs each call as a process of its own, with all that it starts itself."""
+    """Runs each call in a process of its own, with its descendants."""
 
     instant = False
 
@@ -66,6 +68,7 @@ class ScriptTool:
         self._environment = environment
         self._files = Files(host)
         self._isolation = isolation or Isolation(host)
+        self._most = self._isolation.memory
         self._launcher: Launcher | None = None
 
     def has_effect(self, call: ToolCall) -> bool:
@@ -75,11 +78,13 @@ class ScriptTool:
         from noetl.adapters.processes.programs import run_program
 
         call = self._files.placed(call)
+        memory = read_memory(call.spec, self._most)
         finished = await run_program(
-            call, self._processes(), self._environment, self._isolation
+            call, self._processes(), self._environment, self._isolation, memory
         )
         if finished.status != 0:
-            raise finished.error()
+            starved = None if memory is None else tell_memory(call.spec, self._most)
+            raise finished.error(starved)
         if call.spec.get("output", "text") == "json":
             return Outcome.ok(finished.parsed())
         return Outcome.ok(finished.result())
@@ -92,7 +97,7 @@ class ScriptTool:
     def _processes(self) -> Launcher:
         if self._launcher is None:
             from noetl.adapters.processes.launcher import Launcher
-            from noetl.adapters.processes.scripts import sweep_scripts
+            from noetl.adapters.processes.programs import sweep_scripts
 
             sweep_scripts()
             self._launcher = Launcher()

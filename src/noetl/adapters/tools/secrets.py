@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.dsl.grammar.shape import TEXT
-from noetl.dsl.kinds import Input, Kind
-from noetl.engine.outcome import Outcome
+from noetl.dsl.grammar.records import TEXT
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ SECRETS = Kind(
     doc="Looks up a secret.",
     inputs={
         "name": Input(TEXT, "An entry of `keychain`, or a stored secret's name."),
-        "provider": Input(TEXT, "Who keeps it (`stored`)."),
-        "path": Input(TEXT, "Where the provider keeps it."),
+        "provider": Input(TEXT, "The provider (`stored`)."),
+        "path": Input(TEXT, "The path at the provider."),
     },
     row="PIPE-16",
     result="A sealed handle `{secret: …}`: templates that touch it see the secret.",
@@ -28,7 +28,7 @@ SECRETS = Kind(
 
 
 class SecretsTool:
-    """Asks anew each time: so a secret is refreshed while the keychain stays."""
+    """Reads the secret on each call, so that a changed secret is found."""
 
     instant = False
 

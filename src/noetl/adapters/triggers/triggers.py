@@ -7,24 +7,24 @@ from typing import Any
 
 import msgspec
 
-from noetl.access.initiators import Initiator
-from noetl.adapters.accounts.database import Database
-from noetl.adapters.scripts import read_queries
+from noetl.access.initiator import Initiator
+from noetl.adapters.sql_database import Database
+from noetl.adapters.sql_files import read_queries
 from noetl.ports import Backfill, Trigger
+from noetl.triggers.backfill import Progress, State
 from noetl.triggers.definition import Definition
-from noetl.triggers.due import Due
-from noetl.triggers.filling import Progress, State
+from noetl.triggers.slots import Due
 
 _SQL = read_queries(__package__)
 _BACKFILL = (
     *("backfill_id", "trigger", "since", "until", "at_once", "total", "progress"),
     *("created_at", "created_by", "state", "revision"),
 )
-"""The first columns, by the names of their members."""
+"""Names of the first columns and of their members."""
 
 
 class SqlTriggers:
-    """Each change is one statement: it holds for the revision that it names."""
+    """Makes each change by one statement, which fails for another revision."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

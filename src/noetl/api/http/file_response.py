@@ -1,4 +1,4 @@
-"""Stored values as answers: in parts, and as many of their bytes as were asked for."""
+"""Answers with stored values, whole or in part."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BYTES = "application/octet-stream"
 _PART = 1 << 20
 
 Span = tuple[int, int]
-"""The first byte, and how many."""
+"""The first byte, and the length."""
 
 
 async def send_file(
@@ -21,8 +21,10 @@ async def send_file(
     media: str,
     choose: Callable[[int], Span | None] = lambda size: None,
 ) -> Response:
-    """A file, which is whole and verified when it is opened; or the part of it that
-    ``choose`` wants, knowing the size. Raises as either of them."""
+    """Return a verified file, or the span that ``choose`` returns for its size.
+
+    Raises the errors of ``opened`` and ``choose``.
+    """
     async with AsyncExitStack() as stack:
         path = await stack.enter_async_context(opened)
         file = await asyncio.to_thread(open, path, "rb")
@@ -43,5 +45,5 @@ async def send_file(
     headers = {"Accept-Ranges": "bytes", "Content-Length": str(count)}
     if chosen is not None:
         headers["Content-Range"] = f"bytes {first}-{first + count - 1}/{size}"
-        return StreamingResponse(parts(), 206, headers, BYTES)  # half of it is no JSON
+        return StreamingResponse(parts(), 206, headers, BYTES)  # a part is not JSON
     return StreamingResponse(parts(), 200, headers, media)

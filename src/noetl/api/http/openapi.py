@@ -1,4 +1,4 @@
-"""The OpenAPI document: made of what the routes say about themselves."""
+"""The OpenAPI document, generated from the routes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import msgspec
 from noetl import __version__
 from noetl.access.credentials import COOKIE
 from noetl.access.permissions import PERMISSIONS
-from noetl.api.bodies import required_fields
-from noetl.api.problems import MEDIA_TYPE, STATUSES, ProblemDocument
-from noetl.api.routing import PUBLIC, WEBHOOK, Endpoint, Nothing
-from noetl.runtime import wire
+from noetl.api.http.problems import MEDIA_TYPE, STATUSES, ProblemDocument
+from noetl.api.http.request_body import required_fields
+from noetl.api.http.routes import PUBLIC, WEBHOOK, Endpoint, Nothing
+from noetl.runtime.worker_protocol import messages
 from noetl.types import JSON
 
 ALWAYS = ("host.not_allowed", "query.invalid", "store.unavailable", "internal")
@@ -61,7 +61,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, JSON]:
 
 
 def problems_of(endpoint: Endpoint) -> list[str]:
-    """Every kind that the route may answer, its own first."""
+    """Return every kind of problem that the route may answer, its own first."""
     kinds = [*endpoint.problems, *ALWAYS]
     if endpoint.permission in (PUBLIC, WEBHOOK):
         kinds += OPEN
@@ -69,7 +69,7 @@ def problems_of(endpoint: Endpoint) -> list[str]:
         kinds += GUARDED
     if endpoint.method == "POST":
         kinds += WITH_BODY
-        if not issubclass(endpoint.body, wire.Message):
+        if not issubclass(endpoint.body, messages.Message):
             kinds.append("ref.not_owner")
     return list(dict.fromkeys(kinds))
 
@@ -168,7 +168,8 @@ def _responses(endpoint: Endpoint, schemas: dict[Any, JSON]) -> dict[str, JSON]:
 
 
 def _status_of(endpoint: Endpoint, kind: str) -> int:
-    """A worker names what it has not stored; others send what only the server makes."""
-    if kind == "ref.not_owner" and issubclass(endpoint.body, wire.Message):
+    """Return the status; workers and other callers get different ones for some
+    kinds."""
+    if kind == "ref.not_owner" and issubclass(endpoint.body, messages.Message):
         return HTTPStatus.FORBIDDEN
     return STATUSES[kind]

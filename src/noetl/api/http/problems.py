@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): every refusal has a kind, a sentence and a hint."""
+"""Problem documents (RFC 9457): every refusal has a kind, a message and a hint."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from noetl.errors import (
     SetAside,
     StoreError,
 )
-from noetl.service.refusal import Refusal
+from noetl.service.errors import RequestRefused
 from noetl.types import JSON
 
 MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Exception):
-    """What is answered instead; ``more`` are members beside the standard ones."""
+    """A refusal; ``more`` are members besides the standard ones."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Problem(Exception):
 
 
 class ProblemDocument(msgspec.Struct):
-    """Why a request was not granted; more members may be there."""
+    """Why a request was refused; further members are possible."""
 
     type: str
     title: str
@@ -97,6 +97,7 @@ STATUSES: Mapping[str, int] = {
     "execution.unknown": 404,
     "fork.impossible": 409,
     "host.not_allowed": 403,
+    "inputs.invalid": 422,
     "internal": 500,
     "json.invalid": 400,
     "keychain.taken": 409,
@@ -147,15 +148,15 @@ STATUSES: Mapping[str, int] = {
     "trigger.unknown": 404,
     "worker.version": 409,
 }
-"""What HTTP has for each kind that the API makes by itself."""
+"""HTTP statuses of the kinds that the API itself raises."""
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """The answer to an error that was meant; None for a defect of ours."""
+    """Convert an expected error to its answer; None for a defect."""
     match error:
         case Problem():
             return error
-        case Refusal():
+        case RequestRefused():
             return Problem(error.kind, error.message, hint=error.hint, more=error.more)
         case AccessError():
             return _access(error)
@@ -172,9 +173,10 @@ def problem_of(error: Exception) -> Problem | None:
         case StoreError(kind="ref.range"):
             return Problem("ref.range", str(error).removeprefix("ref.range: "))
         case SetAside():
-            return Problem(error.kind, str(error), hint="noetl resume takes it back")
+            hint = "run noetl resume to continue it"
+            return Problem(error.kind, str(error), hint=hint)
         case StoreError():
-            hint = "try again; what was answered before is stored"
+            hint = "try again; earlier answers are stored"
             headers = {"Retry-After": "2"}
             more = {"store": error.kind}
             return Problem(

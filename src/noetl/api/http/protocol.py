@@ -1,4 +1,4 @@
-"""HTTP as we speak it: uvicorn's, with bounds on how long and large a head may be."""
+"""HTTP protocol of the server: uvicorn's, with limits of time and size."""
 
 from __future__ import annotations
 
@@ -9,37 +9,32 @@ from typing import Any
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from noetl.api.connections import Connections
+from noetl.api.http.quotas import Connections
+from noetl.api.http.request_body import WHOLE
 
-HEAD_WITHIN = 15.0
-"""Seconds in which the head of a request must be here (row 58)."""
-SENT_WITHIN = 30.0
-"""Seconds in which a client must take some of an answer that waits for it."""
-LARGEST_HEAD = 16 * 1024
-LARGEST_ADDRESS = 8 * 1024
-"""Bytes of a path with its query; ``LARGEST_HEAD`` are those of all headers."""
-MOST_QUEUED = 16
-"""Requests on one connection that wait until those before them are answered."""
-LARGEST_PART = 64 * 1024
-"""Bytes of an answer from which it is sent without waiting for more of it."""
+HEAD_TIMEOUT_S = 15.0
+"""Seconds within which the head of a request must arrive (row 58)."""
+SEND_TIMEOUT_S = 30.0
+"""Seconds within which a client must read a part of a waiting answer."""
+MAX_HEAD_BYTES = 16 * 1024
+MAX_TARGET_BYTES = 8 * 1024
+"""Bytes of a path with its query; ``MAX_HEAD_BYTES`` limits all headers."""
+MAX_PIPELINED = 16
+"""Pipelined requests on one connection that wait for an answer."""
+MAX_BUFFERED_BYTES = 64 * 1024
+"""Bytes of an answer from which it is sent without buffering."""
 _GONE = "noetl.is_gone"
-_WHOLE = "noetl.is_whole"
 
 
 def gone_check(scope: Scope) -> Callable[[], bool]:
-    """Tells whether whoever asked has hung up."""
+    """Return a function that returns True once the client has disconnected."""
     check: Callable[[], bool] = scope.get(_GONE, lambda: False)
     return check
 
 
-def is_whole(scope: Scope) -> bool:
-    """Whether the body is here already, to its end."""
-    return _WHOLE in scope
-
-
 class Joined:
-    """A transport by which the head and the body of an answer go out together: each
-    part on its own costs a call of the system, and wakes the other side."""
+    """A transport that sends the head and the body of an answer in one system call;
+    separate calls would also wake the client twice."""
 
     def __init__(
         self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop
@@ -54,7 +49,7 @@ class Joined:
             self._loop.call_soon(self.flush)
         self._parts.append(data)
         self._size += len(data)
-        if self._size > LARGEST_PART:
+        if self._size > MAX_BUFFERED_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -71,12 +66,12 @@ class Joined:
 
 
 class TooMuch(Exception):
-    """More of a head, or more requests at once, than are taken."""
+    """A head that is too large, or too many pipelined requests."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes connections on which a head does not come to its end, is too large, or
-    whose client does not take what it asked for."""
+    """Closes connections whose head is late or too large, and those whose client does
+    not read the answer."""
 
     def __init__(self, *args: Any, admission: Connections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -120,21 +115,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
-        if len(self.url) > LARGEST_ADDRESS:
+        if len(self.url) > MAX_TARGET_BYTES:
             self._refuse("The address of the request is too long.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Trailers, which follow a body, are ignored: the request was
-        authorized by its head, and a proxy may have looked at the head alone."""
+        """Ignore trailers, which follow a body: the request was authorized by its head,
+        and a proxy may have checked the head alone."""
         if not self._in_head:
             return
         self._head += len(name) + len(value)
-        if self._head > LARGEST_HEAD:
+        if self._head > MAX_HEAD_BYTES:
             self._refuse("The head of the request is too large.")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= MOST_QUEUED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             self._refuse("Too many requests wait on this connection.")
         self._in_head = False
         self._size = 0
@@ -146,21 +141,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         scope: Any = self.scope
-        scope[_WHOLE] = True
+        scope[WHOLE] = True
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
-            return  # it was refused
+            return  # the request was refused
         self._size += len(data)
         super().data_received(data)
         if self._in_head and self._timer is None:
-            self._wait()  # most heads come at once, and need none
+            self._wait()  # most heads arrive at once and need no timer
         elif not self._in_head:
             self._stop()
-        # What is neither a head nor a body that goes on: the beginning of a head, or
-        # trailers without an end.
-        if self._size > LARGEST_HEAD and not self.transport.is_closing():
+        # Neither a complete head nor a part of a body: the beginning of a head, or
+        # endless trailers.
+        if self._size > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
 
     def send_400_response(self, msg: str) -> None:
@@ -169,7 +164,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._sending is None:
-            self._sending = self.loop.call_later(SENT_WITHIN, self.drop)
+            self._sending = self.loop.call_later(SEND_TIMEOUT_S, self.drop)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -182,7 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
         raise TooMuch(reason)
 
     def _wait(self) -> None:
-        self._timer = self.loop.call_later(HEAD_WITHIN, self._close)
+        self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._close)
 
     def _stop(self) -> None:
         if self._timer is not None:

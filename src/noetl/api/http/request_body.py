@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded before they are read, strict when they are."""
+"""Request bodies: limits before they are read, strict decoding after."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from noetl.api.problems import Problem
-from noetl.api.protocol import is_whole
-from noetl.engine.references import admit
-from noetl.runtime import wire
+from noetl.api.http.problems import Problem
+from noetl.engine.values.references import admit
+from noetl.errors import ProtocolError
+from noetl.runtime.worker_protocol import messages
 from noetl.types import JSON
 
 T = TypeVar("T", bound=msgspec.Struct)
 U = TypeVar("U")
 
-LARGEST = 4 * 1024 * 1024
-"""Bytes of a request (RELIABILITY 4.4)."""
-LARGEST_PUBLIC = 4 * 1024
-"""Bytes of a request by a sender who need not say who they are."""
-LARGEST_PLAYBOOK = 2 * 1024 * 1024
-"""Bytes of a request with a playbook: its text has 1 MiB, JSON escapes some of it."""
-IGNORED = 8
-"""So many times the largest body is read and thrown away, so that the sender of one
-that is too large is told so."""
-LEAST_IGNORED = 256 * 1024
-SMALL = 64 * 1024
-"""Bytes up to which a body is not counted, and is decoded at once."""
-PATIENCE = 30.0
-"""Seconds in which a body must be here."""
-SLOWEST = 16 * 1024
-"""Bytes a second of a body that is read in parts, on the average."""
-DEEPEST = 100
-MOST_CONTAINERS = 200_000
-"""Lists and objects in a body: a million of them would stop the loop for a second."""
+WHOLE = "noetl.is_whole"
+"""The member of a scope that says that the complete body has arrived."""
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Maximum bytes of a body (RELIABILITY 4.4)."""
+MAX_PUBLIC_BODY_BYTES = 4 * 1024
+"""Maximum bytes of a body on routes without authentication."""
+MAX_PLAYBOOK_BODY_BYTES = 2 * 1024 * 1024
+"""Maximum bytes of a body with a playbook: 1 MiB of source, and its JSON escapes."""
+DISCARD_FACTOR = 8
+"""Multiple of the largest body that is read and discarded, so that the sender of a
+larger one receives the refusal."""
+MIN_DISCARD_BYTES = 256 * 1024
+SMALL_BODY_BYTES = 64 * 1024
+"""Bytes up to which a body is not counted, and is decoded in the event loop."""
+BODY_TIMEOUT_S = 30.0
+"""Seconds within which a body must arrive."""
+MIN_BYTES_PER_S = 16 * 1024
+"""Minimum average bytes per second of a body that is read in parts."""
+MAX_NESTING = 100
+MAX_CONTAINERS = 200_000
+"""Lists and objects in a body: a million of them would block the loop for a second."""
 STREAMED = ("request.aborted", "request.timeout", "request.too_large")
-"""What may go wrong with a body that is read in parts."""
-_LONGEST_NUMBER = 64
+"""Problems of a body that is read in parts."""
+_MAX_DIGITS = 64
 _CONTAINERS = (dict, list)
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -58,28 +61,29 @@ def _uncounted(size: int) -> None: ...
 async def read_body(
     request: Request,
     shape: type[T],
-    largest: int = LARGEST,
+    largest: int = MAX_BODY_BYTES,
     reserve: Reserve = _uncounted,
 ) -> T:
-    """The body as this type. Raises ``Problem``."""
+    """Read the body and decode it as this type. Raises ``Problem``."""
     body = await read_bytes(request, largest, reserve)
     if not body and not required_fields(shape):
         return shape()
-    _check_type(request)
-    if issubclass(shape, wire.Message):
+    if issubclass(shape, messages.Message):
+        _check_type(request, messages.codec.media_type)
         return await _apart(len(body), read_message, body, shape)
+    _check_type(request)
     return await _apart(len(body), _read, body, shape)
 
 
 async def read_json(request: Request, body: bytes) -> JSON:
-    """What these bytes of the request say. Raises ``Problem``."""
+    """Decode these bytes as JSON. Raises ``Problem``."""
     _check_type(request)
     return await _apart(len(body), decode, body)
 
 
 async def _apart(size: int, work: Callable[..., U], *args: Any) -> U:
-    """Large bodies are decoded beside the loop, which serves others meanwhile."""
-    if size > SMALL:
+    """Run the work in a thread if the body is large, so that the loop serves others."""
+    if size > SMALL_BODY_BYTES:
         return await asyncio.to_thread(work, *args)
     return work(*args)
 
@@ -89,32 +93,43 @@ def _read(body: bytes, shape: type[T]) -> T:
 
 
 def read_message(body: bytes, shape: type[T]) -> T:
-    """What workers say, in one go: programs write it, thousands of facts a second, and
-    the types say more than a second look at the text could."""
+    """Decode a worker's message by its type alone: thousands arrive per second, and the
+    types are strict enough."""
     _check_containers(body)
     try:
-        message = msgspec.json.decode(body, type=shape)
+        message = messages.codec.decode(body, shape)
     except msgspec.ValidationError as error:
+        if issubclass(shape, messages.ClaimRequest):
+            _check_version(body)
         raise _not_fitting(error, shape) from None
     except RecursionError:
-        raise _not_json(f"nested deeper than {DEEPEST} levels") from None
+        raise _not_json(f"nested deeper than {MAX_NESTING} levels") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise _not_json(str(error)) from None
-    if isinstance(message, wire.Reports):
+    if isinstance(message, messages.ReportBatch):
         _count_keys([fact.payload for each in message.reports for fact in each.facts])
     return message
 
 
+def _check_version(body: bytes) -> None:
+    """Fields of a claim differ between versions, and its sender must learn that the
+    version is wrong. Raises ``Problem``."""
+    with suppress(msgspec.ValidationError):
+        version = messages.claimed_protocol(body)
+        if version != messages.PROTOCOL:
+            raise Problem(ProtocolError.kind, messages.wrong_version(version))
+
+
 async def read_parts(request: Request, announced: int) -> AsyncIterator[bytes]:
-    """A body of bytes as it comes, of which none may be late. Raises ``Problem``."""
+    """Yield a body in parts, each within a time limit. Raises ``Problem``."""
     size, parts = 0, request.stream()
-    end = time.monotonic() + PATIENCE + announced / SLOWEST
+    end = time.monotonic() + BODY_TIMEOUT_S + announced / MIN_BYTES_PER_S
     while True:
         try:
-            async with asyncio.timeout(min(PATIENCE, end - time.monotonic())):
+            async with asyncio.timeout(min(BODY_TIMEOUT_S, end - time.monotonic())):
                 part = await anext(parts, None)
         except TimeoutError:
-            message = f"no more of the body came within {PATIENCE:g} seconds"
+            message = f"the body stopped for more than {BODY_TIMEOUT_S:g} seconds"
             raise Problem("request.timeout", message, headers=_CLOSE) from None
         except ClientDisconnect:
             raise _aborted() from None
@@ -134,11 +149,11 @@ def required_fields(shape: type[Any]) -> bool:
 async def read_bytes(
     request: Request, largest: int, reserve: Reserve = _uncounted
 ) -> bytes:
-    """The body, if it has no more bytes than this. Raises ``Problem``."""
+    """Return the body if it has at most ``largest`` bytes. Raises ``Problem``."""
     announced = _announced(request)
-    if announced > max(IGNORED * largest, LEAST_IGNORED):
+    if announced > max(DISCARD_FACTOR * largest, MIN_DISCARD_BYTES):
         raise _too_large(largest)
-    if not is_whole(request.scope):
+    if WHOLE not in request.scope:
         return await _read_on(request, largest, reserve, announced)
     message = await request.receive()
     if message["type"] != "http.request":
@@ -148,7 +163,7 @@ async def read_bytes(
         return await _read_on(request, largest, reserve, announced, body)
     if len(body) > largest:
         raise _too_large(largest)
-    if len(body) > SMALL:
+    if len(body) > SMALL_BODY_BYTES:
         reserve(len(body))
     return body
 
@@ -161,18 +176,18 @@ def _announced(request: Request) -> int:
 async def _read_on(
     request: Request, largest: int, reserve: Reserve, announced: int, first: bytes = b""
 ) -> bytes:
-    """What does not come at once, within some time."""
-    counted = SMALL
-    if SMALL < announced <= largest:
+    """Read the rest of a body within a time limit."""
+    counted = SMALL_BODY_BYTES
+    if SMALL_BODY_BYTES < announced <= largest:
         reserve(announced)
         counted = announced
     parts = [first]
     size = len(first)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(BODY_TIMEOUT_S):
             async for part in request.stream():
                 size += len(part)
-                if size > max(IGNORED * largest, LEAST_IGNORED):
+                if size > max(DISCARD_FACTOR * largest, MIN_DISCARD_BYTES):
                     break
                 if size <= largest and announced <= largest:
                     if size > counted:
@@ -182,7 +197,7 @@ async def _read_on(
                 else:
                     parts.clear()
     except TimeoutError:
-        message = f"the body was not here within {PATIENCE:g} seconds"
+        message = f"the body did not arrive within {BODY_TIMEOUT_S:g} seconds"
         raise Problem("request.timeout", message, headers=_CLOSE) from None
     except ClientDisconnect:
         raise _aborted() from None
@@ -192,7 +207,7 @@ async def _read_on(
 
 
 def _aborted() -> Problem:
-    return Problem("request.aborted", "the client left")
+    return Problem("request.aborted", "the client disconnected")
 
 
 def _too_large(largest: int) -> Problem:
@@ -200,32 +215,32 @@ def _too_large(largest: int) -> Problem:
     return Problem("request.too_large", message, headers=_CLOSE)
 
 
-def _check_type(request: Request) -> None:
+def _check_type(request: Request, expected: str = "application/json") -> None:
     said = request.headers.getlist("content-type")
     plain = said[0].split(";")[0].strip().lower() if len(said) == 1 else ""
-    if plain != "application/json":
+    if plain != expected:
         found = f"found '{said[0][:80]}'" if said else "found none"
-        message = f"the content type must be application/json, {found}"
+        message = f"the content type must be {expected}, {found}"
         raise Problem("request.content_type", message)
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding != "identity":
-        message = "compressed bodies are not taken: send it without Content-Encoding"
+        message = "compressed bodies are not supported: remove Content-Encoding"
         raise Problem("request.content_type", message)
 
 
 def decode(body: bytes) -> JSON:
-    """Strict JSON: no NaN, no duplicate keys, no half surrogates, nothing too deep, and
-    nothing that claims to be a stored value (S-82).
+    """Decode strict JSON: no NaN, duplicate keys, lone surrogates, deep nesting or
+    forged references to stored values (S-82).
 
-    The decoder keeps the last of two keys that are the same, and rounds long numbers.
-    Where the text has as many colons as the value has keys, and no long row of digits,
-    it did neither; only other texts are read a second time.
+    The decoder keeps the last of duplicate keys and rounds long numbers. It did neither
+    if the text has as many colons as the value has keys and no long row of digits; only
+    other texts are parsed a second time.
     """
     _check_containers(body)
     try:
         value = msgspec.json.decode(body)
         is_plain = body.count(b":") == _count_keys(value)
-        if not is_plain or b"0" * _LONGEST_NUMBER in body.translate(_DIGITS):
+        if not is_plain or b"0" * _MAX_DIGITS in body.translate(_DIGITS):
             json.loads(
                 body,
                 object_pairs_hook=_without_duplicates,
@@ -233,7 +248,7 @@ def decode(body: bytes) -> JSON:
                 parse_float=_unread,
             )
     except RecursionError:
-        raise _not_json(f"nested deeper than {DEEPEST} levels") from None
+        raise _not_json(f"nested deeper than {MAX_NESTING} levels") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise _not_json(str(error)) from None
     admit(value)
@@ -241,15 +256,15 @@ def decode(body: bytes) -> JSON:
 
 
 def _check_containers(body: bytes) -> None:
-    """Before anything is made of them. Raises ``Problem``."""
+    """Count lists and objects before decoding. Raises ``Problem``."""
     count = body.count(b"[") + body.count(b"{")
-    if count <= MOST_CONTAINERS:
+    if count <= MAX_CONTAINERS:
         return
-    for text in _TEXT.finditer(body):  # brackets in texts are none
+    for text in _TEXT.finditer(body):  # brackets in strings do not count
         count -= body.count(b"[", *text.span()) + body.count(b"{", *text.span())
-    if count > MOST_CONTAINERS:
-        reason = f"more than {MOST_CONTAINERS:,} lists and objects in one body"
-        raise _not_json(f"{reason}; give large inputs as references")
+    if count > MAX_CONTAINERS:
+        reason = f"more than {MAX_CONTAINERS:,} lists and objects in one body"
+        raise _not_json(f"{reason}; pass large inputs as references")
 
 
 def _without_duplicates(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
@@ -258,13 +273,13 @@ def _without_duplicates(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise ValueError(f"the key '{name[:80]}' is there twice")
+                raise ValueError(f"the key '{name[:80]}' is given twice")
             seen.add(name)
     return found
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _LONGEST_NUMBER:
+    if len(digits) > _MAX_DIGITS:
         raise ValueError(f"a number has {len(digits):,} digits")
     return 0
 
@@ -274,9 +289,9 @@ def _unread(digits: str) -> float:
 
 
 def _count_keys(value: JSON) -> int:
-    """How many keys all objects in it have. Raises ``Problem`` if it is too deep."""
+    """Count the keys of all objects. Raises ``Problem`` if the nesting is too deep."""
     level, keys = [value], 0
-    for _ in range(DEEPEST):
+    for _ in range(MAX_NESTING):
         inside: list[JSON] = []
         for each in level:
             if isinstance(each, dict):
@@ -287,7 +302,7 @@ def _count_keys(value: JSON) -> int:
         if not inside:
             return keys
         level = inside
-    raise _not_json(f"nested deeper than {DEEPEST} levels")
+    raise _not_json(f"nested deeper than {MAX_NESTING} levels")
 
 
 def _not_json(reason: str) -> Problem:
@@ -302,7 +317,7 @@ def _convert(value: JSON, shape: type[T]) -> T:
 
 
 def _not_fitting(error: msgspec.ValidationError, shape: type[Any]) -> Problem:
-    message = f"the body does not fit: {error}"
+    message = f"the body is not valid: {error}"
     known = ", ".join(field.name for field in msgspec.structs.fields(shape))
     hint = f"the members of the body are: {known}" if known else "send no body"
     if "unknown field" in message:

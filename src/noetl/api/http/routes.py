@@ -1,4 +1,4 @@
-"""Routes that say everything about themselves: permission, types, problems."""
+"""Routes with their permission, types and problems."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from noetl.access.credentials import Credential
-from noetl.access.principal import Principal, require
-from noetl.api.access import Headers
-from noetl.api.bodies import LARGEST, LARGEST_PUBLIC, Reserve
-from noetl.api.problems import Problem
-from noetl.api.quotas import keep
-from noetl.api.site import Site
-from noetl.api.trail import Recorded, Trail
-from noetl.engine.callers import Caller
+from noetl.access.permissions import Principal, allows, require
+from noetl.api.audit_trail import AuditTrail, Recorded
+from noetl.api.http.problems import Problem
+from noetl.api.http.quotas import keep
+from noetl.api.http.request_body import MAX_BODY_BYTES, MAX_PUBLIC_BODY_BYTES, Reserve
+from noetl.api.services import Services
+from noetl.engine.events import Caller
 from noetl.ports import Summary
-from noetl.service.refusal import no_execution
-from noetl.service.sensitive import PAYLOADS, is_sensitive
+from noetl.service.access.authenticate import Headers
+from noetl.service.errors import no_execution
+from noetl.service.executions.sensitive import PAYLOADS, is_sensitive
 from noetl.types import JSON
 
 B = TypeVar("B", covariant=True)
@@ -32,22 +32,22 @@ Q = TypeVar("Q", covariant=True)
 T = TypeVar("T", bound=msgspec.Struct)
 
 PUBLIC = "public"
-"""The permission of what anybody may see."""
+"""The permission of routes that need no account."""
 SIGNED_IN = "signed-in"
-"""The permission of what everybody may do to what is their own."""
+"""The permission of routes about the caller's own account."""
 WEBHOOK = "webhook"
-"""The permission of senders that prove themselves to one trigger: its route asks."""
+"""The permission of webhook routes, which authenticate their senders themselves."""
 READ = "executions:read"
 CLAIM = "work:claim"
 _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No body, or no parameters."""
+    """The type of an absent body or query."""
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """An answer: its status is one of those that the route declares."""
+    """An answer; its status is one of those that the route declares."""
 
     status: int
     value: JSON
@@ -56,42 +56,43 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[B, Q]):
-    """One request, as far as it was granted.
+    """One authorized request.
 
-    ``execution`` is the one that the path names, which they may see.
+    ``execution`` is the execution that the path names, which the caller may see.
     """
 
-    site: Site
+    site: Services
     principal: Principal
     request: Request
     params: Mapping[str, str]
     body: B
     query: Q
-    trail: Trail
+    trail: AuditTrail
     headers: Headers
     execution: Summary | None = None
 
     def allows(self, permission: str, path: str | None) -> bool:
-        return self.site.access.allows(self.principal, permission, path)
+        return allows(self.principal, permission, path)
 
     def require(self, permission: str, path: str | None) -> None:
-        """Raises ``AccessError`` (``auth.role``)."""
+        """Raise ``AccessError`` (``auth.role``) unless the caller has the
+        permission."""
         require(self.principal, permission, path)
 
     @property
     def address(self) -> str:
-        """Where it comes from."""
+        """The client's address."""
         return self.trail.address
 
     def look(self) -> Credential | None:
-        """What the caller presents. Raises ``AccessError``."""
+        """Return the caller's credential. Raises ``AccessError``."""
         request = self.request
         local = local_of(request)
         return self.site.access.look(request.method, self.headers, local=local)
 
     async def renewed(self) -> Call[B, Q]:
-        """This call with the rights that its sender has at this moment. An answer that
-        takes long asks for it before it tells more. Raises ``AccessError``."""
+        """Return this call with the caller's current rights; long answers check it
+        again before they send more. Raises ``AccessError``."""
         request, access = self.request, self.site.access
         principal = await access.authenticate(
             request.method, self.headers, local=local_of(request)
@@ -100,14 +101,14 @@ class Call(Generic[B, Q]):
 
     @property
     def caller(self) -> Caller:
-        """Who calls, for events."""
+        """The caller, as events record it."""
         return {"principal": self.principal.name, "address": self.address}
 
     def sees(self, summary: Summary) -> bool:
         return self.allows(READ, summary.playbook.get("path"))
 
     def sees_data(self, summary: Summary) -> bool:
-        """Whether workload, results, events and the like may be shown, too."""
+        """Return True if the caller may see workload, results and events."""
         return self.sees(summary) and _may_see_data(self.site, self.principal, summary)
 
 
@@ -116,15 +117,17 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Reply | Response]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A route. ``answers`` are types by status; a problem's status is its kind's.
+    """A route. ``answers`` maps statuses to types; the kind of a problem sets its
+    status.
 
-    ``media`` is what else than JSON it can answer, ``recorded`` where it is put down
-    who called, ``takes`` what it reads by itself. Its body has at most ``largest``
-    bytes. One that ``signs_in`` counts as an attempt before any of it is read. One that
-    ``hides`` leaves the data of a sensitive execution out by itself; any other route
-    of an execution needs ``payloads:read`` for these.
+    ``media`` are content types besides JSON, ``recorded`` names the place where the
+    caller is recorded, ``takes`` is a body that the route reads itself. A body has at
+    most ``largest`` bytes. A route that ``signs_in`` counts as an attempt before its
+    body is read. A route that ``hides`` removes the data of a sensitive execution
+    itself; any other route of an execution requires ``payloads:read`` for it.
     """
 
+    name: str
     method: str
     path: str
     permission: str
@@ -136,13 +139,9 @@ class Endpoint:
     media: tuple[str, ...] = ()
     recorded: Recorded = "audit"
     takes: str | None = None
-    largest: int = LARGEST
+    largest: int = MAX_BODY_BYTES
     signs_in: bool = False
     hides: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.handler.__name__
 
     @property
     def doc(self) -> str:
@@ -154,13 +153,13 @@ class Endpoint:
 
     @property
     def plain_path(self) -> str:
-        """Without the types of its places: what documents and metrics show."""
+        """The path without parameter types, for documents and metrics."""
         return _PLACE.sub(r"{\1}", self.path)
 
 
 @dataclass(slots=True)
 class Routes:
-    """The routes of one noun, in the order in which they are tried."""
+    """The routes of one resource, in the order of matching."""
 
     endpoints: list[Endpoint] = field(default_factory=list)
 
@@ -187,6 +186,7 @@ class Routes:
         def add(handler: Handler) -> Handler:
             self.endpoints.append(
                 Endpoint(
+                    handler.__name__,
                     method,
                     path,
                     permission,
@@ -209,24 +209,24 @@ class Routes:
 
 
 def _largest(permission: str, body: type[Any]) -> int:
-    """Strangers, and callers of routes that take no body, send little."""
+    """Return the body limit: small for public routes and routes without a body."""
     if permission == PUBLIC or body is Nothing:
-        return LARGEST_PUBLIC
-    return LARGEST
+        return MAX_PUBLIC_BODY_BYTES
+    return MAX_BODY_BYTES
 
 
 async def find_execution(
-    site: Site,
+    site: Services,
     principal: Principal,
     permission: str,
     execution_id: str,
     *,
     hides: bool = False,
 ) -> Summary:
-    """What is not theirs to see is not there (row 64)."""
+    """Return the execution; refuse a hidden one like an absent one (row 64)."""
     summary = await site.looking.summary(execution_id)
     path = summary.playbook.get("path")
-    if not site.access.allows(principal, READ, path):
+    if not allows(principal, READ, path):
         raise no_execution()
     require(principal, permission, path)
     if not hides and not _may_see_data(site, principal, summary):
@@ -234,39 +234,39 @@ async def find_execution(
     return summary
 
 
-def _may_see_data(site: Site, principal: Principal, summary: Summary) -> bool:
+def _may_see_data(site: Services, principal: Principal, summary: Summary) -> bool:
     if not is_sensitive(summary.playbook):
         return True
-    return site.access.allows(principal, PAYLOADS, summary.playbook.get("path"))
+    return allows(principal, PAYLOADS, summary.playbook.get("path"))
 
 
 def headers_of(request: Request) -> Headers:
-    """All values of each header, by their lower-case names."""
+    """Return all values of each header, by lower-case names."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in request.headers.raw:
         found[name.decode("latin-1").lower()].append(value.decode("latin-1"))
     return found
 
 
-def counting(site: Site, permission: str, who: str, scope: Scope) -> Reserve:
-    """Counts bytes of a caller's bodies for as long as their requests take."""
+def counting(site: Services, permission: str, who: str, scope: Scope) -> Reserve:
+    """Return a function that counts a caller's body bytes until the request ends."""
     quotas = site.quotas
     quota = quotas.worker_bodies if permission == CLAIM else quotas.bodies
     return lambda size: keep(scope, quota.take(who, size))
 
 
 def local_of(request: Request) -> str:
-    """The address of this machine that a request came in at."""
+    """Return the address of this machine at which the request arrived."""
     return (request.scope.get("server") or ("",))[0]
 
 
 def read_query(request: Request, shape: type[T]) -> T:
-    """The parameters as this type: each once, none unknown, all within bounds."""
+    """Parse the query: no duplicate, unknown or out-of-range parameters."""
     given: dict[str, str] = {}
     asked = request.scope.get("query_string")
     for name, value in request.query_params.multi_items() if asked else ():
         if name in given:
-            raise _bad_query(name, f"'{name[:80]}' is there twice", shape)
+            raise _bad_query(name, f"'{name[:80]}' is given twice", shape)
         given[name] = value
     try:
         return msgspec.convert(given, shape, strict=False)
@@ -279,10 +279,10 @@ def read_query(request: Request, shape: type[T]) -> T:
 
 def _bad_query(name: str | None, message: str, shape: type[Any]) -> Problem:
     known = ", ".join(each.encode_name for each in msgspec.structs.fields(shape))
-    hint = f"parameters of this call: {known}" if known else "it has no parameters"
+    hint = f"parameters of this call: {known}" if known else "this call takes none"
     return Problem(
         "query.invalid",
-        f"the query does not fit: {message}",
+        f"the query is not valid: {message}",
         hint=hint,
         more={"parameter": name},
     )

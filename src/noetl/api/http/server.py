@@ -1,4 +1,4 @@
-"""Where the server listens, and the HTTP server that does it."""
+"""The listening socket and the HTTP server."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from noetl.access.browsers import LOOPBACK, Hosts
-from noetl.api.connections import Connections
-from noetl.api.protocol import BoundedProtocol
+from noetl.access.request_guard import LOOPBACK, Hosts
+from noetl.api.http.protocol import BoundedProtocol
+from noetl.api.http.quotas import Connections
 from noetl.errors import ConfigError
 
 
 class HttpServer(uvicorn.Server):
-    """Signals are for whoever started us."""
+    """A uvicorn server that leaves signals to the program."""
 
     def __init__(
         self,
@@ -54,23 +54,24 @@ def _config(app: ASGIApp, admission: Connections) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody may say who they are by a header
+        proxy_headers=False,  # headers must not set the client's address
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )
 
 
 def check_address(host: str) -> None:
-    """Raises ``ConfigError`` for what is no address."""
+    """Raise ``ConfigError`` if the host is not an address."""
     try:
         if host != "localhost":
             ip_address(host)
     except ValueError:
-        raise ConfigError(f"'{host}' is no address; the default is 127.0.0.1") from None
+        message = f"'{host}' is not a valid address; the default is 127.0.0.1"
+        raise ConfigError(message) from None
 
 
 def known_names(host: str, hosts: Iterable[str]) -> Hosts:
-    """By which names clients reach a server that listens there."""
+    """Return the host names of a server that listens at this address."""
     own = [host] if host != "localhost" and not ip_address(host).is_unspecified else []
     own = [f"[{each}]" if ":" in each else each for each in own]
     return Hosts([*LOOPBACK, *own, *hosts])
@@ -78,13 +79,13 @@ def known_names(host: str, hosts: Iterable[str]) -> Hosts:
 
 @contextlib.contextmanager
 def bind(host: str, port: int) -> Iterator[socket.socket]:
-    """Raises ``ConfigError`` if the place is taken."""
+    """Open the listening socket. Raises ``ConfigError`` if the address is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named in full: asyncio sends at once only on what says that it is TCP, and
-    # without that an answer in two parts waits 40 ms for an acknowledgement.
+    # The protocol is explicit: asyncio sets TCP_NODELAY only on TCP sockets, and
+    # without it an answer in two parts waits 40 ms for an acknowledgement.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Those that it accepts inherit this. Without it the second part of an answer
+        # Accepted sockets inherit this option. Without it the second part of an answer
         # waits until the first one is acknowledged: 40 ms for each call.
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
@@ -98,7 +99,7 @@ def bind(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def url_of(bound: socket.socket, scheme: str = "http") -> str:
-    """How this machine reaches it: who listens everywhere listens on loopback, too."""
+    """Return the local URL; a server on all addresses also listens on loopback."""
     host, port = bound.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"

@@ -1,4 +1,4 @@
-"""What requests and answers about accounts, tokens and sessions hold."""
+"""Request and answer types of accounts, tokens and sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from noetl.api.shapes import Name, Strict
+from noetl.api.schemas.executions import Name, Strict
 
 Password = Annotated[str, Meta(min_length=1, max_length=1024)]
 Roles = Annotated[list[Name], Meta(max_length=100)]
@@ -15,7 +15,7 @@ Seconds = Annotated[int, Meta(ge=60, le=10 * 366 * 86400)]
 
 
 class AddUser(Strict):
-    """An account without a password comes with tokens alone."""
+    """An account to create; without a password it uses tokens only."""
 
     name: Name
     roles: Roles
@@ -29,13 +29,13 @@ class SetRoles(Strict):
 
 
 class SetPassword(Strict):
-    """None takes it away."""
+    """A null password removes it."""
 
     password: Password | None
 
 
 class UserLine(msgspec.Struct):
-    """``issuer`` is the OIDC provider by which they sign in, if they do."""
+    """An account; ``issuer`` is its OIDC provider, or null."""
 
     name: str
     user_id: str
@@ -53,17 +53,18 @@ class UserList(msgspec.Struct):
 
 
 class Ended(msgspec.Struct):
-    """How many sessions there were."""
+    """The number of sessions that were ended."""
 
     ended: int
 
 
-class OfUser(Strict):
+class AccountFilter(Strict):
     user: Name | None = None
 
 
 class AddToken(Strict):
-    """``scopes`` are written like roles; without them it may what its account may."""
+    """``scopes`` are written like roles; without them the token has all rights of its
+    account."""
 
     user: Name
     label: Name
@@ -82,7 +83,7 @@ class TokenLine(msgspec.Struct):
 
 
 class NewToken(TokenLine):
-    """``token`` is shown this once."""
+    """A new token; ``token`` is shown once."""
 
     token: str
 
@@ -111,7 +112,7 @@ class SessionList(msgspec.Struct):
 
 
 class Whoami(msgspec.Struct):
-    """Who asks: ``scopes`` are those of the token, if it has some."""
+    """The caller; ``scopes`` are those of its token, if it has some."""
 
     user_id: str
     name: str

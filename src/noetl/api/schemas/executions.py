@@ -1,4 +1,4 @@
-"""What requests hold and answers look like; the OpenAPI document is made of these."""
+"""Request and answer types; the OpenAPI document is generated from them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.diagnostics import Diagnostic
-from noetl.engine.concurrency import LONGEST, OnLimit
-from noetl.engine.concurrency import Limit as Places
-from noetl.engine.document import StepLine
+from noetl.engine.endings import IgnoredError, NoArcFired
+from noetl.engine.execution_document import StepLine
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
-from noetl.engine.waits import WaitLine
+from noetl.engine.steps.concurrency import MAX_KEY_LENGTH, OnLimit
+from noetl.engine.steps.concurrency import Limit as Places
+from noetl.engine.waits.resume import WaitLine
 from noetl.types import JSON
 
-# Text of a database has no NUL, and a name no control characters.
+# Text in PostgreSQL cannot hold NUL; a name has no control characters.
 Name = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+(?!\n)$")
 ]
@@ -32,13 +33,13 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A member that is not known is refused: it was meant to do something."""
+    """A request type that refuses unknown members."""
 
 
 class StartConcurrency(Strict):
-    """At most ``limit`` executions of the playbook with this key are under way."""
+    """At most ``limit`` executions of the playbook with this key run at once."""
 
-    key: Annotated[str, Meta(min_length=1, max_length=LONGEST)]
+    key: Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
     limit: Places = 1
     on_limit: OnLimit = "queue"
 
@@ -62,13 +63,14 @@ class StartQuery(Strict):
 
 
 class StartAnswer(msgspec.Struct):
-    """``result`` and ``error`` are there if the execution ended while it was waited
-    for."""
+    """``result`` and ``error`` are set if the execution ended during the wait;
+    ``warnings``, if the inputs are accepted and probably wrong."""
 
     execution_id: str
     status: ExecutionStatus
     result: JSON = None
     error: dict[str, JSON] | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 class ListQuery(Strict):
@@ -90,6 +92,8 @@ class ExecutionLine(msgspec.Struct):
     error: dict[str, JSON] | None
     parent_id: str | None
     concurrency: dict[str, JSON] | None
+    ignored_errors: int
+    not_reached: int
     waits: list[WaitLine] | UnsetType = UNSET
 
 
@@ -99,17 +103,22 @@ class ExecutionList(msgspec.Struct):
 
 
 class ExecutionDocument(msgspec.Struct):
-    """What ``noetl run --json`` prints."""
+    """The document that ``noetl run --json`` prints."""
 
     execution_id: str
     status: ExecutionStatus
     playbook: dict[str, JSON]
     concurrency: dict[str, JSON] | None
     error: dict[str, JSON] | None
+    warnings: list[str]
     workload: dict[str, JSON]
     ctx: dict[str, JSON]
     result: JSON
     steps: list[StepLine]
+    ignored_errors: list[IgnoredError]
+    no_arc_fired: list[NoArcFired]
+    not_reached: list[str]
+    counts: dict[str, int]
     waits: list[WaitLine]
     events: int
     started_at: str
@@ -117,7 +126,7 @@ class ExecutionDocument(msgspec.Struct):
 
 
 class EventsQuery(Strict):
-    """``dialect`` is a view of the log; every other parameter asks for an id."""
+    """``dialect`` is a view of the log; every other parameter filters by an id."""
 
     after: Seq = 0
     limit: Limit = 500
@@ -148,7 +157,7 @@ class EventsQuery(Strict):
 
 
 class EventList(msgspec.Struct):
-    """``cursor`` is what ``after`` takes for the next page; null at the end."""
+    """``cursor`` is the next value of ``after``; null at the end."""
 
     events: list[dict[str, JSON]]
     cursor: int | None
@@ -186,7 +195,7 @@ class SignalRequest(Strict):
 
 
 class BulkRequest(Strict):
-    """An order to all executions that fit; at least one of the filters is needed."""
+    """An order to all matching executions; at least one filter is required."""
 
     action: Literal["cancel", "pause", "resume"]
     status: ExecutionStatus | None = None
@@ -196,8 +205,7 @@ class BulkRequest(Strict):
 
 
 class BulkAnswer(msgspec.Struct):
-    """``refused`` are those whose state does not fit; ``more`` are left for another
-    call."""
+    """``refused`` are executions in another state; ``more`` asks for another call."""
 
     done: list[ControlAnswer]
     refused: list[ControlAnswer]
@@ -224,7 +232,7 @@ class PlaybookDocument(PlaybookLine):
 
 
 class Registration(PlaybookLine):
-    """``created`` is false if this playbook was registered so before."""
+    """``created`` is false if this playbook was already registered."""
 
     created: bool
     diagnostics: list[Diagnostic]
@@ -255,7 +263,7 @@ class DiffQuery(Strict):
 
 
 class DiffAnswer(msgspec.Struct):
-    """``diff`` is empty if they are the same text."""
+    """``diff`` is empty if the texts are equal."""
 
     path: str
     diff: str
@@ -272,7 +280,7 @@ class ValidateAnswer(msgspec.Struct):
 
 
 class Health(msgspec.Struct):
-    """``isolation``: whether code of playbooks runs in a sandbox."""
+    """``isolation`` states how code of playbooks is isolated."""
 
     status: Literal["ok", "ready", "unavailable"]
     reason: str | None = None

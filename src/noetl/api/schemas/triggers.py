@@ -1,4 +1,4 @@
-"""What requests and answers about triggers and backfills hold."""
+"""Request and answer types of triggers and backfills."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from noetl.api.shapes import Key, Name, Strict
+from noetl.api.schemas.executions import Key, Name, Strict
+from noetl.triggers.backfill import MAX_AT_ONCE, State
 from noetl.triggers.definition import Definition, Kind
-from noetl.triggers.filling import MOST_AT_ONCE, State
 from noetl.types import JSON
 
 Secret = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
 class MakeTrigger(Strict):
-    """``secret`` is the one that a sender signs with, if it has chosen it."""
+    """A trigger to create; ``secret`` is the signing secret, if the sender chose it."""
 
     trigger: Definition
     secret: Secret | None = None
@@ -24,8 +24,8 @@ class MakeTrigger(Strict):
 
 
 class TriggerLine(msgspec.Struct):
-    """``hook`` is where a webhook's deliveries go. ``next_at`` and ``last`` are a
-    schedule's: its next slot, and what the last one became."""
+    """A trigger. ``hook`` is the path for a webhook's deliveries; ``next_at`` and
+    ``last`` are the next slot of a schedule and the outcome of its last slot."""
 
     name: str
     kind: Kind
@@ -41,10 +41,12 @@ class TriggerLine(msgspec.Struct):
 
 
 class TriggerAnswer(TriggerLine):
-    """``token`` is told this once: it is kept nowhere."""
+    """A trigger that was created; ``token`` is shown once and not stored.
+    ``warnings`` are about inputs that its playbook does not name."""
 
     created: bool
     token: str | None
+    warnings: list[str] = msgspec.field(default_factory=list)
 
 
 class TriggerList(msgspec.Struct):
@@ -52,8 +54,8 @@ class TriggerList(msgspec.Struct):
 
 
 class FireRequest(Strict):
-    """Of a schedule ``slot``, of a webhook ``payload``, of ``finished`` the
-    ``execution_id``; ``key`` makes a repeated call the same one."""
+    """Inputs: ``slot`` of a schedule, ``payload`` of a webhook, ``execution_id`` of a
+    completion trigger; ``key`` makes repeated calls idempotent."""
 
     slot: Name | None = None
     key: Key | None = None
@@ -62,20 +64,21 @@ class FireRequest(Strict):
 
 
 class MakeBackfill(Strict):
-    """A day or a time; one without an offset is in the schedule's zone."""
+    """A range; a day or time without an offset is in the schedule's zone."""
 
     trigger: Name
     since: Name
     until: Name | None = None
-    at_once: Annotated[int, Meta(ge=1, le=MOST_AT_ONCE)] = 4
+    at_once: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = 4
 
 
-class OfTrigger(Strict):
+class TriggerFilter(Strict):
     trigger: Name | None = None
 
 
 class BackfillLine(msgspec.Struct):
-    """``present`` slots had an execution before; ``running`` are under way now."""
+    """A backfill; ``present`` slots already had an execution, ``running`` ones run
+    now."""
 
     backfill_id: str
     trigger: str

@@ -1,4 +1,4 @@
-"""One line of the doctor's report."""
+"""Checks of ``noetl doctor``, one module per part; each check returns findings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Status = Literal["ok", "warning", "problem"]
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What was looked at, what was found, and what to do about it."""
+    """The result of one check: its name, status, message and, if any, the cure."""
 
     check: str
     status: Status

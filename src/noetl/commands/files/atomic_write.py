@@ -1,4 +1,4 @@
-"""Files that commands write: whole under their name, or not there."""
+"""Output files that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from noetl.errors import ConfigError
 
 @contextmanager
 def writing(file: str) -> Iterator[BinaryIO]:
-    """A stream to a file that appears at the end, or to standard output for ``-``.
+    """Open a stream to a file that appears at the end, or to standard output for ``-``.
 
-    Raises ``ConfigError`` where it cannot be written.
+    Raises ``ConfigError`` if the file cannot be written.
     """
     if file == "-":
         yield sys.stdout.buffer
@@ -33,7 +33,7 @@ def writing(file: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing(file: str) -> Iterator[str]:
-    """The name of a part beside the file; it takes the file's place at the end."""
+    """Yield the name of a temporary file, which replaces ``file`` at the end."""
     path = Path(file)
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -48,16 +48,16 @@ def replacing(file: str) -> Iterator[str]:
 
 
 def check_target(option: str, file: str) -> None:
-    """Before hours of work: that the file can be written in the end."""
+    """Check before a long run that the file can be written at its end."""
     if file == "-":
         return
     if not file:
         raise ConfigError(f"{option}: name a file")
     folder = Path(file).resolve().parent
     if Path(file).is_dir():
-        raise ConfigError(f"{option} {file}: that is a folder; name a file in it")
+        raise ConfigError(f"{option} {file}: this is a folder; name a file in it")
     if not folder.is_dir():
-        raise ConfigError(f"{option} {file}: there is no folder {folder}")
+        raise ConfigError(f"{option} {file}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{option} {file}: {folder} cannot be written")
 

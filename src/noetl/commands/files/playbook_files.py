@@ -1,4 +1,4 @@
-"""Finding and reading playbook files."""
+"""Search and reading of playbook files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _KEY = (
     rb"""|kind["']?[ \t]*:[ \t]*["']?Playbook\b)"""
 )
 _SUFFIXES = {".yaml", ".yml"}
-_MOST = 16 * 1024 * 1024  # read a little more than the limit, to say how large it is
+_MAX_BYTES = 16 * 1024 * 1024  # above the limit of a playbook, to report the real size
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A file as the user named it, and its bytes."""
+    """A file under the name that the user gave, with its bytes."""
 
     name: str
     content: bytes
@@ -35,12 +35,12 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def read_file(name: str) -> SourceFile:
-    """One file, or standard input for ``-``. Raises ``ConfigError``."""
+    """Read a file, or standard input for ``-``. Raises ``ConfigError``."""
     if name == "-":
-        return SourceFile("<stdin>", sys.stdin.buffer.read(_MOST))
+        return SourceFile("<stdin>", sys.stdin.buffer.read(_MAX_BYTES))
     try:
         with Path(name).open("rb") as stream:
-            return SourceFile(name, stream.read(_MOST))
+            return SourceFile(name, stream.read(_MAX_BYTES))
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file") from None
     except OSError as error:
@@ -49,14 +49,14 @@ def read_file(name: str) -> SourceFile:
 
 
 def folder_of(name: str) -> str | None:
-    """Where the file is; standard input is nowhere."""
+    """Return the folder of the file; None for standard input."""
     return str(Path(name).resolve().parent) if name not in ("-", "<stdin>") else None
 
 
 def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
-    """The files that were named, and the playbooks of folders that were named.
+    """Read the named files, and the playbooks in named folders.
 
-    The second part is how many YAML files of folders are no playbooks.
+    Also returns the number of YAML files in folders that are not playbooks.
     """
     files: list[SourceFile] = []
     skipped = 0
@@ -76,9 +76,9 @@ def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
 
 
 def is_playbook(content: bytes) -> bool:
-    """Whether the root has one of the two keys; a broken file still has them.
+    """Return whether the root has one of the two keys, also with syntax errors.
 
-    The root's keys stand at the margin of the first line that is no comment.
+    The root's keys have the indentation of the first line that is not a comment.
     """
     opening = _OPENING.match(content)
     if opening is None:

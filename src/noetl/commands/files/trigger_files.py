@@ -1,4 +1,4 @@
-"""Triggers as their authors write them: a YAML file, or options."""
+"""Definitions of triggers from a YAML file or from options."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.commands.reading import read_file
+from noetl.commands.files.playbook_files import read_file
 from noetl.commands.run import read_setting
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.node import Node
 from noetl.dsl.source import read_source
 from noetl.errors import ConfigError
 from noetl.templates import is_template
-from noetl.triggers.checks import check
 from noetl.triggers.definition import Definition
 from noetl.triggers.inputs import TriggerError
-from noetl.triggers.reading import read_definition
+from noetl.triggers.parse import check, read_definition
 from noetl.types import JSON
 
 
 def read_trigger(file: str) -> dict[str, JSON]:
-    """The definition in a file. Raises ``ConfigError`` with the place of the fault."""
+    """Read the definition in a file.
+
+    Raises ``ConfigError`` with the position of the error.
+    """
     report = Report()
     node = read_source(read_file(file).content, report, "trigger", "name: nightly")
     faults = [found for found in report if found.severity == "error"]
@@ -37,7 +39,7 @@ def read_trigger(file: str) -> dict[str, JSON]:
 
 
 def make_trigger(members: dict[str, JSON], settings: Sequence[str]) -> dict[str, JSON]:
-    """The definition that options say."""
+    """Build the definition from options."""
     workload: dict[str, JSON] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
@@ -52,10 +54,10 @@ def make_trigger(members: dict[str, JSON], settings: Sequence[str]) -> dict[str,
 
 
 def members_of(name: str | None, options: dict[str, JSON]) -> dict[str, JSON]:
-    """Options as a file would have them."""
+    """Convert options to the members of a file."""
     if name is None or options["playbook"] is None:
         hint = "see noetl trigger create --help"
-        raise ConfigError(f"a NAME and --playbook are needed, or --file; {hint}")
+        raise ConfigError(f"expected a NAME and --playbook, or --file; {hint}")
     parts: dict[str, dict[str, JSON]] = {
         "schedule": {
             "cron": options["cron"],
@@ -85,7 +87,7 @@ def members_of(name: str | None, options: dict[str, JSON]) -> dict[str, JSON]:
                 part, "--finished"
             )
             named = next(iter(said)).replace("_", "-").replace("overlap", "no-overlap")
-            raise ConfigError(f"--{named} goes with {option}")
+            raise ConfigError(f"--{named} needs {option}")
     return members
 
 
@@ -107,7 +109,7 @@ def _fault(error: TriggerError, place: str) -> ConfigError:
 
 
 def _place(node: Node, path: str) -> tuple[int, int]:
-    """Where that member stands; what is not there, where it should be."""
+    """Return the position of a member, or of its parent if it is missing."""
     mark = (node.line, node.column)
     for part in path.replace("[", ".").replace("]", "").split("."):
         if part in node.entries:

@@ -1,4 +1,4 @@
-"""Accounts of a server that does not run: they are where it will look for them."""
+"""Accounts of a server that is not running, written to the store it will read."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import time
 from contextlib import AsyncExitStack
 
 from noetl.access.audit import Entry
-from noetl.adapters.accounts.accounts import SqlAccounts
-from noetl.adapters.accounts.audit import SqlAudit
-from noetl.adapters.accounts.database import Database
 from noetl.adapters.accounts.passwords import Argon2Passwords
-from noetl.adapters.accounts.sqlite import SqliteFile
+from noetl.adapters.accounts.tables import SqlAccounts, SqlAudit
 from noetl.adapters.sessions.sqlite import SqliteSessions
+from noetl.adapters.sql_database import Database, SqliteFile
 from noetl.api.users import describe
-from noetl.config import DATABASE, DATABASE_OWNER, read_settings
-from noetl.embedded import new_execution_id
+from noetl.config import DATABASE, DATABASE_OWNER, Settings
 from noetl.errors import ConfigError
-from noetl.home import Home
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.people import LOCAL, People
+from noetl.extras import install_command
+from noetl.local.home import Home
+from noetl.runtime.event_loop import SystemClock
+from noetl.service.access.accounts import LOCAL, AccountService
 from noetl.types import JSON
+from noetl.wiring.identifiers import new_execution_id
 
 
 def add_account(
+    settings: Settings,
     home: Home,
     name: str,
     roles: list[str],
@@ -32,16 +32,19 @@ def add_account(
     email: str | None,
     display_name: str | None,
 ) -> JSON:
-    """The new account. Raises ``ConfigError``, ``AccessError`` or ``StoreError``."""
+    """Create an account and return its document.
+
+    Raises ``ConfigError``, ``AccessError`` or ``StoreError``.
+    """
 
     async def add() -> JSON:
         async with AsyncExitStack() as closing:
             file = SqliteFile.open(home.accounts)
             closing.push_async_callback(file.close)
-            tables = await _tables(home, file, closing)
-            people = People(
+            tables = await _tables(settings, home, file, closing)
+            people = AccountService(
                 SqlAccounts(tables),
-                SqliteSessions(file),  # a new account has none to end
+                SqliteSessions(file),  # a new account has no sessions to end
                 Argon2Passwords(),
                 SystemClock(),
             )
@@ -68,8 +71,10 @@ def add_account(
     return asyncio.run(add())
 
 
-async def _tables(home: Home, file: SqliteFile, closing: AsyncExitStack) -> Database:
-    settings = read_settings()
+async def _tables(
+    settings: Settings, home: Home, file: SqliteFile, closing: AsyncExitStack
+) -> Database:
+    settings = settings
     address = settings[DATABASE]
     if address is None:
         if (home.folder / "postgres").is_dir():
@@ -79,12 +84,13 @@ async def _tables(home: Home, file: SqliteFile, closing: AsyncExitStack) -> Data
             raise ConfigError(f"{message}; start it: noetl up")
         return file
     try:
-        from noetl.adapters.accounts.postgres import PostgresDatabase
         from noetl.adapters.database_roles import prepare_database
         from noetl.adapters.postgres import Postgres
+        from noetl.adapters.sql_database import PostgresDatabase
     except ModuleNotFoundError:
-        message = "a database needs the package asyncpg; run: pip install '.[postgres]'"
-        raise ConfigError(f"{message} in a checkout of NoETL") from None
+        message = "a database needs the package asyncpg"
+        hint = f"run: {install_command('postgres')}"
+        raise ConfigError(f"{message}; {hint}") from None
     owner = settings[DATABASE_OWNER]
     if owner is not None:
         await prepare_database(owner, address)

@@ -1,4 +1,4 @@
-"""The catalog of this home without a server: the same calls, answered here."""
+"""The catalog of this home behind the interface of the HTTP client."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import msgspec
 
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.sqlite import SqliteShelf
-from noetl.client import Refused
-from noetl.config import EXTENSIONS, read_settings
-from noetl.embedded import new_execution_id
-from noetl.home import Home
+from noetl.client.http import Refused
+from noetl.config import EXTENSIONS, Settings
+from noetl.local.home import Home
 from noetl.ports import Registered
-from noetl.runtime.clock import SystemClock
-from noetl.service.playbooks import Playbooks
-from noetl.service.refusal import Refusal
+from noetl.runtime.event_loop import SystemClock
+from noetl.service.catalog import CatalogService
+from noetl.service.errors import RequestRefused
 from noetl.types import JSON
+from noetl.wiring.identifiers import new_execution_id
 
 PREFIX = "/api/catalog"
 
 
 class LocalCatalog:
-    """Answers as the API does, so that a command need not know whom it asks."""
+    """Answers the calls of the API's catalog from the home, without a server."""
 
-    def __init__(self) -> None:
-        home = Home.of()
-        self._playbooks = Playbooks(
+    def __init__(self, settings: Settings) -> None:
+        home = Home.of(settings)
+        self._playbooks = CatalogService(
             SqliteShelf(home.catalog),
             FileBlobs(home.blobs),
             SystemClock(),
             new_execution_id,
-            extensions=read_settings()[EXTENSIONS],
+            extensions=settings[EXTENSIONS],
         )
 
     def get(self, path: str, **query: JSON) -> JSON:
@@ -51,7 +51,8 @@ class LocalCatalog:
     async def _register(self, text: str) -> JSON:
         loaded = await self._playbooks.validate(text)
         found, created = await self._playbooks.register(loaded, text, None)
-        return {**_line(found), "created": created}
+        diagnostics = msgspec.to_builtins(loaded.diagnostics)
+        return {**_line(found), "created": created, "diagnostics": diagnostics}
 
     async def _list(self, query: dict[str, JSON]) -> JSON:
         prefix, cursor = query.get("prefix") or "", query.get("cursor") or ""
@@ -79,7 +80,7 @@ def _run(work: Awaitable[JSON]) -> JSON:
 
     try:
         return asyncio.run(done())
-    except Refusal as error:
+    except RequestRefused as error:
         problem = {"kind": error.kind, "message": error.message, "hint": error.hint}
         raise Refused({**problem, **error.more}, 422) from None
 

@@ -1,4 +1,4 @@
-"""The keychain that a command works on: that of this home, or that of a server."""
+"""Keychains for commands: of this home, or of a server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import click
 import msgspec
 
 from noetl.access.secrets import EVERYWHERE, check_declaration, read_bindings
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.stored import Change, Record, StoredKeychain, keep_bindings
-from noetl.client import Client, Refused
-from noetl.commands.targets import need_server
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import (
+    Change,
+    Record,
+    StoredKeychain,
+    keep_bindings,
+)
+from noetl.client.http import Client, Refused
+from noetl.commands.remote.choose_server import need_server
+from noetl.config import Settings
 from noetl.engine.times import rfc3339
-from noetl.home import Home
+from noetl.local.home import Home
 from noetl.types import JSON
 
 for_option = click.option(
@@ -24,12 +30,12 @@ for_option = click.option(
     multiple=True,
     metavar="PATH",
     help="Playbooks that may use it: a path, or 'finance/*' (repeatable). Default: "
-    "those of the secret that is replaced, or all for which you may store secrets.",
+    "as before for a replaced secret, else all for which you may store secrets.",
 )
 
 
 class Kept(Protocol):
-    """``bound`` are the paths that were given; none keeps what was there."""
+    """A keychain. Without ``bound`` paths an entry keeps its present ones."""
 
     def set(
         self, name: str, value: JSON, kind: str, bound: Sequence[str]
@@ -44,14 +50,18 @@ class Kept(Protocol):
     def delete(self, name: str) -> bool: ...
 
 
-def open_kept(server: str | None) -> Kept:
-    return OfServer(need_server(server)) if server is not None else OfHome(Home.of())
+def open_kept(settings: Settings, server: str | None) -> Kept:
+    if server is None:
+        return OfHome(settings)
+    return OfServer(need_server(settings, server))
 
 
 class OfHome:
-    """The keychain of a home, by its file."""
+    """The keychain of a home, in its file."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, settings: Settings) -> None:
+        home = Home.of(settings)
+        self._settings = settings
         self._stored = StoredKeychain(home.keychain, Cipher(home.key))
         self.list = self._stored.list
         self.delete = self._stored.delete
@@ -67,7 +77,7 @@ class OfHome:
     ) -> Change:
         from noetl.config import read_plugins
 
-        check_declaration(kind, fields, read_plugins().kinds.keychain)
+        check_declaration(kind, fields, read_plugins(self._settings).kinds.keychain)
         places = read_bindings(bound) if bound else None
         return self._stored.declare(
             name, kind, fields, _now(), lambda old: places or keep_bindings(old)
@@ -75,7 +85,7 @@ class OfHome:
 
 
 class OfServer:
-    """The keychain of a server, by its API."""
+    """The keychain of a server, through its API."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

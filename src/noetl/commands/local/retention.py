@@ -1,4 +1,4 @@
-"""What nobody needs any more: old executions, and results that no log names."""
+"""Garbage collection: old executions, and results that no log references."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from pathlib import Path
 import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.commands.logs import PAGE, each_log
+from noetl.adapters.stores.task_log_files import TaskLogFiles
+from noetl.commands.local.logs import PAGE, each_log
 from noetl.engine.times import seconds_of
 from noetl.errors import ConfigError, StoreError
-from noetl.home import Home
-from noetl.ports import Blob, Blobs, Summary
-from noetl.service.naming import LOG, execution_of, keys_in
+from noetl.local.home import Home
+from noetl.ports import Blob, Blobs, LocalStore, Summary
+from noetl.service.executions.results import LOG, execution_of, keys_in
 
-GRACE = 24 * 3600.0
-"""Seconds that a result may be unnamed: its task may still be at work."""
+GRACE_S = 24 * 3600.0
+"""Seconds before an unreferenced result is removed: its task may still be running."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """An execution, and what its log names: blobs, and logs of others."""
+    """An execution, and the blobs and other logs that its log references."""
 
     log: Path
     summary: Summary
@@ -29,8 +30,11 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """What is to be removed, or was; ``busy`` executions are old enough, but their
-    log is in use. ``unlisted`` says why no result was looked at."""
+    """The executions and results that were removed, or would be by a dry run.
+
+    ``busy`` executions are old enough, but another process uses their log.
+    ``unlisted`` is the reason why results were not examined.
+    """
 
     executions: Sequence[str]
     busy: Sequence[str]
@@ -42,11 +46,11 @@ class Removal(msgspec.Struct, frozen=True):
 async def collect(
     home: Home, blobs: Blobs, now: float, age: float | None, *, dry_run: bool
 ) -> Removal:
-    """Remove executions that ended before ``age`` seconds, and what is unnamed then.
+    """Remove executions that ended more than ``age`` seconds ago, then results.
 
-    Every log is read first: one that cannot be read stops it, for what it names is
-    not known. Of a store that cannot be listed the results stay; without ``age``
-    nothing is left to do then, and that is an error.
+    Every log is read first. A log that cannot be read raises an error, because its
+    references are unknown. If the result store cannot be listed, all results stay;
+    without ``age`` that raises an error, because nothing else could be removed.
     """
     unlisted = await _why_not_listed(blobs)
     if unlisted is not None and age is None:
@@ -55,7 +59,7 @@ async def collect(
     old = _old(found, now - age) if age is not None else []
     busy: list[Kept] = []
     if not dry_run:
-        busy = await _remove(old)
+        busy = await _remove(home, old)
     removed = [kept for kept in old if kept not in busy]
     gone = {kept.summary.execution_id for kept in removed}
     left = [kept for kept in found if kept.summary.execution_id not in gone]
@@ -63,10 +67,10 @@ async def collect(
     return Removal(
         sorted(gone),
         [kept.summary.execution_id for kept in busy],
-        await _sweep(blobs, named, now - GRACE, dry_run=dry_run)
+        await _sweep(blobs, named, now - GRACE_S, dry_run=dry_run)
         if unlisted is None
         else [],
-        await blobs.sweep(now - GRACE, dry_run=dry_run),
+        await blobs.sweep(now - GRACE_S, dry_run=dry_run),
         unlisted,
     )
 
@@ -80,8 +84,8 @@ async def _why_not_listed(blobs: Blobs) -> str | None:
         return str(error)
     if others:
         raise ConfigError(
-            f"{blobs.place} holds the results of {others} other homes, too: which of "
-            "them are needed is not known here; give each home a folder of its own"
+            f"{blobs.place} holds the results of {others} other homes, whose logs "
+            "are not known here; give each home its own results folder"
         )
     return None
 
@@ -95,7 +99,7 @@ async def _survey(home: Home) -> AsyncIterator[Kept]:
             cursor = page[-1].execution_id
 
 
-async def _read(store: SqliteStore, summary: Summary) -> Kept:
+async def _read(store: LocalStore, summary: Summary) -> Kept:
     keys: set[str] = set()
     async for page in store.pages(summary.execution_id, size=PAGE):
         for event in page:
@@ -106,7 +110,7 @@ async def _read(store: SqliteStore, summary: Summary) -> Kept:
 
 
 def _old(found: Sequence[Kept], before: float) -> list[Kept]:
-    """Whole families that are over, and whose logs nobody else's log needs."""
+    """Return families that have finished and whose logs no remaining log reads."""
     parents = {kept.summary.execution_id: kept.summary.parent_id for kept in found}
 
     def root(execution_id: str) -> str:
@@ -122,7 +126,7 @@ def _old(found: Sequence[Kept], before: float) -> list[Kept]:
         if any(_ended(kept.summary) >= before for kept in family)
     }
     waiting = list(young)
-    while waiting:  # what a kept log reads from must be kept, too
+    while waiting:  # a log that a kept log reads must be kept, too
         needed = {root(name) for kept in families[waiting.pop()] for name in kept.logs}
         new = (needed & families.keys()) - young
         young |= new
@@ -136,9 +140,11 @@ def _ended(summary: Summary) -> float:
     return seconds_of(summary.finished_at)
 
 
-async def _remove(old: Sequence[Kept]) -> list[Kept]:
-    """Those that could not be: another process has their log."""
+async def _remove(home: Home, old: Sequence[Kept]) -> list[Kept]:
+    """Remove executions with their task logs; return those whose log another process
+    uses."""
     busy: list[Kept] = []
+    task_logs = TaskLogFiles(home.task_logs)
     logs: dict[Path, list[Kept]] = {}
     for kept in old:
         logs.setdefault(kept.log, []).append(kept)
@@ -151,7 +157,9 @@ async def _remove(old: Sequence[Kept]) -> list[Kept]:
             busy += executions
             continue
         try:
-            await store.remove([kept.summary.execution_id for kept in executions])
+            names = [kept.summary.execution_id for kept in executions]
+            await store.remove(names)
+            await task_logs.remove(names)
         finally:
             await store.close()
     return busy
@@ -160,7 +168,7 @@ async def _remove(old: Sequence[Kept]) -> list[Kept]:
 async def _sweep(
     blobs: Blobs, named: frozenset[str], before: float, *, dry_run: bool
 ) -> list[Blob]:
-    """Who puts one of them again meanwhile makes it young: it stays."""
+    """Remove unreferenced blobs; a blob that is stored again during the sweep stays."""
     unnamed = [
         blob
         async for blob in blobs.each()

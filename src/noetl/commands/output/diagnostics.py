@@ -1,4 +1,4 @@
-"""Diagnostics for people: the source line, a caret, what to do."""
+"""Diagnostics as text: the source line, a caret and a hint."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from noetl.dsl.diagnostics import Diagnostic
+from noetl.dsl.diagnostics import Diagnostic, nearest
 from noetl.dsl.node import printable
-from noetl.dsl.secrets import mask
+from noetl.dsl.secret_patterns import mask
 from noetl.engine.events import Event
 from noetl.types import JSON
 
 _COLOURS = {"error": "red", "warning": "yellow", "hint": "cyan"}
 _TOKEN = re.compile(r"[{\[]|\"[^\"]*\"?|'[^']*'?|(?:[^\s,\]}#:]|:(?=\S))+|\S")
 _WIDTH = 110
-_SEARCHED = 2_048
+OLDER_FORM = "S-01"
+_SEARCH_WIDTH = 2_048
 
 
 def format_diagnostic(found: Diagnostic, file: str, lines: list[str]) -> str:
-    """One finding as a block of text, in colour (stripped where none is wanted)."""
+    """Format a finding as a block of text, in colour (stripped where not supported)."""
     place = click.style(f"{printable(file)}:{found.line}:{found.column}", bold=True)
     severity = click.style(found.severity, fg=_COLOURS[found.severity], bold=True)
     tag = click.style(f"[{found.code} {found.rule}]", dim=True)
@@ -40,9 +41,9 @@ def _excerpt(found: Diagnostic, lines: list[str]) -> list[str]:
     width = max(1, (token.end() if token else 0) - column)
     shown = mask(line)
     if found.code == "WARN-05" and shown == line:
-        shown = line[:column] + "***"  # the secret is known by its key or its lines
+        shown = line[:column] + "***"  # the key or the lines around it mark a secret
     elif shown != line:
-        column = len(mask(line[:column]))  # what was hidden before it moved it
+        column = len(mask(line[:column]))  # masking before the column moves it
     if shown.startswith("***", column):
         width = 3
     shown, column = _window(shown, column)
@@ -55,14 +56,14 @@ def _excerpt(found: Diagnostic, lines: list[str]) -> list[str]:
 
 
 def _near(line: str, column: int) -> tuple[str, int]:
-    """The part that is worth searching for secrets, and the column in it."""
-    start = max(0, column - _SEARCHED)
-    near = line[start : column + _SEARCHED].replace("\t", " ")
+    """Cut the part to search for secrets; return it and the new column."""
+    start = max(0, column - _SEARCH_WIDTH)
+    near = line[start : column + _SEARCH_WIDTH].replace("\t", " ")
     return near, min(column - start, len(near))
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """The part of a long line around the column, and the column in it."""
+    """Cut the part of a long line around the column; return it and the new column."""
     if len(line) <= _WIDTH:
         return line, column
     start = max(0, column - _WIDTH // 2)
@@ -70,23 +71,23 @@ def _window(line: str, column: int) -> tuple[str, int]:
 
 
 def count_of(number: int, noun: str) -> str:
-    """``1 step``, ``2,000 steps``."""
+    """Format ``1 step``, ``2,000 steps``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def origin_words(origin: Mapping[str, JSON]) -> str:
-    """Whose fork it is: ``<id> at event <seq>``."""
+    """Format the origin of a fork: ``<id> at event <seq>``."""
     return f"{origin['execution_id']} at event {origin['seq']}"
 
 
 def queue_words(places: Mapping[str, JSON]) -> str:
-    """What an execution waits for before it begins."""
+    """Describe the concurrency queue in which an execution waits."""
     key, limit = printable(str(places["key"])), places["limit"]
-    return f"in the queue for a place of '{key}', limit {limit:,}"
+    return f"queued by concurrency key '{key}', limit {limit:,}"
 
 
 def bytes_of(size: int) -> str:
-    """``512 bytes``, ``1.5 kB``, ``2.1 GB``."""
+    """Format ``512 bytes``, ``1.5 kB``, ``2.1 GB``."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
@@ -96,13 +97,13 @@ def bytes_of(size: int) -> str:
 
 
 def where_of(event: Event) -> str:
-    """The step, and which iteration of it: ``fetch``, ``fetch[3]``, ``fetch[3/0]``."""
+    """Format the step and its iteration: ``fetch``, ``fetch[3]``, ``fetch[3/0]``."""
     _, inside, path = (event.iteration_id or "").partition("/")
     return f"{event.step}[{path}]" if inside else event.step or ""
 
 
 def count_words(diagnostics: Iterable[Diagnostic]) -> str:
-    """``2 errors, 1 warning``; empty if there are none."""
+    """Format ``2 errors, 1 warning``; empty if there are none."""
     counts = Counter(found.severity for found in diagnostics)
     words = [
         count_of(counts[name], name)
@@ -110,3 +111,45 @@ def count_words(diagnostics: Iterable[Diagnostic]) -> str:
         if counts[name]
     ]
     return ", ".join(words)
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {printable(warning)}", err=True)
+
+
+hints_option = click.option(
+    "--hints", is_flag=True, help="Print the hints of the validator, too."
+)
+
+
+def print_findings(
+    diagnostics: Iterable[Diagnostic], file: str, lines: list[str], *, hints: bool
+) -> None:
+    """Print the warnings about a valid playbook to standard error.
+
+    Forms of an older dialect, which its extension allows, are only counted.
+    """
+    shown = ("warning", "hint") if hints else ("warning",)
+    older = 0
+    for found in diagnostics:
+        if found.code == OLDER_FORM:
+            older += 1
+        elif found.severity in shown:
+            click.echo(format_diagnostic(found, file, lines), err=True)
+    if older:
+        text = f"{printable(file)}: {count_of(older, 'form')} of an older dialect"
+        click.echo(f"{text}; noetl validate lists them", err=True)
+
+
+def warn_of_new_names(
+    names: Iterable[str], known: Iterable[str], option: str, what: str
+) -> None:
+    """Warn about a new name that resembles a known one; new names are allowed."""
+    known = set(known)
+    for name in names:
+        top = name.split(".")[0]
+        match = nearest(top, known) if top not in known else None
+        if match is not None:
+            text = f"{option} {name}: {what} has no '{top}', but it has '{match}'"
+            click.echo(f"warning: {text}", err=True)

@@ -1,14 +1,15 @@
-"""Verdicts of playbook tests: for people, and as one JSON document."""
+"""Verdicts of playbook tests: as text, as one JSON document, and as JUnit XML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 import click
 import msgspec
 
-from noetl.commands.printing import count_words, format_diagnostic
-from noetl.commands.reading import SourceFile
+from noetl.commands.files.playbook_files import SourceFile
+from noetl.commands.output.diagnostics import count_words, format_diagnostic
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.load import finished
 from noetl.dsl.node import printable, shorten
@@ -17,14 +18,14 @@ from noetl.testing.grammar import CODE
 from noetl.testing.verdict import Fault, Verdict
 from noetl.types import JSON
 
-_FAULTS = 5
+_MAX_FAULTS = 5
 _WIDTH = 240
 
 
 class Report(msgspec.Struct):
-    """A test file: its verdicts, or why it could not be run.
+    """The verdicts of a test file, or why it could not be run.
 
-    ``wrong`` is the file that the diagnostics are about: this one, or its playbook.
+    ``wrong`` is the file that the diagnostics are about: the test file or its playbook.
     """
 
     file: SourceFile
@@ -43,7 +44,7 @@ class Report(msgspec.Struct):
 
 
 def show_report(report: Report) -> None:
-    """The file in one line; before it, everything that is not as it should be."""
+    """Print the differences of a test file, then one line with its counts."""
     if report.wrong is not None:
         lines = report.wrong.lines
         for found in report.diagnostics:
@@ -72,7 +73,7 @@ def _failed(report: Report, verdict: Verdict, lines: list[str]) -> Iterator[str]
         which = f" under schedule {verdict.seed} (repeat it with --seed {verdict.seed})"
     yield f"{word} {name}{which}"
     shown: list[str] = []
-    for fault in verdict.faults[:_FAULTS]:
+    for fault in verdict.faults[:_MAX_FAULTS]:
         yield format_diagnostic(as_diagnostic(fault), report.file.name, lines)
         if fault.log and fault.log != shown:
             yield from (
@@ -80,13 +81,13 @@ def _failed(report: Report, verdict: Verdict, lines: list[str]) -> Iterator[str]
                 for each in fault.log
             )
         shown = fault.log
-    left = len(verdict.faults) - _FAULTS
+    left = len(verdict.faults) - _MAX_FAULTS
     if left > 0:
         yield f"      … and {_count(left, 'more difference')}; --json lists all"
 
 
 def as_diagnostic(fault: Fault) -> Diagnostic:
-    """A difference looks like any other mistake: line, column, a sentence."""
+    """Convert a difference to a diagnostic: line, column, message."""
     line, column = fault.at.mark
     found = Diagnostic(
         CODE,
@@ -192,3 +193,65 @@ def _fault_json(fault: Fault) -> dict[str, JSON]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """Test file with its verdicts, and the seconds that each verdict took."""
+
+    file: str
+    verdicts: Sequence[tuple[Verdict, float]]
+    diagnostics: Sequence[Diagnostic] = ()
+
+
+def to_junit(files: Iterable[Judged]) -> str:
+    """Write a suite per file and a test per case; an invalid file is an error."""
+    root = Element("testsuites")
+    for tested in files:
+        wrong = [each for each in tested.diagnostics if each.severity == "error"]
+        suite = SubElement(root, "testsuite")
+        suite.set("name", _clean(tested.file))
+        suite.set("tests", str(len(tested.verdicts) + bool(wrong)))
+        suite.set("failures", str(sum(not each.passed for each, _ in tested.verdicts)))
+        suite.set("errors", str(int(bool(wrong))))
+        suite.set("time", f"{sum(seconds for _, seconds in tested.verdicts):.6f}")
+        if wrong:
+            case = _case(suite, tested.file, "the file is valid", 0.0)
+            text = "\n".join(f"{d.line}:{d.column}: {d.message}" for d in wrong)
+            _say(case, "error", wrong[0].message, text)
+        for verdict, seconds in tested.verdicts:
+            case = _case(suite, tested.file, verdict.case.name, seconds)
+            if not verdict.passed:
+                _say(case, "failure", verdict.faults[0].message, _text(verdict))
+    indent(root)
+    return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: Element, file: str, name: str, seconds: float) -> Element:
+    case = SubElement(suite, "testcase")
+    case.set("classname", _clean(file))
+    case.set("name", _clean(name))
+    case.set("time", f"{seconds:.6f}")
+    return case
+
+
+def _say(case: Element, tag: str, message: str, text: str) -> None:
+    element = SubElement(case, tag)
+    element.set("message", _clean(message))
+    element.text = "\n".join(_clean(line) for line in text.split("\n"))
+
+
+def _text(verdict: Verdict) -> str:
+    lines = [f"schedule {verdict.seed}; repeat it with --seed {verdict.seed}"]
+    for fault in verdict.faults:
+        lines += [_place(fault), *fault.log]
+    return "\n".join(lines)
+
+
+def _place(fault: Fault) -> str:
+    line, column = fault.at.mark
+    return f"{line}:{column}: {fault.message}"
+
+
+def _clean(text: str) -> str:
+    """Remove control characters, which XML does not allow."""
+    return printable(text)

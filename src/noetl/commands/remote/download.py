@@ -1,4 +1,4 @@
-"""Executions of a server as a home of this machine: what reads logs can read them."""
+"""Copies of a server's executions as a temporary home, for readers of local logs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.client import Client, Refused
-from noetl.commands import remote
+from noetl.client.http import Client, Refused
+from noetl.commands.remote import executions as remote
 from noetl.engine.events import Event
-from noetl.home import Home
-from noetl.ports import Summary, Transition
+from noetl.local.home import Home
+from noetl.ports import Append, EventLog, Summary, Transition
 
 PAGE = 500
-NEWEST = 100
-"""Executions that are copied if none is named."""
+MAX_COPIED = 100
+"""Number of executions that are copied if none is named."""
 
 
 @asynccontextmanager
 async def mirrored(client: Client, executions: Sequence[str]) -> AsyncIterator[Home]:
-    """These, by ids or prefixes, or else the newest, as they are at this moment.
+    """Copy executions, by ids or prefixes, or else the newest, to a temporary home.
 
-    The home is gone afterwards.
+    The home is removed afterwards.
     """
     summaries = await asyncio.to_thread(_find, client, executions)
     with tempfile.TemporaryDirectory(prefix="noetl-") as folder:
@@ -37,7 +37,7 @@ async def mirrored(client: Client, executions: Sequence[str]) -> AsyncIterator[H
             for summary in summaries:
                 try:
                     await _copy(client, summary, store)
-                except Refused as refused:  # sensitive, and not named
+                except Refused as refused:  # a sensitive execution must be named
                     if executions or refused.kind != "auth.role":
                         raise
         finally:
@@ -49,16 +49,16 @@ def _find(client: Client, executions: Sequence[str]) -> list[Summary]:
     if executions:
         names = [remote.whole_id(client, each) for each in executions]
         return [remote.summary_of(client, each) for each in dict.fromkeys(names)]
-    page = client.get("/api/executions", limit=NEWEST)
+    page = client.get("/api/executions", limit=MAX_COPIED)
     return msgspec.convert(page["executions"], list[Summary])
 
 
-async def _copy(client: Client, summary: Summary, store: SqliteStore) -> None:
+async def _copy(client: Client, summary: Summary, store: EventLog) -> None:
     name, after = summary.execution_id, 0
     events = _events(client, name)
     while page := await asyncio.to_thread(lambda: list(islice(events, PAGE))):
         await store.commit(
-            [Transition(execution_id=name, after=after, events=page, summary=summary)]
+            [Transition(execution_id=name, log=Append(after, page), summary=summary)]
         )
         after = page[-1].seq
 

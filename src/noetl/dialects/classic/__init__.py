@@ -1,47 +1,89 @@
-"""The dialect of v2 playbooks in the wild: shapes and names of earlier releases."""
+"""Dialect of published v2 playbooks: shapes and names of earlier releases."""
 
 from __future__ import annotations
 
+from noetl.dialects.classic.assignments import Assignments
 from noetl.dialects.classic.keychain import rewrite_keychain, undeclared
 from noetl.dialects.classic.kinds import extend
-from noetl.dialects.classic.nodes import changed, listed, made
-from noetl.dialects.classic.policies import without_rules
+from noetl.dialects.classic.shapes import (
+    rewrite_inputs,
+    rewrite_template_inputs,
+    shape_metadata,
+    shape_step,
+    shape_workbook,
+)
+from noetl.dialects.classic.task import Uses, changed, listed, made, text_of
 from noetl.dialects.classic.texts import translate
-from noetl.dialects.classic.uses import Uses
-from noetl.dialects.classic.workbook import rewrite_workbook_root
-from noetl.dialects.classic.workflow import find_meanings, rewrite_workflow
+from noetl.dialects.classic.workflow import (
+    find_meanings,
+    rewrite_workbook_root,
+    rewrite_workflow,
+    without_rules,
+)
 from noetl.dsl.diagnostics import Report
-from noetl.dsl.node import Node
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, Node
 
 __all__ = ["extend", "rewrite"]
 
 
-def rewrite(root: Node, report: Report) -> Node:
-    """The document in canonical shapes; what has none stays, for the grammar to say."""
-    at, uses = Place(root), Uses(report)
+def rewrite(root: Node, report: Report, extensions: frozenset[str]) -> Node:
+    """Return the document in canonical shapes; the grammar reports the rest."""
+    at, uses = Location(root), Uses(report)
     changes: dict[str, Node | None] = {}
+    if "metadata" in at and at["metadata"].node.is_mapping:
+        changes["metadata"] = shape_metadata(at["metadata"], uses)
     if "keychain" in at and at["keychain"].node.is_sequence:
         changes["keychain"] = rewrite_keychain(at["keychain"], uses)
     if "executor" in at:
         changes["executor"] = without_rules(at["executor"], uses)
     workbook, workflow = at.get("workbook"), at.get("workflow")
+    relays: list[Node] = []
     if workflow is not None and workflow.node.is_sequence:
-        meanings = find_meanings(workflow, workbook)
-        changes["workflow"] = rewrite_workflow(workflow, meanings, uses)
+        shaped, relays = shape_workflow(
+            workflow, uses, lists="legacy" not in extensions
+        )
+        workflow = Location(shaped, at, "workflow")
+    if workbook is not None:
+        shaped = shape_workbook(workbook, uses)
+        workbook = Location(shaped, at, "workbook")
+        shaped = rewrite_template_inputs(workbook, uses)
+        workbook = Location(shaped, at, "workbook")
+    if workflow is not None and workflow.node.is_sequence:
+        meanings = find_meanings(workflow, workbook, relays)
+        found = rewrite_workflow(workflow, meanings, uses)
+        changes["workflow"] = listed([*found.items, *relays], found)
         if workbook is not None:
             spoken = translate(workbook, meanings.words, uses)
-            workbook = Place(spoken, at, "workbook")
+            workbook = Location(spoken, at, "workbook")
             changes["workbook"] = rewrite_workbook_root(workbook, uses)
-    found = changed(root, changes)
-    return _declared(found, root)
+    return _declared(changed(root, changes), root)
+
+
+def shape_workflow(
+    workflow: Location, uses: Uses, *, lists: bool
+) -> tuple[Node, list[Node]]:
+    """Return the steps in the shapes of this dialect, and the steps that they add."""
+    taken = {text_of(each.entries.get("step")) or "" for each in workflow.node.items}
+    steps: list[Node] = []
+    relays: list[Node] = []
+    for at in workflow.children():
+        if not at.node.is_mapping:
+            steps.append(at.node)
+            continue
+        name = text_of(at.node.entries.get("step")) or ""
+        step = Location(shape_step(at, uses, lists=lists), at.parent, at.part)
+        step = Location(rewrite_inputs(step, uses), at.parent, at.part)
+        assignments = Assignments(uses, name, taken)
+        steps.append(assignments.rewrite(step))
+        relays += assignments.relays
+    return listed(steps, workflow.node), relays
 
 
 def _declared(found: Node, root: Node) -> Node:
     tasks = [
         found.entries[key] for key in ("workbook", "workflow") if key in found.entries
     ]
-    missing = list(undeclared(Place(found), listed(tasks, root)))
+    missing = list(undeclared(Location(found), listed(tasks, root)))
     if not missing:
         return found
     keychain = found.entries.get("keychain") or made([], root)

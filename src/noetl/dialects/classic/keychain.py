@@ -1,13 +1,20 @@
-"""Keychain entries of other kinds, and credentials that were never declared."""
+"""Rewriting of keychain entries of other kinds, and of undeclared credentials."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from noetl.dialects.classic.nodes import changed, listed, made, mapping, text_of
-from noetl.dialects.classic.uses import Uses
-from noetl.dsl.node import Node
-from noetl.dsl.place import Place
+from noetl.dialects.classic.task import (
+    Uses,
+    changed,
+    listed,
+    made,
+    mapping,
+    renamed,
+    text_of,
+)
+from noetl.dialects.template_rewrite import expression_of
+from noetl.dsl.node import Location, Node
 from noetl.errors import TemplateError
 from noetl.templates import compile_template, is_template
 
@@ -30,18 +37,18 @@ _OAUTH2 = ("client_id", "client_secret", "scope", "audience")
 _DROPPED = ("scope_type", "ttl", "auto_renew", "cache")
 
 
-def rewrite_keychain(keychain: Place, uses: Uses) -> Node:
+def rewrite_keychain(keychain: Location, uses: Uses) -> Node:
     entries: list[Node] = []
     for at in keychain.children():
         entries.extend(_entry(at, uses) if at.node.is_mapping else [at.node])
     return listed(entries, keychain.node)
 
 
-def _entry(at: Place, uses: Uses) -> Iterator[Node]:
-    """One entry, after those that it is made of."""
+def _entry(at: Location, uses: Uses) -> Iterator[Node]:
+    """Yield the entries that one entry needs, then the entry."""
     kind = text_of(at.node.entries.get("kind"))
     node = changed(at.node, dict.fromkeys(_DROPPED))
-    place = Place(node, at.parent, at.part)
+    place = Location(node, at.parent, at.part)
     match kind:
         case "secrets" | "secret_manager":
             yield from _secrets(place, uses)
@@ -64,7 +71,7 @@ def _credential(node: Node, fields: Mapping[str, Node], gone: tuple[str, ...]) -
 
 
 def _with_path(node: Node) -> Node:
-    """Where it is kept, by whatever name that was given."""
+    """Return the entry with its path, from any of the older names."""
     for key in _PATHS:
         if key in node.entries:
             value = node.entries[key]
@@ -72,7 +79,7 @@ def _with_path(node: Node) -> Node:
     return node
 
 
-def _secrets(at: Place, uses: Uses) -> Iterator[Node]:
+def _secrets(at: Location, uses: Uses) -> Iterator[Node]:
     node = _with_path(at.node)
     kind = node.entries["kind"]
     if kind.value == "secrets":
@@ -103,8 +110,8 @@ def _secrets(at: Place, uses: Uses) -> Iterator[Node]:
     yield _credential(mapping(about, node), fields, ())
 
 
-def _oauth2(at: Place, uses: Uses) -> Node:
-    """A token by client credentials; its request is put together by us."""
+def _oauth2(at: Location, uses: Uses) -> Node:
+    """Rewrite a token request as client credentials."""
     node, data = at.node, at.get("data")
     canonical = "token_url: …, client_id: …, client_secret: …"
     uses.accept(at["kind"], "'oauth2' as a request", canonical)
@@ -124,8 +131,8 @@ def _oauth2(at: Place, uses: Uses) -> Node:
     return changed(node, changes)
 
 
-def undeclared(root: Place, workflow: Node) -> Iterator[Node]:
-    """An entry for each credential that a task names and nobody declares."""
+def undeclared(root: Location, workflow: Node) -> Iterator[Node]:
+    """Yield an entry for each credential that a task names without a declaration."""
     keychain = root.get("keychain")
     entries = keychain.node.items if keychain is not None else []
     known = {text_of(each.entries.get("name")) for each in entries}
@@ -144,14 +151,14 @@ def undeclared(root: Place, workflow: Node) -> Iterator[Node]:
 
 
 def _name_of(auth: Node | None, root: Node) -> str | None:
-    """The credential's name: as written, or as the workload's default has it."""
+    """Return the credential's name: as written, or from the workload's default."""
     text = text_of(auth)
     if text is None or not is_template(text):
         return text
     try:
         template = compile_template(text)
     except TemplateError:
-        return None  # the grammar says what is wrong with it
+        return None  # the grammar reports the problem
     if not template.native or len(template.references) != 1:
         return None
     path = template.references[0].path
@@ -161,3 +168,31 @@ def _name_of(auth: Node | None, root: Node) -> str | None:
     for part in path[1:] if path[0] == "workload" else path:
         node = node.entries.get(part) if node is not None else None
     return text_of(node)
+
+
+def credential_of(auth: Node | None) -> Node | None:
+    """Return the name of a credential that a mapping names."""
+    if auth is None:
+        return None
+    name = auth.entries.get("credential")
+    if name is None and text_of(auth.entries.get("source")) == "credential":
+        name = auth.entries.get("key") or auth.entries.get("name")
+    return name if text_of(name) is not None else None
+
+
+def by_keychain(side: Node) -> Node:
+    """Return a mapping whose ``auth`` is the credential instead of its name."""
+    if "credential" in side.entries and "auth" not in side.entries:
+        side = renamed(side, "credential", "auth")
+    auth = side.entries.get("auth")
+    auth = credential_of(auth) or auth
+    name = text_of(auth)
+    if auth is None or name is None or "keychain" in name:
+        return side
+    key = repr(name)
+    if is_template(name):
+        try:
+            key = expression_of(name)
+        except TemplateError:
+            return side  # the grammar reports the problem
+    return changed(side, {"auth": made(f"{{{{ keychain[{key}] }}}}", auth)})

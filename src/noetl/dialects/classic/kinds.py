@@ -1,22 +1,14 @@
-"""The kinds as the dialect has them: more inputs, and two kinds of its own."""
+"""Kinds of the dialect: more inputs, and two additional kinds."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from noetl.dsl.grammar.shape import (
-    ANY,
-    MAPPING,
-    TEXT,
-    Field,
-    Shape,
-    integer,
-    one_of,
-)
-from noetl.dsl.kinds import Input, Kind, Kinds
+from noetl.dsl.grammar.records import ANY, MAPPING, TEXT, Field, Shape, integer, one_of
+from noetl.dsl.tool_kinds import Input, Kind, Kinds
 
 _AUTH = Shape(("text", "mapping"), words="a keychain name, or a credential")
-_SCRIPT = Input(Shape(("text", "mapping")), "Where the text is: `{uri, source}`.")
+_SCRIPT = Input(Shape(("text", "mapping")), "The source of the text: `{uri, source}`.")
 _PAYLOAD = Input(ANY, "The query of a method without a body, else JSON.")
 _DIALECT = Field(one_of("classic"), "S-01", "Results in the shapes of the dialect.")
 
@@ -29,15 +21,15 @@ NATS = Kind(
     name="nats",
     doc="Key/value buckets, object stores and subjects of NATS.",
     inputs={
-        "operation": Input(one_of(*OPERATIONS), "What is done.", required=True),
+        "operation": Input(one_of(*OPERATIONS), "The operation.", required=True),
         "url": Input(TEXT, "The server, e.g. `nats://host:4222`."),
         "auth": Input(_AUTH, "A credential with `url`, `user` and `password`."),
         "bucket": Input(TEXT, "The bucket, made if it is written and is not there."),
         "key": Input(TEXT, "The key, or the object's name."),
         "object": Input(TEXT, "Another name of `key`, for objects."),
-        "value": Input(ANY, "What is written; anything but text as JSON."),
+        "value": Input(ANY, "The value to write; other values than text as JSON."),
         "data": Input(ANY, "Another name of `value`."),
-        "subject": Input(TEXT, "Where a message goes."),
+        "subject": Input(TEXT, "The subject of the message."),
         "payload": Input(ANY, "The message; anything but text as JSON."),
         "headers": Input(MAPPING, "Headers of the message."),
     },
@@ -52,7 +44,7 @@ TRANSFER = Kind(
         "source": Input(MAPPING, "`{type: http|postgres|duckdb|file, …}`.", True),
         "target": Input(MAPPING, "`{type: postgres|duckdb|file|http, …}`.", True),
         "chunk_size": Input(integer(1, 1_000_000), "Rows at once (1000)."),
-        "mode": Input(one_of("append", "replace"), "What becomes of older rows."),
+        "mode": Input(one_of("append", "replace"), "The treatment of existing rows."),
         "mapping": Input(MAPPING, "Columns of the target by those of the source."),
     },
     result="`{status, rows_transferred, chunks}`.",
@@ -61,7 +53,7 @@ TRANSFER = Kind(
 
 
 def extend(kinds: Kinds) -> Kinds:
-    """The same kinds, as far as they are there, with the inputs of the dialect."""
+    """Return the given kinds with the inputs of the dialect."""
     found = dict(kinds)
     for name in ("python", "postgres", "duckdb", "script", "shell", "http"):
         if name in found:

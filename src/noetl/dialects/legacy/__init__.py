@@ -1,13 +1,11 @@
-"""The 003 dialect: cases, chains, control actions, retries and polls."""
+"""Dialect of specification 003: cases, chains, control actions, retries and polls."""
 
 from __future__ import annotations
 
-from noetl.dialects.legacy.actions import note_async
-from noetl.dialects.legacy.book import Book, is_legacy, read_book
-from noetl.dialects.legacy.loops import rewrite_loop
-from noetl.dialects.legacy.nodes import changed, make
+from noetl.dialects.legacy.case import note_async
+from noetl.dialects.legacy.labels import Plan
+from noetl.dialects.legacy.nodes import changed, make, note_use
 from noetl.dialects.legacy.pipeline import MARK
-from noetl.dialects.legacy.plans import Plan
 from noetl.dialects.legacy.routers import (
     beside,
     delayed,
@@ -16,24 +14,22 @@ from noetl.dialects.legacy.routers import (
     read_old,
     with_results,
 )
-from noetl.dialects.legacy.settings import read_settings
-from noetl.dialects.legacy.spelling import Spelling
+from noetl.dialects.legacy.settings import read_settings, rewrite_loop
 from noetl.dialects.legacy.steps import Front, spec_of
-from noetl.dialects.legacy.warnings import note_use
+from noetl.dialects.legacy.symbols import Book, Spelling, is_legacy, read_book
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.grammar.document import ROOT
 from noetl.dsl.grammar.steps import STEP
-from noetl.dsl.node import Node
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, Node
 from noetl.types import JSON
 
 _BLOCKS = ("case", "retry", "poll", "sink", "vars", "set_vars", "args", "when")
-_GONE = frozenset(_BLOCKS)
+_REMOVED_KEYS = frozenset(_BLOCKS)
 
 
-def rewrite(root: Node, report: Report) -> Node:
-    """The document in canonical nodes; what is no step or no mapping stays."""
-    at = Place(root)
+def rewrite(root: Node, report: Report, extensions: frozenset[str]) -> Node:
+    """Return the document in canonical nodes; other values stay for the grammar."""
+    at = Location(root)
     workflow = at.get("workflow")
     if workflow is None or not workflow.node.is_sequence:
         return root
@@ -52,7 +48,7 @@ def rewrite(root: Node, report: Report) -> Node:
     return changed(root, fresh, gone)
 
 
-def _step(step: Place, book: Book, report: Report) -> Node:
+def _step(step: Location, book: Book, report: Report) -> Node:
     name = step.get("step")
     if name is None or not isinstance(name.node.value, str):
         return step.node
@@ -62,7 +58,7 @@ def _step(step: Place, book: Book, report: Report) -> Node:
     return _canonical(step, name.node.value, book, report)
 
 
-def _note_blocks(step: Place, report: Report) -> None:
+def _note_blocks(step: Location, report: Report) -> None:
     for key in _BLOCKS:
         if key in step and key in STEP.retired:
             note_use(report, step.key(key), key, STEP.retired[key].replacement)
@@ -76,7 +72,7 @@ def _note_blocks(step: Place, report: Report) -> None:
         report.warn("WARN-04", "retry-scope", scope, message, hint)
 
 
-def _legacy(step: Place, name: str, book: Book, report: Report) -> Node:
+def _legacy(step: Location, name: str, book: Book, report: Report) -> Node:
     settings = read_settings(step, report)
     plan = Plan(step, name, book, settings, report)
     tool = Front(plan).tool()
@@ -89,7 +85,7 @@ def _legacy(step: Place, name: str, book: Book, report: Report) -> Node:
 
 
 def _finished(
-    step: Place,
+    step: Location,
     name: str,
     book: Book,
     fresh: dict[str, JSON],
@@ -105,11 +101,11 @@ def _finished(
         fresh["tool"] = tool
     if router is not None:
         fresh["next"] = router
-    return changed(step.node, fresh, _GONE)
+    return changed(step.node, fresh, _REMOVED_KEYS)
 
 
-def _common(step: Place, spec: Node | None, report: Report) -> dict[str, JSON]:
-    """What every step may have: a gate, and a loop by older names."""
+def _common(step: Location, spec: Node | None, report: Report) -> dict[str, JSON]:
+    """Rewrite the common parts of a step: a gate, and a loop by older names."""
     fresh: dict[str, JSON] = {}
     if "when" in step:
         base = make({}, step.node) if spec is None else spec
@@ -129,9 +125,9 @@ def _common(step: Place, spec: Node | None, report: Report) -> dict[str, JSON]:
 
 
 def _router(
-    step: Place, spelling: Spelling, report: Report
+    step: Location, spelling: Spelling, report: Report
 ) -> tuple[Node | None, float]:
-    """The step's own router, and how long its transition is delayed."""
+    """Return the step's own router, and the delay of its transition."""
     at = step.get("next")
     if at is None:
         return None, 0.0
@@ -148,14 +144,14 @@ def _router(
     return spelling.tree(router), delay
 
 
-def _next_mode(step: Place) -> Node | None:
+def _next_mode(step: Location) -> Node | None:
     spec = step.get("spec")
     at = spec.get("next_mode") if spec is not None else None
     return None if at is None else at.node
 
 
-def _canonical(step: Place, name: str, book: Book, report: Report) -> Node:
-    """A step that keeps its meaning; names of other steps are spelled out in it."""
+def _canonical(step: Location, name: str, book: Book, report: Report) -> Node:
+    """Rewrite a canonical step: only names of other steps are replaced."""
     spelling = Spelling(book, name, {})
     settings = read_settings(step, report)
     spec = step.get("spec")
@@ -169,8 +165,8 @@ def _canonical(step: Place, name: str, book: Book, report: Report) -> Node:
     return _finished(step, name, book, fresh, tool, router, delay)
 
 
-def _spelled(at: Place, spelling: Spelling, report: Report) -> Node:
-    """A pipeline in any of its shapes: code is below a task that has it."""
+def _spelled(at: Location, spelling: Spelling, report: Report) -> Node:
+    """Replace names in a pipeline of any shape; python code belongs to a task."""
     node = at.node
     if "kind" in node.entries:
         note_async(at, report)
@@ -188,7 +184,7 @@ def _spelled(at: Place, spelling: Spelling, report: Report) -> Node:
 
 
 def _published(tool: Node, name: str) -> Node:
-    """What the pipeline comes to is left in ``ctx``, for who reads ``<step>.data``."""
+    """Store the pipeline's result in ``ctx``, for templates with ``<step>.data``."""
     entries = tool.items if tool.is_sequence else [tool]
     rule = {"then": {"do": "break", "set_ctx": {name: {"data": "{{ _prev }}"}}}}
     last: JSON = {

@@ -1,4 +1,4 @@
-"""A tool call of the dialect: the task, what comes before it, and its rules."""
+"""Tool call of the dialect: the task, its preparation, and its rules."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 
 import msgspec
 
-from noetl.dialects.legacy.actions import Call
-from noetl.dialects.legacy.code import free_names
+from noetl.dialects.legacy.case import Call
 from noetl.dialects.legacy.nodes import changed, make
 from noetl.dialects.legacy.pipeline import ERROR, MARK, Pipeline, Rule
 from noetl.dialects.legacy.retries import Retry
-from noetl.dialects.legacy.spelling import Spelling
+from noetl.dialects.legacy.symbols import Spelling, free_names
 from noetl.dsl.node import Node
 from noetl.templates import is_template
 from noetl.types import JSON
@@ -20,8 +19,10 @@ _OWN = frozenset({"retry", "poll", "vars", "set_vars", "sink"})
 
 
 class Failing(msgspec.Struct):
-    """What follows from a failure: the conditions under which it is answered, in
-    order, and where each leads; nothing left means that the step fails."""
+    """Handling of a failure: conditions in order, each with its target.
+
+    If no condition is left, the step fails.
+    """
 
     answers: list[tuple[str, str | None]]
 
@@ -39,8 +40,11 @@ class Failing(msgspec.Struct):
 
 
 class Unit(msgspec.Struct):
-    """A call with its labels: ``begin`` is recorded before it, where there is more to
-    say than the tool's own start; ``wait`` is between two polls."""
+    """Call with its labels.
+
+    ``begin`` is recorded before it, where more than the tool's own start is needed;
+    ``wait`` is between two polls.
+    """
 
     call: Call
     label: str
@@ -69,8 +73,10 @@ def build(
     after: list[Rule],
     patch: dict[str, JSON],
 ) -> None:
-    """Add the call's tasks; ``after`` says where a success leads, ``patch`` what it
-    leaves in ``ctx``."""
+    """Add the call's tasks.
+
+    ``after`` is the target of a success, ``patch`` its changes of ``ctx``.
+    """
     call, like = unit.call, unit.call.tool.node
     if unit.begin is not None:
         pipeline.add(unit.begin, _begin(unit, spelling), like, _go(unit.label))
@@ -85,7 +91,7 @@ def build(
 
 
 def build_wait(pipeline: Pipeline, unit: Unit) -> None:
-    """What lies between two polls; it stands where nothing falls into it."""
+    """Add the wait between two polls, where no other task falls through to it."""
     if unit.wait is not None and unit.call.poll is not None:
         body = {"kind": "wait", "for": unit.call.poll.interval}
         pipeline.add(unit.wait, body, unit.call.tool.node, _go(unit.label))
@@ -121,7 +127,7 @@ def _begin(unit: Unit, spelling: Spelling) -> dict[str, JSON]:
 
 def _retries(retry: Retry, failing: Failing) -> list[Rule]:
     when = ERROR if retry.on is None else f"{ERROR} and ({retry.on})"
-    if failing.answers:  # somebody else answers the last failure
+    if failing.answers:  # another rule handles the last failure
         when = f"{when} and _attempt < {retry.attempts}"
     then: dict[str, JSON] = {"do": "retry", "attempts": retry.attempts}
     delay = retry.wait()
@@ -150,7 +156,7 @@ def _polls(unit: Unit, spelling: Spelling, failing: Failing) -> list[Rule]:
     rules: list[Rule] = []
     if spent:
         bounds = " or ".join(spent)
-        message = f"task '{unit.call.name}' was polled as long as it may"
+        message = f"task '{unit.call.name}' was polled until its limit"
         error: dict[str, JSON] = {
             "kind": "poll.timeout",
             "message": message,
@@ -161,7 +167,7 @@ def _polls(unit: Unit, spelling: Spelling, failing: Failing) -> list[Rule]:
 
 
 def _body(call: Call, spelling: Spelling) -> Node:
-    """The tool's mapping as a canonical task."""
+    """Return the tool's mapping as a canonical task."""
     node, entries = call.tool.node, dict[str, JSON]()
     kind = node.entries.get("kind")
     if kind is not None and kind.value == "python":
@@ -181,7 +187,7 @@ def _body(call: Call, spelling: Spelling) -> Node:
 
 
 def _code_args(call: Call, spelling: Spelling) -> dict[str, JSON]:
-    """``args``, and the names that the code expects to find."""
+    """Return ``args``, with the names that the code expects."""
     args: dict[str, JSON] = {
         name: spelling.tree(node) for name, node in call.args.items()
     }
@@ -194,7 +200,7 @@ def _code_args(call: Call, spelling: Spelling) -> dict[str, JSON]:
 
 
 def _expression(node: Node, spelling: Spelling) -> str:
-    """An argument's value as an expression: its template, or itself as a constant."""
+    """Return an argument as an expression: its template, or a constant."""
     value = node.value
     if isinstance(value, str) and is_template(value):
         text = value.strip()
@@ -206,7 +212,7 @@ def _expression(node: Node, spelling: Spelling) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """Text and ``{{ expressions }}``, the text as constants."""
+    """Split a text into constants and ``{{ expressions }}``."""
     pieces: list[str] = []
     while text:
         start = text.find("{{")

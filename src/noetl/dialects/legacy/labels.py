@@ -1,31 +1,36 @@
-"""The plan of a step: labels for everything that its pipeline will have."""
+"""Plan of a step: labels for all parts of its pipeline."""
 
 from __future__ import annotations
 
 import msgspec
 
 from noetl.dialects.legacy import calls
-from noetl.dialects.legacy.actions import Call, Wish, make_call, read_call
-from noetl.dialects.legacy.book import Book
 from noetl.dialects.legacy.calls import Unit
-from noetl.dialects.legacy.case import Branch, read_case
+from noetl.dialects.legacy.case import (
+    Branch,
+    Call,
+    Wish,
+    make_call,
+    read_call,
+    read_case,
+)
 from noetl.dialects.legacy.pipeline import MARK, Pipeline
 from noetl.dialects.legacy.retries import read_retry
+from noetl.dialects.legacy.routers import Wished
 from noetl.dialects.legacy.settings import Settings
-from noetl.dialects.legacy.spelling import Spelling
-from noetl.dialects.legacy.wishes import Wished
+from noetl.dialects.legacy.symbols import Book, Spelling
 from noetl.dsl.diagnostics import Report
+from noetl.dsl.node import Location
 from noetl.dsl.normalize import pipeline_entries
-from noetl.dsl.place import Place
 
 ENTRY = "entry"
 
 
-class Kept(msgspec.Struct):
-    """A task of the entry list that has rules of its own."""
+class RuledTask(msgspec.Struct):
+    """Task of the entry list that has its own rules."""
 
     label: str
-    body: Place
+    body: Location
 
     @property
     def first(self) -> str:
@@ -33,14 +38,15 @@ class Kept(msgspec.Struct):
 
 
 class Plan:
-    """What one step consists of; its parts know each other by labels.
+    """Parts of one step, which refer to each other by labels.
 
-    ``call`` is the entry tool, ``case`` the choice, ``polled`` where a failed entry
-    tool that polls goes first, ``route`` what settles wishes at the end of an epoch.
+    ``call`` is the entry tool, ``case`` the choice, ``polled`` the first target of a
+    failed entry tool that polls, ``route`` the task that settles routing requests at
+    the end of an epoch.
     """
 
     def __init__(
-        self, step: Place, name: str, book: Book, settings: Settings, report: Report
+        self, step: Location, name: str, book: Book, settings: Settings, report: Report
     ) -> None:
         self.step, self.name, self.book = step, name, book
         self.settings, self.report = settings, report
@@ -68,16 +74,16 @@ class Plan:
         found = [unit for chain in self.units.values() for unit in chain]
         return [unit for unit in found if isinstance(unit, Unit)]
 
-    def _plan_entry(self) -> list[Unit | Kept]:
-        """The entry tool and its sink, or the tasks of a list."""
+    def _plan_entry(self) -> list[Unit | RuledTask]:
+        """Return the entry tool and its sink, or the tasks of a list."""
         tool = self.step.get("tool")
         if tool is None:
             return []
-        planned: list[Unit | Kept] = []
+        planned: list[Unit | RuledTask] = []
         if tool.node.is_mapping and "kind" in tool:
             call = make_call("call", tool, [tool, self.step], self.report)
             if "retry" in self.step and self._inherits(tool):
-                call.retry = None  # the step's is what calls inherit
+                call.retry = None  # calls inherit the step's retry
             planned += self._plan_call(call)
         else:
             for entry in pipeline_entries(tool, self.report):
@@ -89,27 +95,27 @@ class Plan:
                 self.polled = self.pipeline.label(f"call{MARK}timeout")
         return planned
 
-    def _inherits(self, tool: Place) -> bool:
-        """Whether the tool says nothing of its own about retries."""
+    def _inherits(self, tool: Location) -> bool:
+        """Return whether the tool has no retry settings of its own."""
         spec = tool.get("spec")
         return "retry" not in tool and (spec is None or "retry" not in spec)
 
-    def _plan_call(self, call: Call) -> list[Unit | Kept]:
+    def _plan_call(self, call: Call) -> list[Unit | RuledTask]:
         unit = calls.plan(self.pipeline, call)
         self.call = unit.label
-        planned: list[Unit | Kept] = [unit]
+        planned: list[Unit | RuledTask] = [unit]
         if call.sink is not None:
             sink = read_call("sink", call.sink, self.report)
             if sink is not None:
                 planned.append(calls.plan(self.pipeline, sink))
         return planned
 
-    def _plan_task(self, label: str, body: Place) -> list[Unit | Kept]:
-        """A task with a policy keeps it; one without gets the dialect's rules."""
+    def _plan_task(self, label: str, body: Location) -> list[Unit | RuledTask]:
+        """Keep a task with a policy; give one without it the dialect's rules."""
         spec = body.get("spec")
         if spec is not None and "policy" in spec:
             self.call = self.pipeline.label(label)
-            return [Kept(self.call, body)]
+            return [RuledTask(self.call, body)]
         return self._plan_call(make_call(label, body, [body], self.report))
 
     def _plan_chain(self, branch: Branch) -> None:
@@ -154,7 +160,7 @@ class Plan:
             self.route = self.pipeline.label(f"step{MARK}route")
 
     def _name_tasks(self) -> None:
-        """``<task>`` and ``<step>`` inside this step."""
+        """Define ``<task>`` and ``<step>`` inside this step."""
         names: dict[str, list[str]] = {}
         for unit in self.calls():
             names.setdefault(unit.call.name, []).append(unit.label)

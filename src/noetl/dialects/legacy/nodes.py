@@ -1,15 +1,16 @@
-"""Nodes that were not written: each with the place of what it came from."""
+"""Construction of nodes with the positions of their source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from noetl.dsl.node import Node
+from noetl.dsl.diagnostics import Report
+from noetl.dsl.node import Location, Node
 from noetl.types import JSON
 
 
 def make(value: JSON, like: Node) -> Node:
-    """A tree of nodes, all of which stand where ``like`` does; nodes in it are kept."""
+    """Return a tree of nodes at the position of ``like``; nodes in it are kept."""
     if isinstance(value, Node):
         return value
     node = Node(value, like.line, like.column)
@@ -24,7 +25,7 @@ def make(value: JSON, like: Node) -> Node:
 def changed(
     node: Node, entries: Mapping[str, JSON], without: frozenset[str] = frozenset()
 ) -> Node:
-    """A mapping with other entries in place, and without some of its own."""
+    """Return a mapping with replaced entries, and without some keys."""
     kept = {key: child for key, child in node.entries.items() if key not in without}
     fresh = make(entries, node)
     result = Node({**kept, **fresh.value}, node.line, node.column)
@@ -33,7 +34,7 @@ def changed(
 
 
 def each_text(node: Node, change: Callable[[str], str]) -> Node:
-    """The same tree with every text changed."""
+    """Return the same tree with every text changed."""
     value = node.value
     if isinstance(value, dict):
         copy = Node(
@@ -55,7 +56,7 @@ def each_text(node: Node, change: Callable[[str], str]) -> Node:
 
 
 def texts_of(node: Node) -> list[str]:
-    """Every text of a tree."""
+    """Return every text of a tree."""
     value = node.value
     if isinstance(value, str):
         return [value]
@@ -64,3 +65,8 @@ def texts_of(node: Node) -> list[str]:
     if isinstance(value, list):
         return [text for child in value for text in texts_of(child)]
     return []
+
+
+def note_use(report: Report, at: Location, what: str, replacement: str) -> None:
+    message = f"'{what}' is accepted by the 'legacy' extension"
+    report.warn("S-01", "dialect", at, message, replacement)

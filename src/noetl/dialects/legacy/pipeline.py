@@ -1,4 +1,4 @@
-"""A pipeline under construction: tasks with rules that say where to go by label."""
+"""Pipeline under construction: tasks with rules that name their targets by label."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from noetl.dsl.node import Node
 from noetl.types import JSON
 
 MARK = "__"
-"""In the labels of tasks that nobody wrote, and in no others of this dialect."""
+"""Part of the labels of generated tasks, and of no others in this dialect."""
 
 END = None
-"""Where a pipeline goes to end."""
+"""Target that ends a pipeline."""
 
 
 ERROR = "outcome.status == 'error'"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """``when`` is an expression without braces, None for the fallback.
+    """Rule; ``when`` is an expression without braces, None for the fallback.
 
     ``then`` is the directive; instead of ``continue``, ``jump`` and ``break`` it may
     have ``go``: a label, or ``END``.
@@ -32,7 +32,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct):
-    """``body`` is the task as it will stand, without its rules."""
+    """Task; ``body`` is its final mapping, without its rules."""
 
     label: str
     body: Node
@@ -40,14 +40,14 @@ class Task(msgspec.Struct):
 
 
 class Pipeline:
-    """Tasks in order, each with a label of its own."""
+    """Tasks in order, each with a unique label."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
         self._taken: set[str] = set()
 
     def label(self, name: str) -> str:
-        """The name, or the name with a number where it is taken."""
+        """Return the name, with a number if it is taken."""
         label, number = name, 1
         while label in self._taken:
             number += 1
@@ -63,7 +63,7 @@ class Pipeline:
         return task
 
     def nodes(self, like: Node) -> Node:
-        """The tasks as the grammar reads them."""
+        """Return the tasks as the grammar reads them."""
         following = [task.label for task in self.tasks[1:]] + [""]
         pairs = zip(self.tasks, following, strict=True)
         return make(
@@ -72,7 +72,7 @@ class Pipeline:
 
 
 def _is_usual(rules: list[Rule], following: str) -> bool:
-    """What happens without rules: an error fails, and everything else goes on."""
+    """Return whether the rules are the default: an error fails, the rest goes on."""
     ahead = following or END
     return rules == [Rule(ERROR, {"do": "fail"}), Rule(None, {"go": ahead})]
 

@@ -1,13 +1,12 @@
-"""``retry`` and ``poll`` as rules of a task."""
+"""Conversion of ``retry`` and ``poll`` to rules of a task."""
 
 from __future__ import annotations
 
 import msgspec
 
 from noetl.dsl.diagnostics import Report
-from noetl.dsl.durations import parse_duration
 from noetl.dsl.grammar.reader import Reader
-from noetl.dsl.grammar.shape import (
+from noetl.dsl.grammar.records import (
     ANY,
     DURATION,
     GUARD,
@@ -18,20 +17,25 @@ from noetl.dsl.grammar.shape import (
     mapping_of,
     one_of,
 )
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
+from noetl.dsl.times import parse_duration
 from noetl.types import JSON
 
-_MOST = 100_000
-_LONGEST = 7 * 86400.0
+_MAX_CALLS = 100_000
+_MAX_DELAY_S = 7 * 86400.0
 _DOUBLINGS = 40
 RETRY = Record(
     "legacy_retry",
     "a retry",
     {
         "scope": Field(
-            one_of("tool", "chain", "step"), "LEG-RETRY-02", "What is repeated."
+            one_of("tool", "chain", "step"),
+            "LEG-RETRY-02",
+            "The scope that is repeated.",
         ),
-        "max_attempts": Field(integer(1, _MOST), "LEG-RETRY-06", "Most calls (3)."),
+        "max_attempts": Field(
+            integer(1, _MAX_CALLS), "LEG-RETRY-06", "Maximum of calls (3)."
+        ),
         "backoff": Field(mapping_of("legacy_backoff"), "LEG-RETRY-06", "The waits."),
         "on": Field(ANY, "LEG-RETRY-07", "error, exception, status_code, or codes."),
     },
@@ -41,7 +45,9 @@ BACKOFF = Record(
     "a backoff",
     {
         "type": Field(
-            one_of("exponential", "linear", "fixed"), "LEG-RETRY-06", "How it grows."
+            one_of("exponential", "linear", "fixed"),
+            "LEG-RETRY-06",
+            "The growth of the wait.",
         ),
         "delay_seconds": Field(DURATION, "LEG-RETRY-06", "The first wait."),
         "max_delay_seconds": Field(DURATION, "LEG-RETRY-06", "The longest wait."),
@@ -52,17 +58,24 @@ POLL = Record(
     "legacy_poll",
     "a poll",
     {
-        "until": Field(GUARD, "LEG-POLL-01", "What ends it.", "LEG-POLL-01"),
+        "until": Field(
+            GUARD, "LEG-POLL-01", "The condition that ends it.", "LEG-POLL-01"
+        ),
         "interval": Field(DURATION, "LEG-POLL-02", "The wait between calls (5s)."),
-        "max_attempts": Field(integer(1, _MOST), "LEG-POLL-02", "Most calls."),
+        "max_attempts": Field(
+            integer(1, _MAX_CALLS), "LEG-POLL-02", "Maximum of calls."
+        ),
         "deadline": Field(DURATION, "LEG-POLL-02", "Most time for all of them."),
     },
 )
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """``delay`` is an expression of the seconds before the next call, in which
-    ``ATTEMPT`` stands for the number of calls made; ``on`` tells which errors count."""
+    """Retry settings.
+
+    ``delay`` is an expression of the seconds before the next call, in which ``ATTEMPT``
+    is the number of calls made; ``on`` selects the errors.
+    """
 
     scope: str = "tool"
     attempts: int = 3
@@ -74,18 +87,18 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Poll(msgspec.Struct, frozen=True):
-    until: Place
+    until: Location
     interval: float
     attempts: int | None
     deadline: float | None
 
 
 DEFAULT = Retry()
-"""What ``on_error: retry`` means where nothing says more."""
+"""Default settings of ``on_error: retry``."""
 
 
-def read_retry(at: Place, report: Report) -> Retry:
-    """A retry block, or the number of attempts that stands for one."""
+def read_retry(at: Location, report: Report) -> Retry:
+    """Read a retry block, or a number of attempts."""
     if type(at.node.value) is int:
         return Retry(attempts=max(at.node.value, 1))
     if not at.node.is_mapping:
@@ -103,11 +116,11 @@ def read_retry(at: Place, report: Report) -> Retry:
     )
 
 
-def _delay(parts: dict[str, Place], report: Report) -> str | None:
-    """DIR-08 with a bound, spread by the action's own id so that replay agrees."""
+def _delay(parts: dict[str, Location], report: Report) -> str | None:
+    """Return the delay of DIR-08 with a bound, spread by the action's id for replay."""
     base = seconds_of(parts.get("delay_seconds"), report, 1.0)
     growth = parts["type"].node.value if "type" in parts else "exponential"
-    longest = seconds_of(parts.get("max_delay_seconds"), report, _LONGEST)
+    longest = seconds_of(parts.get("max_delay_seconds"), report, _MAX_DELAY_S)
     delay = f"{base}"
     if growth == "linear":
         delay = f"({base} * ATTEMPT)"
@@ -123,14 +136,14 @@ def _delay(parts: dict[str, Place], report: Report) -> str | None:
 
 
 def _doubled(base: float, longest: float) -> list[float]:
-    """The waits until they grow no more; templates know no powers."""
+    """Return the waits up to the bound, as templates have no powers."""
     waits = [base]
     while 0 < waits[-1] < longest and len(waits) < _DOUBLINGS:
         waits.append(min(waits[-1] * 2, longest))
     return waits
 
 
-def seconds_of(at: Place | None, report: Report, default: float) -> float:
+def seconds_of(at: Location | None, report: Report, default: float) -> float:
     if at is None:
         return default
     try:
@@ -147,8 +160,8 @@ _WORDS = {
 }
 
 
-def _condition(at: Place, report: Report) -> str | None:
-    """``on`` as an expression; any error counts without it."""
+def _condition(at: Location, report: Report) -> str | None:
+    """Return ``on`` as an expression; without it any error counts."""
     given = at.node.items if at.node.is_sequence else [at.node]
     conditions: list[str] = []
     for node in given:
@@ -167,7 +180,7 @@ def _condition(at: Place, report: Report) -> str | None:
     return " or ".join(f"({condition})" for condition in conditions)
 
 
-def read_poll(at: Place, report: Report) -> Poll | None:
+def read_poll(at: Location, report: Report) -> Poll | None:
     if not at.node.is_mapping:
         message = "'poll' must be a mapping"
         hint = 'poll: {until: "{{ … }}", interval: 5s}'

@@ -1,16 +1,16 @@
-"""The modes of a step: what its ``spec`` and ``loop`` say about case and failure."""
+"""Modes of a step: settings of ``spec`` and ``loop`` for case and failure."""
 
 from __future__ import annotations
 
 import msgspec
 
-from noetl.dialects.legacy.actions import POLICIES, Wish
-from noetl.dialects.legacy.warnings import note_use
+from noetl.dialects.legacy.case import POLICIES, Wish
+from noetl.dialects.legacy.nodes import changed, note_use
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.grammar.reader import Reader
-from noetl.dsl.grammar.shape import Field, Record, one_of
-from noetl.dsl.grammar.steps import STEP_SPEC
-from noetl.dsl.place import Place
+from noetl.dsl.grammar.records import Field, Record, one_of
+from noetl.dsl.grammar.steps import LOOP, LOOP_SPEC, STEP_SPEC
+from noetl.dsl.node import Location, Node
 from noetl.types import JSON
 
 MODES = Record(
@@ -28,7 +28,7 @@ MODES = Record(
 
 
 class Settings(msgspec.Struct):
-    """``element`` spells the loop's element; ``timers`` are those of a waiting step."""
+    """Modes; ``element`` is the loop's element, ``timers`` those of a waiting step."""
 
     case_mode: str = "exclusive"
     waits: bool = False
@@ -45,7 +45,7 @@ class Settings(msgspec.Struct):
         return wish.policy or self.next_policy
 
 
-def read_settings(step: Place, report: Report) -> Settings:
+def read_settings(step: Location, report: Report) -> Settings:
     spec, loop = step.get("spec"), step.get("loop")
     settings = Settings(looped=loop is not None)
     if spec is not None and spec.node.is_mapping:
@@ -80,3 +80,45 @@ def read_settings(step: Place, report: Report) -> Settings:
         if failing is not None and failing.node.value == "continue":
             settings.best_effort = True
     return settings
+
+
+_ON_ERROR = Record(
+    "legacy_loop_spec",
+    "loop.spec",
+    {"on_error": Field(one_of("fail", "continue"), "LEG-STEP-07", "Failing.")},
+    unknown="allow",
+)
+_NAMES = {"collection": "in", "element": "iterator"}
+
+
+def rewrite_loop(loop: Location, report: Report) -> Node:
+    fresh: dict[str, JSON] = {}
+    gone: set[str] = set()
+    for old, new in _NAMES.items():
+        if old in loop:
+            gone.add(old)
+            note_use(report, loop.key(old), old, LOOP.retired[old].replacement)
+            if new in loop:
+                message = f"'{old}' and '{new}' are two names of the same thing"
+                report.error("VAL-03", "loop", loop.key(old), message, "keep one")
+            else:
+                fresh[new] = loop[old].node
+    spec = loop.get("spec")
+    if spec is not None and spec.node.is_mapping:
+        fresh["spec"] = _spec(spec, report)
+    found = changed(loop.node, fresh, frozenset(gone))
+    for old in gone:
+        found.key_marks[_NAMES[old]] = loop.node.key_marks[old]
+    return found
+
+
+def _spec(spec: Location, report: Report) -> Node:
+    fresh: dict[str, JSON] = {}
+    Reader(report).read(spec, _ON_ERROR)
+    for key in ("batch_size", "on_error"):
+        if key in spec:
+            note_use(report, spec.key(key), key, LOOP_SPEC.retired[key].replacement)
+    mode = spec.get("mode")
+    if "batch_size" in spec and mode is not None and mode.node.value == "parallel":
+        fresh["max_in_flight"] = spec["batch_size"].node
+    return changed(spec.node, fresh, frozenset({"batch_size", "on_error"}))

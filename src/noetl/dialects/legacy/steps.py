@@ -1,21 +1,20 @@
-"""A step of the dialect: entry tool and case become one pipeline."""
+"""Step of the dialect: entry tool and case become one pipeline."""
 
 from __future__ import annotations
 
 import json
 
-from noetl.dialects.legacy import calls, wishes
-from noetl.dialects.legacy.actions import Call
+from noetl.dialects.legacy import calls, routers
 from noetl.dialects.legacy.calls import Failing, Unit
-from noetl.dialects.legacy.case import ELSE, Branch
+from noetl.dialects.legacy.case import ELSE, Branch, Call
+from noetl.dialects.legacy.labels import Plan, RuledTask
 from noetl.dialects.legacy.nodes import changed, make, texts_of
 from noetl.dialects.legacy.pipeline import END, MARK, Rule
-from noetl.dialects.legacy.plans import Kept, Plan
 from noetl.dialects.legacy.retries import DEFAULT, Retry, seconds_of
-from noetl.dialects.legacy.spelling import Spelling
-from noetl.dialects.legacy.wishes import Wished
+from noetl.dialects.legacy.routers import Wished
+from noetl.dialects.legacy.symbols import Spelling
+from noetl.dialects.template_rewrite import names_in
 from noetl.dsl.node import Node
-from noetl.templates.renaming import names_in
 from noetl.types import JSON
 
 
@@ -32,7 +31,7 @@ class Front:
     # -- the whole step ----------------------------------------------------------
 
     def tool(self) -> Node | None:
-        """The pipeline, if there is anything to run."""
+        """Return the pipeline; None if there is nothing to run."""
         self._build_entry(self.plan.entry)
         if self.case is not None:
             self._build_case(self.case)
@@ -41,7 +40,7 @@ class Front:
         for unit in self.plan.calls():
             calls.build_wait(self.pipeline, unit)
         if self.route is not None:
-            self.pipeline.tasks += wishes.build_route(
+            self.pipeline.tasks += routers.build_route(
                 self.pipeline,
                 self.route,
                 self.plan.wished,
@@ -52,16 +51,16 @@ class Front:
 
     # -- the entry tool ----------------------------------------------------------
 
-    def _build_entry(self, entry: list[Unit | Kept]) -> None:
+    def _build_entry(self, entry: list[Unit | RuledTask]) -> None:
         following = [*[each.first for each in entry[1:]], self.case]
         for unit, target in zip(entry, following, strict=False):
-            if isinstance(unit, Kept):
+            if isinstance(unit, RuledTask):
                 body = self.spelling.tool(unit.body.node)
                 self.pipeline.add(unit.label, body, unit.body.node)
                 continue
             failing = self._failing(target)
             if self.case is not None and unit.label == self.call:
-                # C-39: the failure is an event, and the case is asked about it
+                # C-39: the failure is an event, for which the case is evaluated
                 failing = Failing([("", self.polled or self.case)])
             calls.build(
                 self.pipeline,
@@ -76,8 +75,9 @@ class Front:
             self._build_polled(self.call or "", self.polled)
 
     def _build_polled(self, call: str, label: str) -> None:
-        """The failure of the entry tool, or that it was polled in vain."""
-        message = f"step '{self.plan.name}' was polled as long as it may"
+        """Add the task for a failed entry tool, or for polls that reached their
+        limit."""
+        message = f"step '{self.plan.name}' was polled until its limit"
         vain = f"{{'kind': 'poll.timeout', 'message': {json.dumps(message)}}}"
         note = {"error": f"{{{{ _outcomes.{call}.error or {vain} }}}}"}
         body: dict[str, JSON] = {"kind": "noop", "note": note}
@@ -94,7 +94,8 @@ class Front:
         return Failing([])
 
     def _patch(self, unit: Unit) -> dict[str, JSON]:
-        """What later steps may ask for; a loop passes its results on by its arcs."""
+        """Return the values that later steps may read; a loop passes results by its
+        arcs."""
         patch: dict[str, JSON] = {}
         if not self.settings.looped:
             if self.plan.book.reads_data(self.plan.name) and self.call in (
@@ -185,7 +186,7 @@ class Front:
         return chain[0].first if chain else self._epoch_end()
 
     def _epoch_end(self) -> str | None:
-        """Where the step goes when every selected chain has run."""
+        """Return the target after every selected chain has run."""
         if self.route is not None:
             return self.route
         return self.case if self.settings.waits else END
@@ -198,7 +199,8 @@ class Front:
         return None
 
     def _tool_retry(self, branch: Branch, call: Call) -> Retry | None:
-        """LEG-RETRY-05: the call's own, the chain's, the step's."""
+        """Return the retry of the call, the chain or the step, in order
+        (LEG-RETRY-05)."""
         if call.retry is not None:
             return call.retry
         if self._chain_retry(branch) is not None:
@@ -206,7 +208,8 @@ class Front:
         return branch.retry or self._default_retry()
 
     def _after(self, branch: Branch) -> list[Rule]:
-        """After a chain: the next selected one, then the end of the epoch."""
+        """Return the targets after a chain: the next selected one, then the epoch's
+        end."""
         rules: list[Rule] = []
         if self.settings.case_mode == "inclusive" and branch.when is not None:
             place = self.branches.index(branch) + 1
@@ -262,7 +265,7 @@ class Front:
         return Failing(answers)
 
     def _build_try(self, branch: Branch) -> str | None:
-        """The head of a chain that is repeated as a whole: it counts."""
+        """Add the counter at the head of a chain that is repeated as a whole."""
         retry = self._chain_retry(branch)
         if retry is None:
             return None
@@ -297,12 +300,12 @@ class Front:
         elif wished.policy == "break_chain":
             after = self._after(branch)
         result = "none" if before is None else f"_outcomes.{before}.result"
-        body = wishes.wish_body(wished, spelling, result)
+        body = routers.wish_body(wished, spelling, result)
         self.pipeline.add(wished.label, body, wished.wish.at.node, *after)
 
 
 def spec_of(plan: Plan) -> Node | None:
-    """``step.spec`` without what the dialect says there (C-30)."""
+    """Return ``step.spec`` without the keys of the dialect (C-30)."""
     spec = plan.step.get("spec")
     fresh: dict[str, JSON] = {}
     gone = plan.settings.gone

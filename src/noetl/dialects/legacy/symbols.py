@@ -1,29 +1,54 @@
-"""What a playbook of the dialect defines, and what its templates read of it."""
+"""Names of a playbook of the dialect: definitions, reads, canonical names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import builtins
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from noetl.dialects.legacy.code import free_names
-from noetl.dialects.legacy.nodes import texts_of
-from noetl.dsl.node import Node
-from noetl.dsl.place import Place
-from noetl.dsl.scopes import NAMESPACES
-from noetl.templates.renaming import Attributes, names_in
+from noetl.dialects.legacy.nodes import each_text, texts_of
+from noetl.dialects.template_rewrite import Attributes, names_in, rename
+from noetl.dsl.node import Location, Node
+from noetl.dsl.template_scopes import NAMESPACES
+from noetl.templates import is_template
+
+
+def free_names(code: str) -> frozenset[str]:
+    """Return the names that are read and never assigned; none for invalid code."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    read: set[str] = set()
+    bound: set[str] = set(dir(builtins))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            bound.add(node.name)
+    return frozenset(read - bound)
+
 
 _BLOCKS = ("case", "retry", "poll", "sink", "vars", "set_vars", "args")
 _MODES = ("case_mode", "eval_mode", "next_policy", "branch_order")
 _ON_TASKS = ("retry", "poll", "sink", "vars", "set_vars")
 CONTROL = frozenset({"next"})
-"""Names of a chain's entries that are no tasks."""
+"""Names of a chain's entries that are not tasks."""
 
 Resolved = tuple[str, int] | None
 
 
 class Book(msgspec.Struct):
-    """``tasks`` are the names of then-tasks by step, ``looped`` the steps with a loop.
+    """Playbook; ``tasks`` are the names of then-tasks by step, ``looped`` the steps
+    with a loop.
 
     ``reads`` has each name with the first key that is read from it, if any.
     """
@@ -39,12 +64,12 @@ class Book(msgspec.Struct):
         return (step, "data") in self.reads or (step, None) in self.reads
 
     def reads_result(self, task: str, step: str) -> bool:
-        """Whether anybody asks for a task's result; its own step needs no asking."""
+        """Return whether another step reads a task's result."""
         elsewhere = {(task, "result"), (task, None)} & self.reads
         return bool(elsewhere)
 
     def elsewhere(self, name: str, attributes: Attributes, step: str) -> Resolved:
-        """A name of another step, as canonical templates say it."""
+        """Return the canonical expression for a name of another step."""
         if name in NAMESPACES:
             return None
         if name == "vars":
@@ -67,7 +92,7 @@ class Book(msgspec.Struct):
 
     @property
     def known(self) -> frozenset[str]:
-        """Names that python code may expect: somebody can define them."""
+        """Names that python code may expect, because the playbook can define them."""
         named = {name for tasks in self.tasks.values() for name in tasks}
         return self.given | self.steps | named | {"vars"}
 
@@ -115,7 +140,7 @@ def _entries(chain: Node | None) -> list[Node]:
 
 
 def _given(node: Node) -> Iterator[str]:
-    """Keys of every ``with`` and ``args`` below: names that tokens bring along."""
+    """Yield the keys of every ``with`` and ``args`` below: arguments of tokens."""
     for key, child in node.entries.items():
         if key in ("with", "args"):
             yield from child.entries
@@ -140,8 +165,8 @@ def _read_by_code(node: Node) -> Iterator[str]:
         yield from _read_by_code(child)
 
 
-def is_legacy(step: Place) -> bool:
-    """Whether the step speaks the dialect as a whole (S-66)."""
+def is_legacy(step: Location) -> bool:
+    """Return whether the whole step is written in the dialect (S-66)."""
     spec, loop = step.get("spec"), step.get("loop")
     modes = (*_MODES, "on_error", "set_vars")
     return (
@@ -152,9 +177,54 @@ def is_legacy(step: Place) -> bool:
     )
 
 
-def _has_legacy_tool(tool: Place | None) -> bool:
+def _has_legacy_tool(tool: Location | None) -> bool:
     if tool is None:
         return False
     if tool.node.is_mapping and "kind" in tool:
         return any(key in tool for key in _ON_TASKS)
     return any(_has_legacy_tool(child) for child in tool.children())
+
+
+class Spelling(msgspec.Struct):
+    """Meaning of names at one location of a step.
+
+    ``names`` are expressions by name: ``result``, ``event``, the loop's element, the
+    tasks of this step, the ``args`` of a task.
+    """
+
+    book: Book
+    step: str
+    names: Mapping[str, str]
+
+    def with_names(self, **names: str) -> Spelling:
+        return Spelling(self.book, self.step, {**self.names, **names})
+
+    def text(self, source: str) -> str:
+        return rename(source, self._resolve) if is_template(source) else source
+
+    def tree(self, node: Node) -> Node:
+        return each_text(node, self.text)
+
+    def tool(self, node: Node) -> Node:
+        """Return a task's own mapping; python code is unchanged (S-34)."""
+        spelled = self.tree(node)
+        if "code" in node.entries:
+            spelled.value["code"] = node.entries["code"]
+        return spelled
+
+    def expression(self, value: str | bool) -> str:
+        """Return the expression between the braces of a condition."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        text = self.text(value).strip()
+        if text.startswith("{{") and text.endswith("}}"):
+            text = text[3 if text[2:3] in "-+" else 2 :]
+            text = text[: -3 if text[-3:-2] in "-+" else -2]
+        return text.strip()
+
+    def _resolve(self, name: str, attributes: Attributes) -> Resolved:
+        if name in self.names:
+            return self.names[name], 0
+        if name in NAMESPACES:
+            return None
+        return self.book.elsewhere(name, attributes, self.step)

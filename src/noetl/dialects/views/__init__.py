@@ -1,8 +1,8 @@
-"""The log as the documents of the specification show it: projections, nothing more.
+"""Views of the log in the documents of the specification.
 
 A view takes the events of one execution in order, from the first on, and yields
 documents. ``001`` is the log as it is, ``000`` has the formal names and the tokens as
-events of their own, ``003`` has cases, tools, retries and polls.
+separate events, ``003`` has cases, tools, retries and polls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from noetl.dialects.views.formal import FormalView
 from noetl.dialects.views.technical import TechnicalView
 from noetl.engine.events import Event
-from noetl.engine.tracing import span_id_of
+from noetl.engine.ids import span_id_of
 from noetl.types import JSON
 
 DIALECTS = ("000", "001", "003")
@@ -23,12 +23,12 @@ DIALECTS = ("000", "001", "003")
 
 class View(Protocol):
     def take(self, event: Event) -> Iterable[dict[str, JSON]]:
-        """What this event is in the view, given those before it."""
+        """Yield the documents of this event, given the events before it."""
         ...
 
 
 class PlainView:
-    """The canonical log, each event with its place in the trace."""
+    """Canonical log, each event with its place in the trace."""
 
     def __init__(self) -> None:
         self._trace: JSON = None

@@ -1,4 +1,4 @@
-"""The 003 view: cases, tools, retries, polls and sinks, each with all its ids."""
+"""View 003: cases, tools, retries, polls and sinks, each with all its ids."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Literal
 
 import msgspec
 
-from noetl.dialects.views.correlation import iteration_of, number_of, page_of
-from noetl.engine.events import Event
+from noetl.dialects.views.formal import iteration_of, number_of, page_of
+from noetl.engine.events import (
+    Event,
+    NextEvaluated,
+    RequestEvaluated,
+    TaskDone,
+    TaskSuspended,
+)
 from noetl.types import JSON
 
 Source = Literal["server", "worker"]
 Said = tuple[str, str, Source, dict[str, JSON]]
-"""Type, entity type, who says it, payload."""
+"""Type, entity type, source, payload."""
 
 _HELD = frozenset(
     {"case", "begin", "wait", "next", "route", "try", "again", "timeout", "publish"}
@@ -23,9 +29,9 @@ _RENAMED = {"loop.done": "loop.finished"}
 
 
 class _Run(msgspec.Struct):
-    """What is known of one pipeline: its choice, its wishes, what it polls.
+    """State of one pipeline: its choice, its routing requests, its polls.
 
-    ``order`` are the branches that were selected, ``granted`` the wish that won.
+    ``order`` are the branches that were selected, ``granted`` the request that won.
     """
 
     order: list[str] = msgspec.field(default_factory=list)
@@ -36,7 +42,7 @@ class _Run(msgspec.Struct):
     paused: bool = False
 
     def suppressed(self) -> list[str]:
-        """The selected branches that the winner kept from running."""
+        """Return the selected branches that the winner kept from running."""
         wish = self.granted or (self.wishes[-1] if self.wishes else None)
         if wish is None or wish["policy"] != "end_step":
             return []
@@ -70,8 +76,9 @@ class TechnicalView:
 
     def _evaluated(self, event: Event) -> Iterator[Said]:
         yield from _same(event)
-        if "error" not in event.payload:
-            about = {"playbook": event.payload["playbook"]}
+        payload: RequestEvaluated = event.payload
+        if "error" not in payload:
+            about: dict[str, JSON] = {"playbook": payload["playbook"]}
             yield "playbook.started", "playbook", "server", about
 
     # -- steps -------------------------------------------------------------------
@@ -80,7 +87,9 @@ class TechnicalView:
         yield "step.started", "step", "server", event.payload
 
     def _started(self, event: Event) -> Iterator[Said]:
-        return iter(())  # the server's word counts: it was said when it was scheduled
+        return iter(
+            ()
+        )  # the server's event counts: it was recorded when the step was scheduled
 
     def _ended(self, event: Event) -> Iterator[Said]:
         payload = {"status": event.status, **event.payload}
@@ -89,7 +98,8 @@ class TechnicalView:
 
     def _suspended(self, event: Event) -> Iterator[Said]:
         self._run(event).paused = True
-        payload = {"on": event.payload["on"], "until": event.payload["until"]}
+        waits: TaskSuspended = event.payload
+        payload: dict[str, JSON] = {"on": waits["on"], "until": waits["until"]}
         yield "step.paused", "step", "server", payload
 
     def _going_on(self, event: Event) -> Iterator[Said]:
@@ -118,13 +128,14 @@ class TechnicalView:
 
     def _task_done(self, event: Event) -> Iterator[Said]:
         yield from self._going_on(event)
-        label, outcome = event.task_label or "", event.payload["outcome"]
+        ended: TaskDone = event.payload
+        label, outcome = event.task_label or "", ended["outcome"]
         if is_held(label):
             yield from self._held_done(event, outcome)
             return
         payload = {"task": label, "status": event.status, **event.payload}
         yield "tool.processed", "tool", "worker", payload
-        retried = event.payload["directive"]["do"] == "retry"
+        retried = ended["directive"]["do"] == "retry"
         if (event.attempt or 1) > 1 and not retried:
             done: dict[str, JSON] = {"attempt": event.attempt, "status": event.status}
             yield "retry.processed", "retry", "worker", done
@@ -139,19 +150,20 @@ class TechnicalView:
         run = self._run(event)
         if label not in run.polls:
             return
-        directive = event.payload["directive"]
+        payload: TaskDone = event.payload
+        directive = payload["directive"]
         run.polls[label] += 1
         again = directive.get("to") == f"{label}__wait"
         number: dict[str, JSON] = {"task": label, "iteration": run.polls[label]}
         yield "poll.iteration", "poll", "worker", {**number, "done": not again}
         if not again:
-            error = event.payload.get("error") or {}
+            error = payload.get("error") or {}
             reason = error.get("kind") if event.status != "success" or error else None
             del run.polls[label]
             finished = {**number, "status": "error" if reason else "success"}
             yield "poll.finished", "poll", "worker", {**finished, "error": reason}
 
-    # -- tasks that nobody wrote -------------------------------------------------
+    # -- generated tasks ---------------------------------------------------------
 
     def _held_done(self, event: Event, outcome: dict[str, JSON]) -> Iterator[Said]:
         run = self._run(event)
@@ -208,7 +220,8 @@ class TechnicalView:
     def _routed(self, event: Event) -> Iterator[Said]:
         run = self._runs.pop(event.step_run_id or "", _Run())
         wish = run.granted or (run.wishes[-1] if run.wishes else None)
-        fired = event.payload["fired"]
+        payload: NextEvaluated = event.payload
+        fired = payload["fired"]
         about: dict[str, JSON] = {
             "selected": [{"step": t["step"], "with": t["args"]} for t in fired],
             "policy": wish["policy"] if wish is not None else None,
@@ -239,7 +252,7 @@ def _same(event: Event) -> Iterator[Said]:
 
 
 def is_held(label: str) -> bool:
-    """Whether a task was made by the dialect, and is no tool of the author."""
+    """Return whether a task was generated by the dialect."""
     _, mark, last = label.rpartition("__")
     return bool(mark) and last.rstrip("_0123456789") in _HELD
 
@@ -256,7 +269,7 @@ def _branch_number(name: str) -> int:
 def _envelope(
     event: Event, number: str, kind: str, entity: str, source: Source, payload: JSON
 ) -> dict[str, JSON]:
-    """All ids of an event, null where they mean nothing."""
+    """Return all ids of an event, null where they do not apply."""
     tool = event.task_run_id if entity in ("tool", "retry", "poll", "sink") else None
     entity_id: str | None = {
         "playbook": event.execution_id,

@@ -1,1 +1,1 @@
-"""The language as data: which keys a playbook has, their types, rows and words."""
+"""Grammar of playbooks as data: keys with their types, requirements and docs."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from noetl.dsl.grammar.dialects import DIALECTS, accepted_as
-from noetl.dsl.grammar.knobs import POOL, TIMEOUT
-from noetl.dsl.grammar.retired import (
+from noetl.dsl.grammar.earlier_forms import (
     CONDITIONS,
     CREDENTIALS,
+    DIALECTS,
     NEVER,
     SPEC_CREDENTIALS,
+    Retired,
+    accepted_as,
 )
-from noetl.dsl.grammar.shape import (
+from noetl.dsl.grammar.records import (
     BOOLEAN,
     DURATION,
     MAPPING,
+    POOL,
     TEXT,
+    TIMEOUT,
     Field,
     Record,
-    Retired,
+    Shape,
     integer,
     list_of,
     mapping_of,
@@ -40,18 +43,43 @@ METADATA = Record(
         "path": Field(
             TEXT,
             "VAL-07",
-            "Where the catalog keeps it, e.g. `sales/orders`.",
+            "Its path in the catalog, e.g. `sales/orders`.",
             missing="VAL-07",
         ),
         "version": Field(TEXT, "ROOT-05", "The author's version, as text."),
-        "description": Field(TEXT, "ROOT-05", "What the playbook is for."),
+        "description": Field(TEXT, "ROOT-05", "The purpose of the playbook."),
         "sensitive": Field(
             BOOLEAN,
             "ROOT-05",
-            "Whether the data of its executions need `payloads:read` on a server.",
+            "True: data of its executions need `payloads:read` on a server.",
+        ),
+        "inputs": Field(
+            mapping_of("inputs"),
+            "S-72",
+            "JSON Schema of `workload`, checked before anything starts.",
         ),
     },
     unknown="warning",
+)
+INPUTS = Record(
+    "inputs",
+    "metadata.inputs",
+    {
+        "type": Field(one_of("object"), "S-72", "Always `object`."),
+        "properties": Field(
+            MAPPING,
+            "S-72",
+            "Inputs by name: `type`, `description`, `enum`, `default` and others; an "
+            "input with `secret: true` is sealed.",
+        ),
+        "required": Field(list_of(TEXT), "S-72", "Names of inputs that must be there."),
+        "additionalProperties": Field(
+            Shape(("boolean", "mapping")),
+            "S-72",
+            "False: inputs with other names are refused, and not only warned about.",
+        ),
+    },
+    unknown="allow",
 )
 
 KEYCHAIN_ENTRY = Record(
@@ -61,10 +89,12 @@ KEYCHAIN_ENTRY = Record(
         "name": Field(
             TEXT,
             "VAL-23",
-            "How templates read it: `keychain.<name>`.",
+            "Its name in templates: `keychain.<name>`.",
             missing="VAL-23",
         ),
-        "kind": Field(TEXT, "VAL-23", "How it is resolved.", missing="VAL-23"),
+        "kind": Field(
+            TEXT, "VAL-23", "The kind of its secret store.", missing="VAL-23"
+        ),
     },
     unknown="allow",
 )
@@ -73,7 +103,9 @@ EXECUTOR = Record(
     "executor",
     "the executor",
     {
-        "profile": Field(TEXT, "EXE-02", "Where it runs: `local` or `distributed`."),
+        "profile": Field(
+            TEXT, "EXE-02", "The place of execution: `local` or `distributed`."
+        ),
         "version": Field(TEXT, "EXE-03", "Runtime version, e.g. `noetl-runtime/2`."),
         "spec": Field(
             mapping_of("executor_spec"), "EXE-04", "Defaults for every step and task."
@@ -88,10 +120,10 @@ LIMITS = Record(
     "limits",
     {
         "step_runs": Field(
-            integer(1, 100_000), "S-36", "Most step runs of one execution."
+            integer(1, 100_000), "S-36", "Maximum of step runs of one execution."
         ),
         "task_runs": Field(
-            integer(1, 1_000_000), "S-36", "Most task runs of one pipeline."
+            integer(1, 1_000_000), "S-36", "Maximum of task runs of one pipeline."
         ),
     },
     unknown="warning",
@@ -106,7 +138,7 @@ RESULT = Record(
         "store": Field(
             mapping_of("result_store"),
             "EXE-06",
-            "Where values go that are too large for the log.",
+            "The store of values that are too large for the log.",
         ),
     },
     unknown="warning",
@@ -137,11 +169,13 @@ CONCURRENCY = Record(
             "A template over `workload`: those with the same one share its places.",
             missing="S-36",
         ),
-        "limit": Field(integer(1, 10_000), "S-36", "How many at most; 1 by default."),
+        "limit": Field(
+            integer(1, 10_000), "S-36", "The maximum of executions; 1 by default."
+        ),
         "on_limit": Field(
             one_of("queue", "cancel_previous", "reject"),
             "S-36",
-            "What becomes of one more; `queue` by default.",
+            "The treatment of one more; `queue` by default.",
             choice="S-36",
         ),
     },
@@ -158,11 +192,11 @@ EXECUTOR_SPEC = Record(
             list_of(TEXT), "S-01", f"Dialects ({_DIALECTS}) and extra root keys."
         ),
         "limits": Field(mapping_of("limits"), "S-36", "Runaway guards."),
-        "deadline": Field(DURATION, "S-36", "How long the execution may take."),
+        "deadline": Field(DURATION, "S-36", "The maximum duration of the execution."),
         "concurrency": Field(
             mapping_of("concurrency"),
             "S-36",
-            "How many executions a server has under way at the same time.",
+            "The maximum of executions that run at the same time on a server.",
         ),
         "result": Field(
             mapping_of("result"), "EXE-06", "Result store: `{store: {kind, bucket}}`."

@@ -1,4 +1,4 @@
-"""Keychain kinds: where each looks for a secret, and the fields that tell it."""
+"""Keychain kinds: their secret stores and fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import msgspec
 
 
 class KeychainKind(msgspec.Struct, frozen=True):
-    """``fields`` by name, each with a sentence; ``open`` kinds take any other, too."""
+    """Keychain kind. ``fields`` maps names to docs; an ``open`` kind takes other
+    fields, too."""
 
     doc: str
     fields: Mapping[str, str]
@@ -20,8 +21,8 @@ _FORMAT = {
     "field": "Only this field of the mapping.",
 }
 _STORED = {
-    "provider": "Who keeps it: `stored` (the default), or another kind.",
-    "path": "Where the provider keeps it (the entry's name).",
+    "provider": "Its store: `stored` (the default), or another kind.",
+    "path": "Its path in the provider (the entry's name).",
 }
 
 KEYCHAIN: Mapping[str, KeychainKind] = {
@@ -52,15 +53,15 @@ KEYCHAIN: Mapping[str, KeychainKind] = {
     ),
     "oauth2": KeychainKind(
         "A token by client credentials: `access_token`, `token_type`, `expires_at`. "
-        "What is not written in the entry is taken from a stored credential.",
+        "Fields that the entry omits are taken from a stored credential.",
         {
             **_STORED,
-            "token_url": "Where tokens are given out.",
+            "token_url": "The URL of the token endpoint.",
             "client_id": "Who asks.",
             "client_secret": "Its secret, e.g. `{{ keychain.other }}`.",
-            "scope": "What the token is for.",
-            "audience": "Who takes the token.",
-            "client_auth": "How id and secret are sent: `basic` (default) or `body`.",
+            "scope": "The scope of the token.",
+            "audience": "The audience of the token.",
+            "client_auth": "The place of id and secret: `basic` (default) or `body`.",
         },
     ),
     "vault": KeychainKind(

@@ -1,4 +1,4 @@
-"""Checks a mapping against its record and hands out the children that are sound."""
+"""Record reader: checks a mapping and returns the children that are valid."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from collections.abc import Collection
 import msgspec
 
 from noetl.dsl.diagnostics import Report, did_you_mean, nearest
-from noetl.dsl.grammar.dialects import or_enabled
-from noetl.dsl.grammar.retired import SCOPE_OWNED
-from noetl.dsl.grammar.shape import Field, Record, Retired, Shape
-from noetl.dsl.node import describe, shorten
-from noetl.dsl.place import Place
+from noetl.dsl.grammar.earlier_forms import SCOPE_OWNED, Retired, or_enabled
+from noetl.dsl.grammar.records import Field, Record, Shape
+from noetl.dsl.node import Location, describe, shorten
 from noetl.templates import is_template
 
 
 class Reader(msgspec.Struct):
-    """Reads records into a report."""
+    """Reads records and reports problems."""
 
     report: Report
 
     def read(
-        self, at: Place, record: Record, extra: Collection[str] = ()
-    ) -> dict[str, Place]:
-        """The children with known keys and right types; the rest is reported."""
-        found: dict[str, Place] = {}
+        self, at: Location, record: Record, extra: Collection[str] = ()
+    ) -> dict[str, Location]:
+        """Return the children with known keys and correct types; report the others."""
+        found: dict[str, Location] = {}
         for key in at.child_keys():
             known = record.fields.get(key)
             if known is not None:
@@ -38,7 +36,7 @@ class Reader(msgspec.Struct):
         self._missing(at, record)
         return found
 
-    def _missing(self, at: Place, record: Record) -> None:
+    def _missing(self, at: Location, record: Record) -> None:
         absent = [key for key in record.required if key not in at]
         if not absent:
             return
@@ -57,8 +55,8 @@ class Reader(msgspec.Struct):
                 hint = f"add {key}: {known.shape}"
             self.report.error(known.missing, "missing-key", at, message, hint)
 
-    def fits(self, child: Place, known: Field, key: str) -> bool:
-        """Whether a child has the type, the choice and the range of its field."""
+    def fits(self, child: Location, known: Field, key: str) -> bool:
+        """Return whether a child has the type, choice and range of its field."""
         node, shape = child.node, known.shape
         if shape.template and isinstance(node.value, str) and is_template(node.value):
             return True
@@ -78,7 +76,7 @@ class Reader(msgspec.Struct):
         return True
 
     def _in_range(
-        self, child: Place, known: Field, key: str, low: int, high: int
+        self, child: Location, known: Field, key: str, low: int, high: int
     ) -> bool:
         value = child.node.value
         if low <= value <= high:
@@ -87,8 +85,8 @@ class Reader(msgspec.Struct):
         self.report.error(known.code, "range", child, message)
         return False
 
-    def _items(self, child: Place, items: Shape, known: Field, key: str) -> bool:
-        """Scalar items are checked here, records by whoever reads them."""
+    def _items(self, child: Location, items: Shape, known: Field, key: str) -> bool:
+        """Check the scalar items of a list; records are checked by their own reader."""
         if items.record is not None:
             return True
         sound = True
@@ -108,7 +106,7 @@ class Reader(msgspec.Struct):
         return sound
 
     def _other_choice(
-        self, child: Place, shape: Shape, known: Field, what: str
+        self, child: Location, shape: Shape, known: Field, what: str
     ) -> None:
         value = str(child.node.value)
         message = f"{what} must be {shape}, found '{shorten(value)}'"
@@ -116,8 +114,9 @@ class Reader(msgspec.Struct):
         hint = f"did you mean '{match}'?" if match else None
         self.report.error(known.choice or known.code, "choice", child, message, hint)
 
-    def refuse(self, at: Place, key: str, retired: Retired) -> None:
-        """A key of an earlier draft: what replaces it, and who still accepts it."""
+    def refuse(self, at: Location, key: str, retired: Retired) -> None:
+        """Report a key of an earlier draft, its replacement and the extension that
+        accepts it."""
         message = f"'{key}' {retired.message}"
         say = self.report.warn if retired.code == "S-52" else self.report.error
         hint = retired.replacement
@@ -126,7 +125,7 @@ class Reader(msgspec.Struct):
         say(retired.code, "retired-key", at, message, hint)
 
     def _unknown(
-        self, at: Place, key: str, record: Record, extra: Collection[str]
+        self, at: Location, key: str, record: Record, extra: Collection[str]
     ) -> None:
         known = {*record.fields, *extra}
         if record.unknown == "warning":
@@ -139,9 +138,14 @@ class Reader(msgspec.Struct):
             self.report.error(record.unknown_code, "unknown-key", at, message, hint)
 
     def warn_unknown(
-        self, at: Place, key: str, what: str, known: Collection[str], code: str = "S-52"
+        self,
+        at: Location,
+        key: str,
+        what: str,
+        known: Collection[str],
+        code: str = "S-52",
     ) -> None:
-        """A key that nothing reads: it may be a typing error, so it is said aloud."""
+        """Warn about a key that nothing reads, as it may be a typing error."""
         match = self._nearest(key, known)
         hint = f"did you mean '{match}'?" if match else "it has no effect"
         if code == "S-52" and key in SCOPE_OWNED:
@@ -150,12 +154,12 @@ class Reader(msgspec.Struct):
         self.report.warn(code, "unknown-key", at, message, hint)
 
     def _nearest(self, word: str, known: Collection[str]) -> str | None:
-        """Comparing words is slow, and a full report shows no more hints."""
+        """Return the nearest name; None in a full report, which shows no more hints."""
         return None if self.report.full else nearest(word, known)
 
 
-def _quote_hint(child: Place, shape: Shape) -> str | None:
-    """A number where text is needed was meant as text: say how to write it."""
+def _quote_hint(child: Location, shape: Shape) -> str | None:
+    """Return a hint to quote a number where text is needed."""
     node = child.node
     if shape.hint is not None:
         return shape.hint

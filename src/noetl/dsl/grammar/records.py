@@ -1,4 +1,4 @@
-"""How the grammar is written down: shapes, fields and records."""
+"""Building blocks of the grammar: shapes, fields and records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from noetl.dsl.grammar.dialects import RETIRED_KEYS
+from noetl.dsl.grammar.earlier_forms import Retired
 from noetl.dsl.node import Node
 
 Type = Literal["text", "integer", "number", "boolean", "mapping", "list", "null"]
@@ -25,7 +25,7 @@ _WORDS: dict[Type, str] = {
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What a value may be. No types at all means anything."""
+    """Accepted types of a value; a shape without types accepts any value."""
 
     types: tuple[Type, ...] = ()
     choices: tuple[str, ...] = ()
@@ -33,9 +33,9 @@ class Shape(msgspec.Struct, frozen=True):
     high: int | None = None
     record: str | None = None  # the record a mapping follows, for the editor schema
     items: Shape | None = None
-    template: bool = False  # a template that yields it is welcome, too
+    template: bool = False  # a template that yields it is accepted, too
     words: str = ""
-    hint: str | None = None  # how to mend a value of another type
+    hint: str | None = None  # hint for a value of another type
 
     def __str__(self) -> str:
         if self.words:
@@ -47,7 +47,8 @@ class Shape(msgspec.Struct, frozen=True):
         return " or ".join(_WORDS[name] for name in self.types) or "anything"
 
     def accepts(self, node: Node) -> bool:
-        """Whether the node's type fits; choices and ranges are asked separately."""
+        """Return whether the node's type fits; choices and ranges are checked
+        separately."""
         if not self.types:
             return True
         name = type_of(node)
@@ -101,7 +102,7 @@ def list_of(items: Shape) -> Shape:
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A key: its shape, the row that defines it, and its line in the reference."""
+    """Key of a record: its shape, its requirement and its line in the reference."""
 
     shape: Shape
     code: str
@@ -110,17 +111,8 @@ class Field(msgspec.Struct, frozen=True):
     choice: str | None = None  # the code of a value outside the choices or range
 
 
-class Retired(msgspec.Struct, frozen=True):
-    """A key that earlier drafts had, and what replaces it."""
-
-    code: str
-    replacement: str
-    dialect: str | None = RETIRED_KEYS  # the extension that still accepts it
-    message: str = "is not part of the language"
-
-
 class Record(msgspec.Struct, frozen=True, dict=True):
-    """A mapping with known keys. ``unknown`` says how strange ones are taken."""
+    """Mapping with known keys. ``unknown`` is the treatment of unknown keys."""
 
     name: str
     what: str  # in a sentence: "a step", "the router"
@@ -133,3 +125,11 @@ class Record(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def required(self) -> tuple[str, ...]:
         return tuple(key for key, each in self.fields.items() if each.missing)
+
+
+POOL = Field(TEXT, "S-64", "The worker pool that runs it (`default`).")
+TIMEOUT = Field(
+    Shape(("number", "text", "mapping"), words=f"{DURATION}, or a mapping per phase"),
+    "S-35",
+    "The maximum duration of one attempt of a task.",
+)

@@ -1,16 +1,76 @@
-"""The grammar as JSON Schema, for editors; the checker reads the same records."""
+"""JSON Schema of the grammar, for editors; built from the records of the checker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import combinations
 
-from noetl.dsl.grammar.document import API_VERSION
-from noetl.dsl.grammar.playbook import RECORDS
-from noetl.dsl.grammar.shape import GUARD, Field, Record, Shape
-from noetl.dsl.grammar.tasks import TASK_SPEC
-from noetl.dsl.kinds import Input, Kind
+from noetl.dsl.grammar.document import (
+    API_VERSION,
+    CONCURRENCY,
+    EXECUTOR,
+    EXECUTOR_SPEC,
+    INPUTS,
+    KEYCHAIN_ENTRY,
+    LIMITS,
+    METADATA,
+    RESULT,
+    RESULT_STORE,
+    ROOT,
+)
+from noetl.dsl.grammar.records import GUARD, Field, Record, Shape
+from noetl.dsl.grammar.steps import (
+    ADMIT,
+    ADMIT_ELSE,
+    ADMIT_RULE,
+    ADMIT_THEN,
+    ARC,
+    JOIN,
+    LOOP,
+    LOOP_POLICY,
+    LOOP_SPEC,
+    NEXT_SPEC,
+    ROUTER,
+    STEP,
+    STEP_POLICY,
+    STEP_SPEC,
+)
+from noetl.dsl.grammar.tasks import ELSE, RULE, TASK_POLICY, TASK_SPEC, THEN
+from noetl.dsl.tool_kinds import Input, Kind
 from noetl.types import JSON
+
+RECORDS: tuple[Record, ...] = (
+    ROOT,
+    METADATA,
+    INPUTS,
+    KEYCHAIN_ENTRY,
+    EXECUTOR,
+    EXECUTOR_SPEC,
+    CONCURRENCY,
+    LIMITS,
+    RESULT,
+    RESULT_STORE,
+    STEP,
+    STEP_SPEC,
+    STEP_POLICY,
+    JOIN,
+    ADMIT,
+    ADMIT_RULE,
+    ADMIT_THEN,
+    ADMIT_ELSE,
+    LOOP,
+    LOOP_SPEC,
+    LOOP_POLICY,
+    TASK_SPEC,
+    TASK_POLICY,
+    RULE,
+    ELSE,
+    THEN,
+    ROUTER,
+    NEXT_SPEC,
+    ARC,
+)
+
 
 _TYPES = {
     "text": "string",
@@ -25,7 +85,7 @@ _TEMPLATE = {"type": "string", "pattern": r"\{[{%#]"}
 
 
 def playbook_schema(kinds: Mapping[str, Kind]) -> dict[str, JSON]:
-    """Draft 2020-12, self-contained."""
+    """Return a self-contained JSON Schema, draft 2020-12."""
     definitions = {record.name: _record(record) for record in RECORDS}
     definitions |= {f"task_{kind.name}": _task(kind) for kind in kinds.values()}
     definitions["task"] = _any_task(kinds, "task")
@@ -72,7 +132,7 @@ def _record(record: Record) -> dict[str, JSON]:
         schema["properties"] |= {
             key: {"not": {}, "description": retired.replacement}
             for key, retired in record.retired.items()
-            if retired.code != "S-52"  # said as a warning
+            if retired.code != "S-52"  # reported as a warning
         }
     required = [key for key, each in record.fields.items() if each.missing]
     if required:
@@ -107,7 +167,7 @@ def _shape(shape: Shape) -> dict[str, JSON]:
 
 
 def _input(declared: Input) -> dict[str, JSON]:
-    """A value of the declared shape, or a template that yields one."""
+    """Return the schema of an input: the declared shape, or a template."""
     schema = _shape(declared.shape)
     if (
         not declared.literal and schema and "text" not in declared.shape.types
@@ -159,7 +219,7 @@ def _task(kind: Kind, *, whole: bool = True) -> dict[str, JSON]:
 
 
 def _any_task(kinds: Mapping[str, Kind], prefix: str) -> dict[str, JSON]:
-    """The kind decides: an editor then complains about that kind only."""
+    """Return a schema that branches on the kind, so an editor reports one kind only."""
     return {
         "type": "object",
         "properties": {"kind": {"enum": sorted(kinds)}},

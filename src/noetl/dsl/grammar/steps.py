@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from noetl.dsl.grammar.knobs import POOL, TIMEOUT
-from noetl.dsl.grammar.retired import CONDITIONS, NEVER
-from noetl.dsl.grammar.shape import (
+from noetl.dsl.grammar.earlier_forms import (
+    CONDITIONS,
+    NEVER,
+    OLDER_FORMS,
+    Retired,
+)
+from noetl.dsl.grammar.records import (
     DURATION,
     GUARD,
     MAPPING,
+    POOL,
     TEXT,
+    TIMEOUT,
     Field,
     Record,
-    Retired,
     Shape,
     integer,
     list_of,
@@ -27,9 +32,11 @@ PIPELINE = Shape(
     hint="write tool: {kind: …}, or a list of labelled tasks",
     record="pipeline",
 )
-# Of any type here: whoever reads the router knows what older shapes meant.
+# Any type is accepted here: the parser of routers reports the older shapes.
 ROUTER_SHAPE = Shape(record="router")
 
+_SET = Retired("S-50", "write in a task policy rule: set_ctx: …", OLDER_FORMS)
+_STORED = Retired("S-50", "large results are stored by themselves", OLDER_FORMS)
 _CASE_SPEC = Retired("VAL-17", "use 'next.arcs' with guards, and task policy rules")
 
 STEP = Record(
@@ -37,13 +44,13 @@ STEP = Record(
     "a step",
     {
         "step": Field(TEXT, "STEP-01", "The step's name.", missing="STEP-01"),
-        "desc": Field(TEXT, "STEP-02", "What the step is for."),
+        "desc": Field(TEXT, "STEP-02", "The purpose of the step."),
         "spec": Field(mapping_of("step_spec"), "STEP-02", "Knobs and policies."),
         "loop": Field(
             mapping_of("loop"), "STEP-02", "Run the pipeline once per element."
         ),
         "tool": Field(PIPELINE, "STEP-02", "The pipeline: tasks, in order."),
-        "next": Field(ROUTER_SHAPE, "VAL-13", "Where the tokens go."),
+        "next": Field(ROUTER_SHAPE, "VAL-13", "The targets of its tokens."),
     },
     retired={
         "when": Retired(
@@ -65,6 +72,17 @@ STEP = Record(
         "args": Retired("S-50", "give them to the task, or on the arcs that lead here"),
         "vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
         "set_vars": Retired("VAL-19", "write with set_ctx (or set_iter in a loop)"),
+        "set": _SET,
+        "set_ctx": _SET,
+        "input": Retired("S-50", "give them to the task: args: …", OLDER_FORMS),
+        "with": Retired("S-50", "give them to the task: args: …", OLDER_FORMS),
+        "result": Retired(
+            "S-50", "large results are stored by themselves", OLDER_FORMS
+        ),
+        "output": Retired(
+            "S-50", "large results are stored by themselves", OLDER_FORMS
+        ),
+        "assert": Retired("S-50", "use a task policy rule: do: fail", OLDER_FORMS),
         **NEVER,
         **CONDITIONS,
     },
@@ -77,7 +95,9 @@ STEP_SPEC = Record(
     {
         "policy": Field(mapping_of("step_policy"), "ADM-01", "Admission and failure."),
         "join": Field(mapping_of("join"), "S-04", "Wait for tokens of several steps."),
-        "deadline": Field(DURATION, "C-30", "How long one run of the step may take."),
+        "deadline": Field(
+            DURATION, "C-30", "The maximum duration of one run of the step."
+        ),
         "timers": Field(MAPPING, "S-55", "Timers of a waiting step: `{id: duration}`."),
         "pool": POOL,
         "timeout": TIMEOUT,
@@ -101,11 +121,13 @@ STEP_POLICY = Record(
     "step_policy",
     "step.spec.policy",
     {
-        "admit": Field(mapping_of("admit"), "ADM-01", "Which tokens may enter."),
+        "admit": Field(
+            mapping_of("admit"), "ADM-01", "The rules by which tokens enter."
+        ),
         "failure": Field(
             one_of("fail_fast", "best_effort"),
             "LOOP-21",
-            "Whether one failed iteration fails a loop step.",
+            "The effect of failed iterations on a loop step.",
         ),
     },
     unknown="allow",  # spec.policy fields that nothing defines are hints
@@ -151,7 +173,7 @@ ADMIT_THEN = Record(
     "an admission decision",
     {
         "allow": Field(
-            Shape(("boolean",)), "ADM-02", "Whether the token enters.", "ADM-02"
+            Shape(("boolean",)), "ADM-02", "True lets the token enter.", "ADM-02"
         )
     },
 )
@@ -193,7 +215,7 @@ LOOP_SPEC = Record(
             choice="VAL-21",
         ),
         "max_in_flight": Field(
-            integer(1, MAX_IN_FLIGHT), "S-27", "Most iterations at once (10)."
+            integer(1, MAX_IN_FLIGHT), "S-27", "Maximum of iterations at once (10)."
         ),
         "policy": Field(mapping_of("loop_policy"), "LOOP-06", "Placement."),
         "pool": POOL,
@@ -219,7 +241,7 @@ LOOP_POLICY = Record(
         "set_ctx": Field(
             one_of("write_once"),
             "LOOP-14",
-            "Says that parallel iterations write ctx on purpose, once per key.",
+            "Permits parallel iterations to write ctx, once per key.",
         ),
     },
     unknown="allow",
@@ -269,11 +291,15 @@ ARC = Record(
     {
         "step": Field(TEXT, "NEXT-04", "The target.", "NEXT-04"),
         "when": Field(GUARD, "NEXT-04", "The guard (true)."),
-        "args": Field(MAPPING, "NEXT-04", "What the token carries."),
+        "args": Field(MAPPING, "NEXT-04", "The arguments of the token."),
         "spec": Field(MAPPING, "NEXT-03", "Reserved."),
     },
     retired={
         "with": Retired("S-50", "rename it to 'args'"),
+        "input": Retired("S-50", "rename it to 'args'", OLDER_FORMS),
+        "set": Retired(
+            "S-50", "send them by 'args', and set_ctx in the target", OLDER_FORMS
+        ),
         **NEVER,
         **CONDITIONS,
     },

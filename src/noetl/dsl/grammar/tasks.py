@@ -2,24 +2,104 @@
 
 from __future__ import annotations
 
-from noetl.dsl.grammar.directives import BACKOFFS, DIRECTIVES
-from noetl.dsl.grammar.knobs import POOL, TIMEOUT
-from noetl.dsl.grammar.retired import CONDITIONS, NEVER
-from noetl.dsl.grammar.shape import (
+from collections.abc import Mapping
+
+import msgspec
+
+from noetl.dsl.grammar.earlier_forms import (
+    CONDITIONS,
+    NEVER,
+    OLDER_FORMS,
+    Retired,
+)
+from noetl.dsl.grammar.records import (
     ANY,
     DURATION,
     GUARD,
     MAPPING,
+    POOL,
     TEXT,
+    TIMEOUT,
     Field,
     Record,
-    Retired,
     Shape,
     integer,
     list_of,
     mapping_of,
     one_of,
 )
+
+
+class DirectiveForm(msgspec.Struct, frozen=True):
+    """One directive. ``then`` is the next task; ``prev`` and ``attempt`` are its values
+    there."""
+
+    doc: str
+    then: str
+    prev: str
+    attempt: str
+    keys: tuple[str, ...] = ()
+
+
+_RESULT = "this task's result; null after an error"
+
+DIRECTIVES: Mapping[str, DirectiveForm] = {
+    "continue": DirectiveForm(
+        "Goes on with the next task, after an error as well. After the last one the "
+        "pipeline has succeeded.",
+        "the next task",
+        _RESULT,
+        "1",
+    ),
+    "retry": DirectiveForm(
+        "Calls the same task again after a wait. Its attempts used up, it is `fail`, "
+        "with the kind of the last error and `details.attempts`.",
+        "the same task",
+        "unchanged",
+        "one more",
+        ("attempts", "backoff", "delay"),
+    ),
+    "jump": DirectiveForm(
+        "Goes on with the task that has the label `to`, before or behind this one or "
+        "this one itself. It never leaves the step run or the iteration.",
+        "the task `to`",
+        _RESULT,
+        "1",
+        ("to",),
+    ),
+    "break": DirectiveForm(
+        "Ends the pipeline with success: the iteration of a loop is done, otherwise "
+        "the step. Its result is this task's.",
+        "the end",
+        "no task follows",
+        "no task follows",
+    ),
+    "fail": DirectiveForm(
+        "Ends the pipeline in failure: the iteration of a loop failed, otherwise the "
+        "step. Its error is the one it is given by `error`, or the call's; after a "
+        "call that succeeded it is `policy.fail`.",
+        "the end",
+        "no task follows",
+        "no task follows",
+        ("error",),
+    ),
+    "skip": DirectiveForm(
+        "Leaves the task out. Before the call the rules are walked in order, passing "
+        "over those that read `outcome`; if the first match is `skip`, the tool is "
+        "not called. Matched after the call, its result is thrown away.",
+        "the next task",
+        "unchanged",
+        "1",
+    ),
+}
+
+BACKOFFS: Mapping[str, str] = {
+    "none": "delay",
+    "linear": "delay · n",
+    "exponential": "delay · 2^(n-1)",
+}
+"""The wait before rerun ``n``, counted from 1."""
+
 
 MAX_ATTEMPTS = 100_000
 MAX_DELAY_DAYS = 7
@@ -36,7 +116,7 @@ TASK_SPEC = Record(
                 hint="put the rules under policy: {rules: […]}",
             ),
             "VAL-09",
-            "What an outcome causes.",
+            "The rules for its outcomes.",
         ),
         "timeout": TIMEOUT,
         "pool": POOL,
@@ -92,22 +172,25 @@ THEN = Record(
             one_of(*DIRECTIVES), "VAL-10", "What happens.", "VAL-10", choice="VAL-21"
         ),
         "attempts": Field(
-            integer(1, MAX_ATTEMPTS), "POL-08", "Most calls, the first included (3)."
+            integer(1, MAX_ATTEMPTS),
+            "POL-08",
+            "Maximum of calls, the first included (3).",
         ),
         "backoff": Field(
-            one_of(*BACKOFFS), "POL-08", "How the delay grows.", choice="VAL-21"
+            one_of(*BACKOFFS), "POL-08", "The growth of the delay.", choice="VAL-21"
         ),
         "delay": Field(DURATION, "POL-08", "Wait before the next call."),
         "to": Field(TEXT, "VAL-11", "The label to jump to."),
         "error": Field(
             Shape(("mapping", "text"), words="a mapping with 'kind' and 'message'"),
             "DIR-12",
-            "What `fail` says: `kind`, `message`, also `details`.",
+            "The error of `fail`: `kind`, `message`, also `details`.",
         ),
         "set_iter": Field(MAPPING, "POL-10", "Patch of the iteration's state."),
         "set_ctx": Field(MAPPING, "POL-11", "Patch of the execution's state."),
     },
     retired={
+        "set": Retired("S-50", "use set_ctx, or set_iter in a loop", OLDER_FORMS),
         "set_vars": Retired(
             "VAL-19", "write with set_ctx (or set_iter in a loop)", dialect=None
         ),

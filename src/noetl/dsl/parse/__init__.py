@@ -1,4 +1,4 @@
-"""Nodes to model, tolerantly: what is wrong is reported, the rest is read on."""
+"""Parsers from nodes to model; each reports problems and reads the rest."""
 
 from noetl.dsl.parse.root import Draft, declared_extensions, parse_playbook
 

@@ -1,4 +1,4 @@
-"""Tool inputs against the kind's declaration."""
+"""Checks of tool inputs against the declaration of the kind."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from noetl.dsl.diagnostics import nearest
-from noetl.dsl.grammar.older import older_input
-from noetl.dsl.grammar.shape import Field
+from noetl.dsl.grammar.earlier_forms import older_input
+from noetl.dsl.grammar.records import Field
 from noetl.dsl.grammar.tasks import TASK_SPEC
-from noetl.dsl.kinds import Kind
-from noetl.dsl.parse.context import Context
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, describe
+from noetl.dsl.parse.context import Context, TemplateSite
+from noetl.dsl.times import parse_duration
+from noetl.dsl.tool_kinds import Kind
 from noetl.templates import is_template
 
 
 def check_inputs(
-    context: Context, found: Mapping[str, Place], task: Place, kind: Kind
+    context: Context, found: Mapping[str, Location], task: Location, kind: Kind
 ) -> None:
-    """Unknown, missing, contradicting and mistyped inputs are reported."""
+    """Report unknown, missing, contradicting and mistyped inputs."""
     for key, at in found.items():
         declared = kind.inputs.get(key)
         if declared is None:
@@ -35,7 +36,9 @@ def check_inputs(
     _check_groups(context, found, task, kind)
 
 
-def _unknown(context: Context, key: str, at: Place, task: Place, kind: Kind) -> None:
+def _unknown(
+    context: Context, key: str, at: Location, task: Location, kind: Kind
+) -> None:
     hint: str | None = older_input(kind.name, key, at.node)
     if hint is not None:
         pass
@@ -53,7 +56,7 @@ def _unknown(context: Context, key: str, at: Place, task: Place, kind: Kind) -> 
 
 
 def _check_missing(
-    context: Context, found: Mapping[str, Place], task: Place, kind: Kind
+    context: Context, found: Mapping[str, Location], task: Location, kind: Kind
 ) -> None:
     for key, declared in kind.inputs.items():
         if declared.required and key not in found:
@@ -69,7 +72,7 @@ def _check_missing(
 
 
 def _check_groups(
-    context: Context, found: Mapping[str, Place], task: Place, kind: Kind
+    context: Context, found: Mapping[str, Location], task: Location, kind: Kind
 ) -> None:
     for group in (*kind.one_of, *kind.at_most_one):
         given = [key for key in group if key in found]
@@ -78,3 +81,54 @@ def _check_groups(
             message = f"kind {kind.name} takes only one of {names}"
             extra = task.key(given[1]) if given[1] in task else found[given[1]]
             context.report.error("S-50", "tool-input", extra, message, "keep one")
+
+
+# Knobs of an outer scope reach tasks inside and outside loops: assume a loop.
+_ANYWHERE = TemplateSite("", "input", depth=1)
+
+
+def check_knobs(
+    context: Context,
+    spec: Location,
+    kind: Kind | None = None,
+    where: TemplateSite = _ANYWHERE,
+) -> None:
+    """Check a ``spec``: the knobs of a task's kind, ``spec.<kind>``, the timeout."""
+    known: Mapping[str, Field] = kind.knobs if kind is not None else {}
+    for key in spec.child_keys():
+        at = spec[key]
+        if key != "policy" and key not in context.kinds:
+            context.value(at, where)
+        if key == "timeout":
+            _check_timeout(context, at)
+        elif key in known:
+            if not (isinstance(at.node.value, str) and is_template(at.node.value)):
+                context.reader.fits(at, known[key], key)
+        elif key in context.kinds:
+            _check_subtree(context, at, context.kinds[key], where)
+
+
+def _check_subtree(
+    context: Context, at: Location, kind: Kind, where: TemplateSite
+) -> None:
+    if not at.node.is_mapping:
+        message = f"'{kind.name}' holds knobs of that kind, found {describe(at.node)}"
+        context.report.error("S-52", "type", at, message, "write a mapping")
+        return
+    known = {*kind.knobs, *TASK_SPEC.fields}
+    for key in at.child_keys():
+        if key not in known:
+            context.reader.warn_unknown(at.key(key), key, f"spec.{kind.name}", known)
+    check_knobs(context, at, kind, where)
+
+
+def _check_timeout(context: Context, at: Location) -> None:
+    for part in at.children() if at.node.is_mapping else (at,):
+        value = part.node.value
+        if isinstance(value, str) and is_template(value):
+            continue
+        try:
+            parse_duration(value)
+        except ValueError as error:
+            hint = "write seconds, or 500ms, 30s, 5m, 2h, 1d"
+            context.report.error("S-35", "duration", part, str(error), hint)

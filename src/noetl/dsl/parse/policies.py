@@ -1,32 +1,33 @@
-"""Task rules and admission rules."""
+"""Parser of task rules and admission rules."""
 
 from __future__ import annotations
 
 from noetl.dsl.grammar.steps import ADMIT, ADMIT_ELSE, ADMIT_RULE, ADMIT_THEN
 from noetl.dsl.grammar.tasks import ELSE, MAX_DELAY_DAYS, RULE, TASK_POLICY, THEN
 from noetl.dsl.model import AdmitRule, Directive, Rule
-from noetl.dsl.node import describe
-from noetl.dsl.parse.context import Context, Spot
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location, describe
+from noetl.dsl.parse.context import Context, TemplateSite
 from noetl.templates import Template
 from noetl.types import JSON
 
 _WEEK = MAX_DELAY_DAYS * 86400.0
 
 
-def parse_rules(context: Context, policy: Place, spot: Spot) -> tuple[Rule, ...]:
-    """``task.spec.policy``: an object with rules, the fallback last or not."""
+def parse_rules(
+    context: Context, policy: Location, where: TemplateSite
+) -> tuple[Rule, ...]:
+    """Parse ``task.spec.policy``: rules with an optional fallback at any position."""
     fields = context.reader.read(policy, TASK_POLICY)
     rules: list[Rule] = []
     for at in _entries(context, fields.get("rules"), "POL-02", "a rule"):
         parts = context.reader.read(at, RULE)
-        when, then = _condition(context, at, parts, spot)
+        when, then = _condition(context, at, parts, where)
         if "else" in parts:
             then = context.reader.read(parts["else"], ELSE).get("then")
         elif "then" not in at and "when" in at:
             _lacks_directive(context, at)
         if then is not None:
-            directive = _directive(context, then, spot)
+            directive = _directive(context, then, where)
             if directive is not None:
                 rules.append(Rule(when, directive, at=at))
     _one_fallback(context, fields.get("rules"))
@@ -34,17 +35,17 @@ def parse_rules(context: Context, policy: Place, spot: Spot) -> tuple[Rule, ...]
 
 
 def parse_admission(
-    context: Context, admit: Place, step: str
+    context: Context, admit: Location, step: str
 ) -> tuple[AdmitRule, ...] | None:
-    """``step.spec.policy.admit``: which tokens may enter."""
+    """Parse ``step.spec.policy.admit``: the rules that let tokens enter."""
     fields = context.reader.read(admit, ADMIT)
     if "rules" not in fields:
         return None
-    spot = Spot(step, "admit")
+    where = TemplateSite(step, "admit")
     rules: list[AdmitRule] = []
     for at in _entries(context, fields["rules"], "ADM-02", "an admission rule"):
         parts = context.reader.read(at, ADMIT_RULE)
-        when, then = _condition(context, at, parts, spot)
+        when, then = _condition(context, at, parts, where)
         if "else" in parts:
             then = context.reader.read(parts["else"], ADMIT_ELSE).get("then")
         elif "then" not in at and "when" in at:
@@ -60,9 +61,9 @@ def parse_admission(
 
 
 def _entries(
-    context: Context, rules: Place | None, code: str, what: str
-) -> list[Place]:
-    sound: list[Place] = []
+    context: Context, rules: Location | None, code: str, what: str
+) -> list[Location]:
+    sound: list[Location] = []
     for at in rules.children() if rules is not None else ():
         if at.node.is_mapping:
             sound.append(at)
@@ -74,31 +75,32 @@ def _entries(
 
 
 def _condition(
-    context: Context, at: Place, parts: dict[str, Place], spot: Spot
-) -> tuple[Template | None, Place | None]:
-    """The guard and the decision of a ``when`` rule; (None, None) for a fallback."""
+    context: Context, at: Location, parts: dict[str, Location], where: TemplateSite
+) -> tuple[Template | None, Location | None]:
+    """Return the guard and the decision of a ``when`` rule; (None, None) for a
+    fallback."""
     if "when" in at and "else" in at:
         message = "a rule has 'when' or 'else', not both"
         context.report.error("S-18", "rule-else", at.key("else"), message)
     elif "else" in at and "then" in at:
-        message = "'then' beside 'else': which of the two directives is meant?"
+        message = "a rule with 'else' must not have a 'then' beside it"
         hint = "write - else: {then: …}"
         context.report.error("S-18", "rule-else", at.key("then"), message, hint)
     elif "when" not in at and "else" not in at:
         message = "a rule needs 'when' or 'else'"
         hint = "for a fallback write - else: {then: …}"
         context.report.error("S-18", "rule-when", at, message, hint)
-    when = context.guard(parts["when"], spot) if "when" in parts else None
+    when = context.guard(parts["when"], where) if "when" in parts else None
     return when, parts.get("then")
 
 
-def _lacks_directive(context: Context, at: Place) -> None:
-    message = "the rule has no 'then.do': nothing says what happens"
+def _lacks_directive(context: Context, at: Location) -> None:
+    message = "the rule has no 'then.do', so it has no effect"
     context.report.error("VAL-10", "directive", at, message, "then: {do: continue}")
 
 
-def _one_fallback(context: Context, rules: Place | None) -> None:
-    """``else`` is the fallback wherever it stands, so there can be only one."""
+def _one_fallback(context: Context, rules: Location | None) -> None:
+    """Report a second ``else``: it is the fallback at any position."""
     found = [at for at in rules.children() if "else" in at] if rules is not None else []
     for at in found[1:]:
         line = found[0].mark[0]
@@ -106,9 +108,11 @@ def _one_fallback(context: Context, rules: Place | None) -> None:
         context.report.error("S-18", "rule-else", at.key("else"), message, "keep one")
 
 
-def _directive(context: Context, at: Place, spot: Spot) -> Directive | None:
+def _directive(context: Context, at: Location, where: TemplateSite) -> Directive | None:
     parts = context.reader.read(at, THEN)
-    recorded = Spot(spot.step, spot.site, spot.depth, recorded=True, statements=False)
+    recorded = TemplateSite(
+        where.step, where.site, where.depth, recorded=True, statements=False
+    )
     settings: dict[str, JSON] = {
         key: parts[key].node.value
         for key in ("do", "attempts", "backoff", "to")
@@ -120,5 +124,5 @@ def _directive(context: Context, at: Place, spot: Spot) -> Directive | None:
     if "error" in parts:
         settings["error"] = context.value(parts["error"], recorded)
     if "delay" in parts:
-        settings["delay"] = context.duration(parts["delay"], "POL-08", spot, _WEEK)
+        settings["delay"] = context.duration(parts["delay"], "POL-08", where, _WEEK)
     return Directive(**settings, at=at) if "do" in settings else None

@@ -1,4 +1,4 @@
-"""The document: root keys, metadata, keychain, executor, workbook."""
+"""Parser of the document: root keys, metadata, keychain, executor, workbook."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from noetl.dsl.grammar.document import (
 )
 from noetl.dsl.grammar.reader import Reader
 from noetl.dsl.grammar.tasks import TASK_SPEC
-from noetl.dsl.kinds import Kinds
 from noetl.dsl.model import KeychainEntry, Playbook
-from noetl.dsl.node import Node, describe
-from noetl.dsl.parse.context import Context, Spot, TemplateUse
-from noetl.dsl.parse.knobs import check_knobs
+from noetl.dsl.node import Location, Node, describe
+from noetl.dsl.parse.context import Context, TemplateSite, TemplateUse
+from noetl.dsl.parse.inputs import check_knobs
 from noetl.dsl.parse.steps import parse_steps
 from noetl.dsl.parse.tasks import check_template
-from noetl.dsl.place import Place
+from noetl.dsl.tool_kinds import Kinds
 from noetl.types import JSON
 
 _YEAR = 366 * 86400.0
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A parsed playbook that the rules have yet to see."""
+    """Parsed playbook before the validation rules have run."""
 
     playbook: Playbook
     uses: tuple[TemplateUse, ...]
@@ -44,8 +43,8 @@ class Draft(msgspec.Struct, frozen=True):
 def parse_playbook(
     root: Node, kinds: Kinds, extensions: frozenset[str], report: Report
 ) -> Draft | None:
-    """The model of a document; None if it is no mapping at all."""
-    at = Place(root)
+    """Return the model of a document; None if it is not a mapping."""
+    at = Location(root)
     if not root.is_mapping:
         message = f"a playbook is a mapping, found {describe(root)}"
         hint = "start with: apiVersion: noetl.io/v2"
@@ -82,12 +81,12 @@ def parse_playbook(
     return Draft(playbook, tuple(context.uses), kinds)
 
 
-def _plain(at: Place | None) -> dict[str, JSON]:
+def _plain(at: Location | None) -> dict[str, JSON]:
     return {} if at is None else at.node.plain()
 
 
 def declared_extensions(root: Node) -> frozenset[str]:
-    """``executor.spec.extensions``, read ahead because it decides what is allowed."""
+    """Return ``executor.spec.extensions``, which must be known before parsing."""
     node: Node | None = root
     for key in ("executor", "spec", "extensions"):
         node = node.entries.get(key) if node is not None else None
@@ -95,14 +94,14 @@ def declared_extensions(root: Node) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str))
 
 
-def _metadata(context: Context, at: Place | None) -> Mapping[str, JSON]:
+def _metadata(context: Context, at: Location | None) -> Mapping[str, JSON]:
     if at is None:
         return {}
     fields = context.reader.read(at, METADATA)
     return {key: place.node.value for key, place in fields.items()}
 
 
-def _keychain(context: Context, at: Place | None) -> tuple[KeychainEntry, ...]:
+def _keychain(context: Context, at: Location | None) -> tuple[KeychainEntry, ...]:
     entries: list[KeychainEntry] = []
     for entry in at.children() if at is not None else ():
         if not entry.node.is_mapping:
@@ -115,14 +114,16 @@ def _keychain(context: Context, at: Place | None) -> tuple[KeychainEntry, ...]:
         fields = context.reader.read(entry, KEYCHAIN_ENTRY)
         if "name" in fields and "kind" in fields:
             name, kind = fields["name"].node.value, fields["kind"].node.value
-            value = context.value(entry, Spot("", "keychain", statements=False))
+            value = context.value(entry, TemplateSite("", "keychain", statements=False))
             entries.append(
                 KeychainEntry(name, kind, entry.node.plain(), value, at=entry)
             )
     return tuple(entries)
 
 
-def _executor(context: Context, at: Place | None, knobs: set[str]) -> dict[str, JSON]:
+def _executor(
+    context: Context, at: Location | None, knobs: set[str]
+) -> dict[str, JSON]:
     if at is None:
         return {}
     fields = context.reader.read(at, EXECUTOR)
@@ -139,14 +140,16 @@ def _executor(context: Context, at: Place | None, knobs: set[str]) -> dict[str, 
         if "concurrency" in spec:
             places = context.reader.read(spec["concurrency"], CONCURRENCY)
             if "key" in places:
-                context.value(places["key"], Spot("", "place", statements=False))
+                context.value(
+                    places["key"], TemplateSite("", "place", statements=False)
+                )
         if "deadline" in spec:
-            context.duration(spec["deadline"], "S-36", Spot("", "admit"), _YEAR)
+            context.duration(spec["deadline"], "S-36", TemplateSite("", "admit"), _YEAR)
     return sound
 
 
-def _templates(context: Context, workbook: Place | None) -> dict[str, Place]:
-    templates: dict[str, Place] = {}
+def _templates(context: Context, workbook: Location | None) -> dict[str, Location]:
+    templates: dict[str, Location] = {}
     for name in workbook.child_keys() if workbook is not None else ():
         at = workbook[name]  # type: ignore[index]
         if at.node.is_mapping:

@@ -1,25 +1,19 @@
-"""``tool``: the pipeline's tasks, with their inputs and effective specs."""
+"""Parser of ``tool``: the pipeline's tasks, with their inputs and effective specs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.grammar.dialects import accepted
-from noetl.dsl.grammar.older import KINDS
-from noetl.dsl.grammar.retired import CONDITIONS, NEVER
-from noetl.dsl.grammar.shape import Retired
+from noetl.dsl.grammar.earlier_forms import CONDITIONS, KINDS, NEVER, Retired, accepted
 from noetl.dsl.grammar.tasks import TASK_SPEC
-from noetl.dsl.kinds import Kind
-from noetl.dsl.merge import deep_merge, effective_spec
 from noetl.dsl.model import Rule, Task
-from noetl.dsl.node import describe, overlay
-from noetl.dsl.normalize import Entry, pipeline_entries
-from noetl.dsl.parse.context import Context, Spot
-from noetl.dsl.parse.inputs import check_inputs
-from noetl.dsl.parse.knobs import check_knobs
+from noetl.dsl.node import Location, describe, overlay
+from noetl.dsl.normalize import Entry, deep_merge, effective_spec, pipeline_entries
+from noetl.dsl.parse.context import Context, TemplateSite
+from noetl.dsl.parse.inputs import check_inputs, check_knobs
 from noetl.dsl.parse.policies import parse_rules
-from noetl.dsl.place import Place
+from noetl.dsl.tool_kinds import Kind
 from noetl.templates import Template
 from noetl.types import JSON
 
@@ -41,12 +35,12 @@ _NO_KIND = {
 
 def parse_pipeline(
     context: Context,
-    tool: Place,
+    tool: Location,
     step: str,
     outer: Sequence[Mapping[str, JSON]],
     depth: int,
 ) -> tuple[Task, ...]:
-    """The tasks in order. ``outer`` are the specs of executor, step and loops."""
+    """Return the tasks in order; ``outer`` are the specs of the outer scopes."""
     tasks: list[Task] = []
     for entry in pipeline_entries(tool, context.report):
         task = _task(context, entry, step, outer, depth)
@@ -67,15 +61,17 @@ def _task(
     layers = [body]
     if kind is not None and kind.name == "workbook":
         kind, layers = _template(context, body, kind)
-    if kind is None:  # its inputs mean nothing, but its policy can still be read
-        _rules(context, layers, Spot(step, "policy", depth), None)
+    if kind is None:  # its inputs are unknown, but its policy can still be parsed
+        _rules(context, layers, TemplateSite(step, "policy", depth), None)
         return None
-    spot = Spot(step, "input", depth, recorded=kind.recorded)
+    where = TemplateSite(step, "input", depth, recorded=kind.recorded)
     found = _inputs(context, layers, entry, kind)
     asked = {key for key in found if key in kind.inputs and kind.inputs[key].guards}
-    guards = _guards(context, [found[key] for key in asked], Spot(step, "guard", depth))
+    guards = _guards(
+        context, [found[key] for key in asked], TemplateSite(step, "guard", depth)
+    )
     literal = {key for key in found if _is_literal(kind, key)}
-    rules = _rules(context, layers, Spot(step, "policy", depth), kind)
+    rules = _rules(context, layers, TemplateSite(step, "policy", depth), kind)
     own: dict[str, JSON] = {}
     for layer in reversed(layers):
         spec = layer.get("spec")
@@ -90,7 +86,7 @@ def _task(
         entry.label,
         kind.name,
         {
-            key: context.value(at, spot)
+            key: context.value(at, where)
             for key, at in found.items()
             if key not in literal | asked
         },
@@ -105,10 +101,12 @@ def _task(
 
 
 def _guards(
-    context: Context, places: Iterable[Place], spot: Spot
+    context: Context, places: Iterable[Location], where: TemplateSite
 ) -> dict[str, Template]:
     return {
-        name: context.guard(at[name], spot) for at in places for name in at.child_keys()
+        name: context.guard(at[name], where)
+        for at in places
+        for name in at.child_keys()
     }
 
 
@@ -139,9 +137,10 @@ def _kind(context: Context, entry: Entry) -> Kind | None:
 
 
 def _template(
-    context: Context, body: Place, kind: Kind
-) -> tuple[Kind | None, list[Place]]:
-    """The kind and the layers of a workbook task: its own fields, then the template."""
+    context: Context, body: Location, kind: Kind
+) -> tuple[Kind | None, list[Location]]:
+    """Return the kind and the layers of a workbook task: its own fields, then the
+    template."""
     at = body.get("name")
     if at is None or not isinstance(at.node.value, str):
         message = "a workbook task needs 'name', the template's name"
@@ -164,8 +163,8 @@ def _template(
     return (None if inner is kind else inner), [body, template]
 
 
-def check_template(context: Context, name: str, at: Place) -> None:
-    """A template of the workbook is a task of any kind but ``workbook``."""
+def check_template(context: Context, name: str, at: Location) -> None:
+    """Check that a workbook template is a task of any kind but ``workbook``."""
     kind = _kind(context, Entry(name, at, at))
     if kind is not None and kind.name == "workbook":
         message = f"the template '{name}' is itself of kind workbook"
@@ -174,10 +173,11 @@ def check_template(context: Context, name: str, at: Place) -> None:
 
 
 def _inputs(
-    context: Context, layers: list[Place], entry: Entry, kind: Kind
-) -> dict[str, Place]:
-    """The inputs of all layers, the task's own laid over the template's (S-53)."""
-    found: dict[str, Place] = {}
+    context: Context, layers: list[Location], entry: Entry, kind: Kind
+) -> dict[str, Location]:
+    """Return the inputs of all layers, the task's own merged over the template's
+    (S-53)."""
+    found: dict[str, Location] = {}
     for layer in layers:
         hidden = {"kind", "spec"}
         if layer is layers[0] and (entry.named_inside or len(layers) > 1):
@@ -188,7 +188,7 @@ def _inputs(
                 context.reader.refuse(layer.key(key), key, retired)
             elif key in found:
                 own = found[key]
-                found[key] = Place(
+                found[key] = Location(
                     overlay(own.node, layer[key].node), own.parent, own.part
                 )
             elif key not in hidden:
@@ -202,9 +202,9 @@ def _is_literal(kind: Kind, key: str) -> bool:
 
 
 def _rules(
-    context: Context, layers: list[Place], spot: Spot, kind: Kind | None
+    context: Context, layers: list[Location], where: TemplateSite, kind: Kind | None
 ) -> tuple[Rule, ...] | None:
-    """The task's own policy, or the workbook template's where it gives none."""
+    """Return the task's own policy, or else that of the workbook template."""
     rules: tuple[Rule, ...] | None = None
     for layer in layers:
         at = layer.get("spec")
@@ -216,7 +216,7 @@ def _rules(
             continue
         knobs = kind.knobs if kind is not None else at.node.entries
         spec = context.reader.read(at, TASK_SPEC, extra={*knobs, *context.kinds})
-        check_knobs(context, at, kind, Spot(spot.step, "input", spot.depth))
+        check_knobs(context, at, kind, TemplateSite(where.step, "input", where.depth))
         if "policy" in spec and rules is None:
-            rules = parse_rules(context, spec["policy"], spot)
+            rules = parse_rules(context, spec["policy"], where)
     return rules

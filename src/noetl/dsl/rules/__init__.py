@@ -1,6 +1,9 @@
-"""The validator's checks: each a name, a row, a sentence; none raises."""
+"""Checks of the validator: each has a name, a requirement, a message; none raises."""
 
-from noetl.dsl.rules import loops, policy, root, routing, steps, tasks, templates, waits
+from noetl.dsl.rules import policy, root, steps, tasks, templates
+from noetl.dsl.rules import steps as loops
+from noetl.dsl.rules import steps as routing
+from noetl.dsl.rules import tasks as waits
 from noetl.dsl.rules.registry import RULES, Rule, check
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Checks of task policies, and of policies that are none."""
+"""Checks of task policies, and of policies outside tasks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from functools import partial
 from itertools import islice
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.grammar.dialects import accepted_as
-from noetl.dsl.grammar.directives import DIRECTIVES
-from noetl.dsl.model import Directive, Step, Task
-from noetl.dsl.node import shorten
+from noetl.dsl.grammar.earlier_forms import accepted_as
+from noetl.dsl.grammar.tasks import DIRECTIVES
+from noetl.dsl.model import Directive, Rule, Step, Task
+from noetl.dsl.node import Location, shorten
 from noetl.dsl.parse import Draft
-from noetl.dsl.place import Place
-from noetl.dsl.rules.loops import RESERVED
 from noetl.dsl.rules.registry import Found, rule
+from noetl.dsl.rules.steps import RESERVED
 
 _LISTED = 12  # labels that a message names
 _ON_TASKS = accepted_as(
@@ -88,7 +87,7 @@ def iter_keys_are_free(draft: Draft) -> Iterator[Found]:
 
 @rule("parallel-ctx", "WARN-02", "warning")
 def parallel_iterations_keep_out_of_ctx(draft: Draft) -> Iterator[Found]:
-    """`set_ctx` in a parallel loop is write-once per key: say that it is meant, by
+    """`set_ctx` in a parallel loop is write-once per key: permit it by
     `loop.spec.policy.set_ctx: write_once`."""
     for step, then in _directives(draft):
         if then.set_ctx is None or step.loop is None:
@@ -106,6 +105,16 @@ def _permits_ctx(body: object) -> bool:
     return body == "write_once"
 
 
+_EVERY_ERROR = frozenset(
+    {
+        "{{outcome.status=='error'}}",
+        "{{outcome.status!='ok'}}",
+        "{{outcome.error}}",
+        "{{notoutcome.status=='ok'}}",
+    }
+)
+
+
 @rule("rules-else", "WARN-03", "warning")
 def rules_have_a_fallback(draft: Draft) -> Iterator[Found]:
     """Rules end with `else`: without it an outcome that no rule matches continues,
@@ -115,14 +124,28 @@ def rules_have_a_fallback(draft: Draft) -> Iterator[Found]:
             rules = _written_rules(task)
             if rules is None or any("else" in each for each in rules.children()):
                 continue
-            message = f"no 'else' for '{task.label}': an error no rule names goes on"
-            at = task.at["spec"]["policy"].key("rules")
-            yield at, message, "add - else: {then: {do: continue}} or do: fail"
+            message = f"no 'else' for '{task.label}': "
+            hint = "add - else: {then: {do: continue}}"
+            if any(_matches_errors(each) for each in task.rules or ()):
+                message += "an outcome that no rule matches continues"
+            else:
+                message += "an error that no rule matches is ignored"
+                hint = (
+                    "add - when: \"{{ outcome.status == 'error' }}\" with "
+                    "then: {do: fail}, and after it - else: {then: {do: continue}}"
+                )
+            yield task.at["spec"]["policy"].key("rules"), message, hint
 
 
-def _written_rules(task: Task) -> Place | None:
-    """The rules as they stand on the task, broken ones included."""
-    at: Place | None = task.at
+def _matches_errors(rule: Rule) -> bool:
+    """Return whether the rule is true for every error."""
+    source = "" if rule.when is None else "".join(rule.when.source.split())
+    return source.replace('"', "'") in _EVERY_ERROR
+
+
+def _written_rules(task: Task) -> Location | None:
+    """Return the rules written on the task, broken ones included."""
+    at: Location | None = task.at
     for key in ("spec", "policy", "rules"):
         at = at.get(key) if at is not None else None
     return at if at is not None and at.node.is_sequence else None
@@ -141,10 +164,10 @@ def only_tasks_direct(draft: Draft) -> Iterator[Found]:
                 yield at, message, _ON_TASKS
 
 
-def _scopes(draft: Draft) -> Iterator[Place]:
-    """Every ``spec`` that is not a task's."""
+def _scopes(draft: Draft) -> Iterator[Location]:
+    """Yield every ``spec`` that is not a task's."""
     executor = draft.playbook.at.get("executor")
-    owners: list[Place | None] = [executor]
+    owners: list[Location | None] = [executor]
     for step in draft.playbook.workflow:
         owners.append(step.at)
         loop = step.at.get("loop")
@@ -159,7 +182,7 @@ def _scopes(draft: Draft) -> Iterator[Place]:
             yield spec
 
 
-def _keys_named_do(at: Place | None) -> Iterator[Place]:
+def _keys_named_do(at: Location | None) -> Iterator[Location]:
     stack = [at] if at is not None else []
     while stack:
         here = stack.pop()

@@ -1,4 +1,4 @@
-"""How a check is declared and run."""
+"""Declaration and execution of checks."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TypeAlias
 import msgspec
 
 from noetl.dsl.diagnostics import Diagnostic, Report, Severity
+from noetl.dsl.node import Location
 from noetl.dsl.parse import Draft
-from noetl.dsl.place import Place
 
 Hint: TypeAlias = str | Callable[[], str | None] | None
-"""What to do about it; a function where that takes a search for similar names."""
+"""Hint text, or a function that searches for similar names."""
 
-Found: TypeAlias = tuple[Place, str, Hint]
-"""Where it is, what was found, what to do about it."""
+Found: TypeAlias = tuple[Location, str, Hint]
+"""Location, message and hint."""
 
-_SEARCHES = 25  # of one rule: enough for a person, too few to make us slow
+_SEARCHES = 25  # of one rule: each search is slow
 
 Check: TypeAlias = Callable[[Draft], Iterator[Found]]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A named check. Its docstring is its line in the reference."""
+    """Named check. Its docstring is its line in the reference."""
 
     name: str
     code: str
@@ -41,7 +41,7 @@ RULES: list[Rule] = []
 def rule(
     name: str, code: str, severity: Severity = "error"
 ) -> Callable[[Check], Check]:
-    """Register a check under its name and the requirement that asks for it."""
+    """Register a check under its name and the requirement that it implements."""
 
     def register(check: Check) -> Check:
         RULES.append(Rule(name, code, severity, check))
@@ -53,8 +53,8 @@ def rule(
 def check(draft: Draft, report: Report) -> None:
     """Run every rule; all findings go into the report.
 
-    Into a full report each rule says one more thing, to show whether it would have
-    been an error; then its time is saved.
+    When the report is full, each rule adds one more finding, which shows whether it is
+    an error; then the rule stops.
     """
     for each in RULES:
         searches = 0

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
-from noetl.dsl.grammar.dialects import DIALECTS, accepted
-from noetl.dsl.grammar.older import KEYCHAIN, KEYCHAIN_FIELDS
-from noetl.dsl.node import Node, shorten
+from noetl.dsl.grammar.earlier_forms import (
+    DIALECTS,
+    KEYCHAIN,
+    KEYCHAIN_FIELDS,
+    accepted,
+)
+from noetl.dsl.json_schema import find_problems, locate_flaws
+from noetl.dsl.node import Location, Node, shorten
 from noetl.dsl.parse import Draft
-from noetl.dsl.place import Place
+from noetl.dsl.playbook_inputs import (
+    declared_inputs,
+    schema_of,
+    without_secret_marks,
+)
 from noetl.dsl.rules.registry import Found, rule
-from noetl.dsl.secrets import SECRET_KEY, looks_secret
+from noetl.dsl.secret_patterns import SECRET_KEY, looks_secret
 from noetl.templates import is_template
 from noetl.types import JSON
 
@@ -41,7 +50,7 @@ def name_is_given(draft: Draft) -> Iterator[Found]:
         if metadata is not None and key in metadata:
             at = metadata[key]
             if isinstance(at.node.value, str) and not at.node.value.strip():
-                yield at, f"'{key}' is empty", "give the playbook a name of its own"
+                yield at, f"'{key}' is empty", "write a name that is not empty"
 
 
 @rule("keychain-duplicate", "VAL-23")
@@ -101,7 +110,7 @@ def profile_is_known(draft: Draft) -> Iterator[Found]:
 @rule("extension-name", "S-01", "warning")
 def extensions_mean_something(draft: Draft) -> Iterator[Found]:
     """An extension names a dialect, or a root key that this playbook has."""
-    at: Place | None = draft.playbook.at
+    at: Location | None = draft.playbook.at
     for key in ("executor", "spec", "extensions"):
         at = at.get(key) if at is not None else None
     for item in at.children() if at is not None else ():
@@ -125,6 +134,78 @@ def workload_is_data(draft: Draft) -> Iterator[Found]:
             yield at, message, "render it where it is used, in a task or an arc"
 
 
+@rule("inputs-schema", "S-72")
+def inputs_are_a_schema(draft: Draft) -> Iterator[Found]:
+    """`metadata.inputs` is a JSON Schema 2020-12 of type `object`, within the bounds
+    of the schema of `wait`."""
+    at, schema = _inputs(draft)
+    if at is None or schema is None:
+        return
+    if schema.get("type", "object") != "object":
+        message = "'inputs': 'type' must be object: the workload is a mapping"
+        yield at["type"], message, "write type: object"
+    for path, flaw in locate_flaws(without_secret_marks(schema)):
+        yield _find(at, path), f"'inputs': {flaw}", None
+    for name, each in declared_inputs(draft.playbook).items():
+        if not isinstance(each.get("secret", True), bool):
+            message = f"'inputs': 'secret' of '{shorten(name)}' must be true or false"
+            yield at["properties"][name]["secret"], message, None
+
+
+@rule("inputs-default", "S-72", "warning")
+def defaults_fit_their_inputs(draft: Draft) -> Iterator[Found]:
+    """A default of an input fits its schema; one of the schema is for an input that
+    `workload` does not have; a required input is declared."""
+    at, schema = _inputs(draft)
+    if at is None or schema is None or locate_flaws(without_secret_marks(schema)):
+        return
+    declared, workload = declared_inputs(draft.playbook), draft.playbook.workload
+    parts = {key: schema[key] for key in _DEFINING if key in schema}
+    for name, each in declared.items():
+        here = at["properties"][name]
+        if "default" in each and name in workload:
+            message = f"the default of '{shorten(name)}' has no effect"
+            yield here["default"], message, "'workload' has a value: remove one of both"
+        elif "default" in each:
+            for problem in find_problems(parts, {name: each["default"]}):
+                yield here["default"], f"the default does not fit: {problem}", None
+        if name in workload:
+            for problem in find_problems(parts, {name: workload[name]}):
+                place = draft.playbook.at["workload"][name]
+                yield (
+                    place,
+                    f"the value does not fit 'metadata.inputs': {problem}",
+                    None,
+                )
+    for item in at["required"].children() if "required" in at else ():
+        name = item.node.value
+        if name not in declared and name not in workload:
+            message = f"'{shorten(name)}' is required, and not in 'properties'"
+            yield item, message, partial(did_you_mean, name, declared)
+
+
+_DEFINING = ("properties", "$defs", "definitions")
+
+
+def _inputs(draft: Draft) -> tuple[Location | None, JSON]:
+    """Return the location of `metadata.inputs`, and the schema if it is a mapping."""
+    metadata = draft.playbook.at.get("metadata")
+    at = metadata.get("inputs") if metadata is not None else None
+    return at, schema_of(draft.playbook)
+
+
+def _find(at: Location, path: Iterable[str | int]) -> Location:
+    """Return the location of the last key of a path that exists."""
+    for step in path:
+        if isinstance(step, str) and step in at:
+            at = at.key(step)
+        elif isinstance(step, int) and at.node.is_sequence:
+            at = at[step]
+        else:
+            break
+    return at
+
+
 @rule("secret-literal", "WARN-05", "warning")
 def secrets_are_not_written_down(draft: Draft) -> Iterator[Found]:
     """A literal that looks like a secret belongs into the keychain."""
@@ -135,10 +216,10 @@ def secrets_are_not_written_down(draft: Draft) -> Iterator[Found]:
             yield at, message, hint
 
 
-def _suspects(root: Place) -> Iterator[Place]:
-    """Literals that look like a secret, or whose key does.
+def _suspects(root: Location) -> Iterator[Location]:
+    """Yield literals that look like a secret, or whose key does.
 
-    Every value of the document passes by, so no place is made before one is needed.
+    Every value of the document is visited, so a location is built only for a finding.
     """
     stack: list[tuple[Node, tuple[JSON, ...]]] = [(root.node, ())]
     while stack:
@@ -155,17 +236,20 @@ def _suspects(root: Place) -> Iterator[Place]:
                 yield _walk(root, way)
 
 
-def _walk(root: Place, way: tuple[JSON, ...]) -> Place:
+def _walk(root: Location, way: tuple[JSON, ...]) -> Location:
     return _walk(root, way[0])[way[1]] if way else root
 
 
-def _is_free_text(at: Place) -> bool:
-    """Only data is searched by key name: `auth: pg_main` names a credential."""
+def _is_free_text(at: Location) -> bool:
+    """Return whether a value is data: only data is searched by key name.
+
+    For example, `auth: pg_main` names a credential and is not data.
+    """
     path = at.path
     return path[0] in ("workload", "keychain") or "headers" in path or "env" in path
 
 
-def _leaves(at: Place | None) -> Iterator[Place]:
+def _leaves(at: Location | None) -> Iterator[Location]:
     stack = [at] if at is not None else []
     while stack:
         here = stack.pop()

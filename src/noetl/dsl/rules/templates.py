@@ -7,26 +7,31 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import islice
 
-from noetl.dsl.code import needs_name, returns_at_top
 from noetl.dsl.diagnostics import did_you_mean, nearest
-from noetl.dsl.grammar.dialects import accepted, accepts_older_forms, or_enabled
-from noetl.dsl.grammar.older import EVENTS
-from noetl.dsl.grammar.older import NAMES as OLDER
+from noetl.dsl.grammar.earlier_forms import (
+    EVENTS,
+    accepted,
+    accepts_older_forms,
+    or_enabled,
+)
+from noetl.dsl.grammar.earlier_forms import NAMES as OLDER
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.parse.context import TemplateUse
+from noetl.dsl.python_source import needs_name, returns_at_top
 from noetl.dsl.rules.registry import Found, rule
-from noetl.dsl.scopes import NAMESPACES, Names, offered
+from noetl.dsl.template_scopes import NAMESPACES, Names, offered
 from noetl.errors import TemplateError
+from noetl.templates.syntax import Node
 
-_LOOKED_UP = 25  # similar names are searched for so often, then no more
+_LOOKED_UP = 25  # searches for similar names; each one is slow
 _CLOCKS = {"now", "utcnow", "today", "random", "uuid", "uuid4"}
 _NAMESPACE_IN_CODE = re.compile(r"\{\{\s*(workload|ctx|args|iter|keychain|_prev)\b")
 
 
 @rule("template-scope", "C-38")
 def names_exist_in_their_scope(draft: Draft) -> Iterator[Found]:
-    """A template reads only the namespaces of its place: `outcome` in task policies,
+    """A template reads only the namespaces of its location: `outcome` in task policies,
     `event` in arcs and admission, `iter` in loops, pipeline locals in pipelines."""
     for use in draft.uses:
         available = offered(use.site, use.depth)
@@ -78,7 +83,7 @@ def outcomes_are_of_tasks_of_the_step(draft: Draft) -> Iterator[Found]:
             if step is None:
                 continue
             if use.site == "arc" and step.loop is not None:
-                message = "'_outcomes' in an arc of a loop: each iteration has its own"
+                message = "'_outcomes' is not available in arcs of a loop"
                 yield use.at, message, "read event.payload.results"
                 continue
             labels = {task.label for task in step.tasks}
@@ -92,28 +97,29 @@ def outcomes_are_of_tasks_of_the_step(draft: Draft) -> Iterator[Found]:
 def names_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
     """A bare name is a key of args, ctx, iter or workload that something in the
     playbook defines."""
-    if accepts_older_forms(draft.playbook.extensions):
-        return
     names = Names(draft)
+    older = accepts_older_forms(draft.playbook.extensions)
     for use in draft.uses:
         for reference in use.template.references:
             name = reference.path[0]
             if name in NAMESPACES or reference.guarded or names.defines(use.step, name):
                 continue
-            hint = partial(_nearest_name, name, names, use)
+            hint = partial(_nearest_name, name, names, use, older)
             yield use.at, f"nothing defines '{shorten(name)}'", hint
 
 
-def _nearest_name(name: str, names: Names, use: TemplateUse) -> str:
+def _nearest_name(name: str, names: Names, use: TemplateUse, older: bool) -> str:
     if name in _CLOCKS:
         return "time and chance are not available; use execution.started_at"
-    if name in OLDER:
+    if older and name in names.steps:
+        return "that step has no result which its arcs could hand on"
+    if name in OLDER and not older:
         return accepted(OLDER[name])
     if name == "vars":
         return or_enabled("read ctx.…, and write with set_ctx")
-    if name == use.step and use.site == "arc":
+    if name == use.step and use.site == "arc" and not older:
         return accepted("event.payload.result")
-    if name in names.steps:
+    if name in names.steps and not older:
         on_arcs = f"args: {{{name}: '{{{{ event.payload.result }}}}'}}"
         return accepted(f"{on_arcs} on the arcs of that step, or set_ctx in it")
     known = names.flat(use.step) | offered(use.site, use.depth)
@@ -121,23 +127,65 @@ def _nearest_name(name: str, names: Names, use: TemplateUse) -> str:
     return f"did you mean '{match}'?" if match else "read it as workload.x, ctx.x, …"
 
 
-@rule("event-name", "C-34", "warning")
+_BOUNDARIES = ("step.done", "step.failed", "loop.done")
+_EVENT_FIELDS = ("name", "event_type")
+
+
+@rule("event-name", "S-75")
 def events_exist(draft: Draft) -> Iterator[Found]:
-    """A guard compares `event.name` with the name of an event that there is."""
+    """Arcs and admission compare `event.name` with an event that a step ends with:
+    `step.done`, `step.failed` or `loop.done`."""
     for use in draft.uses:
-        if use.site == "guard":  # the task says itself what its event is called
+        if use.site not in ("arc", "admit"):
             continue
         if not any(r.path[0] == "event" for r in use.template.references):
             continue
-        for older, name in EVENTS.items():
-            if re.search(rf"(['\"]){re.escape(older)}\1", use.template.source):
-                message = f"there is no event '{older}'"
-                yield use.at, message, accepted(f"'{name}'")
+        for name in _compared_events(use.template.source):
+            if name not in _BOUNDARIES:
+                message = f"no step ends with the event '{shorten(name)}'"
+                yield use.at, message, partial(_nearest_event, name)
+
+
+def _nearest_event(name: str) -> str:
+    if name in EVENTS:
+        return accepted(f"'{EVENTS[name]}'")
+    if match := nearest(name, _BOUNDARIES):
+        return f"did you mean '{match}'?"
+    return "event.name is step.done, step.failed or, of a loop, loop.done"
+
+
+def _compared_events(source: str) -> Iterator[str]:
+    """Yield the texts that a template compares with the name of its event."""
+    from jinja2 import nodes
+
+    from noetl.templates.parser import parse
+
+    try:
+        tree, _ = parse(source)
+    except TemplateError:  # reported where it is compiled
+        return
+    for compared in tree.find_all(nodes.Compare):
+        sides = [compared.expr, *(operand.expr for operand in compared.ops)]
+        if any(_is_event_name(side) for side in sides):
+            for side in sides:
+                items = getattr(side, "items", [side])
+                yield from (
+                    item.value
+                    for item in items
+                    if isinstance(item, nodes.Const) and isinstance(item.value, str)
+                )
+
+
+def _is_event_name(node: Node) -> bool:
+    """Return whether the node is ``event.name`` or ``event['name']``."""
+    field = getattr(node, "attr", getattr(getattr(node, "arg", None), "value", None))
+    owner = getattr(getattr(node, "node", None), "name", None)
+    return owner == "event" and field in _EVENT_FIELDS
 
 
 @rule("unknown-key", "C-34", "hint")
 def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
-    """A key of workload or ctx that nothing defines, while a similar one exists."""
+    """A key of workload or ctx is defined in the playbook, if a similar key is."""
     names = Names(draft)
     unknown = (
         (use, reference.path[0], reference.path[1], names.keys(reference.path[0]))
@@ -198,7 +246,7 @@ def guards_yield_truth(draft: Draft) -> Iterator[Found]:
             try:
                 value = use.template.evaluate({})
             except TemplateError as error:
-                hint = "a guard that fails stops the flow; mend the expression"
+                hint = "a guard that fails stops the flow; correct the expression"
                 yield use.at, f"this guard always fails: {error.message}", hint
                 continue
             if isinstance(value, str):
@@ -209,8 +257,8 @@ def guards_yield_truth(draft: Draft) -> Iterator[Found]:
 
 @rule("code-return", "PIPE-15")
 def code_returns_from_functions(draft: Draft) -> Iterator[Found]:
-    """Python `code` gives its value by `main(…)` or `result`, not by a bare
-    `return`; arguments are names of their own, not members of `input_data`."""
+    """Python `code` returns its value by `main(…)` or `result`, not by a bare `return`;
+    arguments are separate names, not members of `input_data`."""
     if accepts_older_forms(draft.playbook.extensions):
         return
     for step in draft.playbook.workflow:
@@ -221,7 +269,7 @@ def code_returns_from_functions(draft: Draft) -> Iterator[Found]:
                 continue
             if returns_at_top(code):
                 hint = accepted("def main(…): … return …, or result = …")
-                yield at, "'return' outside of a function", hint  # type: ignore[misc]
+                yield at, "'return' is outside a function", hint  # type: ignore[misc]
             args = task.at.get("args")
             known = args is None or (args.node.is_mapping and "input_data" not in args)
             if known and needs_name(code, "input_data"):

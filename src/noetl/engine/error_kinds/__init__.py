@@ -1,22 +1,24 @@
-"""Kinds of errors: when each happens, and what to do about it.
+"""Error kinds: the cause of each, and the remedy.
 
-Playbooks match on a kind, so it is declared here before code makes it. A name that
-ends in ``.*`` stands for all kinds that begin so.
+Playbooks match on a kind, so each kind is declared here before code uses it. A name
+that ends in ``.*`` stands for all kinds with that prefix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl.engine.error_kinds.access import ACCESS
-from noetl.engine.error_kinds.api import API
-from noetl.engine.error_kinds.databases import DATABASES
-from noetl.engine.error_kinds.executions import CHILDREN, EXECUTION, TEMPLATES, WORKERS
+from noetl.engine.error_kinds.executions import (
+    CHILDREN,
+    EXECUTION,
+    PLANNED,
+    TEMPLATES,
+    WORKERS,
+)
 from noetl.engine.error_kinds.kind import ErrorKind
-from noetl.engine.error_kinds.planned import PLANNED
-from noetl.engine.error_kinds.storage import REFERENCES, STORE
+from noetl.engine.error_kinds.requests import ACCESS, API, TRIGGERS
+from noetl.engine.error_kinds.storage import DATABASES, REFERENCES, STORE
 from noetl.engine.error_kinds.tools import HTTP, QUANTUM, SECRETS, TOOLS
-from noetl.engine.error_kinds.triggers import TRIGGERS
 
 __all__ = ["ERROR_KINDS", "ErrorKind", "remedy_of"]
 
@@ -37,12 +39,12 @@ ERROR_KINDS: Mapping[str, Mapping[str, ErrorKind]] = {
     "Triggers": TRIGGERS,
     "Planned": PLANNED,
 }
-"""By section of the reference page; those of the log and of access never are outcomes:
-the command ends, or the request is refused."""
+"""Error kinds by section of the reference page. Kinds of the log and of access are
+never outcomes: the command ends, or the request is refused."""
 
 
 def remedy_of(kind: str) -> str | None:
-    """What to do about an error of this kind; None for one that is not declared."""
+    """Return the remedy for an error of this kind; None for an undeclared kind."""
     for section in ERROR_KINDS.values():
         for name, each in section.items():
             if name == kind or (name.endswith(".*") and kind.startswith(name[:-1])):

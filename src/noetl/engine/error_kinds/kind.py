@@ -1,4 +1,4 @@
-"""What is said about one kind of error."""
+"""The declaration of one error kind."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class ErrorKind(msgspec.Struct, frozen=True):
-    """``retryable`` is what ``outcome.error`` says; None where it depends on the case.
+    """An error kind; ``retryable`` is None where it depends on the case.
 
-    ``reserved`` names the part that will make it; until then nothing does.
+    ``reserved`` names the planned part that will use it; until then no code does.
     """
 
     doc: str

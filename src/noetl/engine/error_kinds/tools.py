@@ -11,13 +11,13 @@ TOOLS = {
         True,
     ),
     "auth": ErrorKind(
-        "A credential is missing, or is none for this tool.",
+        "A credential is missing, or does not fit this tool.",
         "Check the keychain entry and `auth` of the task.",
     ),
     "tool.contract": ErrorKind(
-        "The call does not fit the tool: contradicting inputs, a knob out of range, a "
-        "result that is not JSON, or code that ended well and gave none. Also a tool "
-        "that broke its own rules.",
+        "The call does not fit the tool: contradicting inputs, a knob out of range, "
+        "a result that is not JSON, or code that succeeded without a result. Also a "
+        "defect of the tool.",
         "Compare the inputs with the reference of the kind.",
     ),
     "tool.exception": ErrorKind(
@@ -27,13 +27,17 @@ TOOLS = {
     ),
     "tool.exit": ErrorKind(
         "A process ended with another code than 0, or by a signal; "
-        "`error.details` has its output. Retryable if it could not be started at all.",
+        "`error.details` has its output. Retryable if it could not be started at all. "
+        "`error.details.signal` is `SIGKILL` if the kernel ended it because no memory "
+        "was left on the machine.",
         "Read `error.details.stderr`.",
         None,
     ),
     "tool.memory": ErrorKind(
-        "The code needed more memory than `spec.memory` allows.",
-        "Raise `spec.memory`, or work in smaller parts.",
+        "The code needed more memory than `spec.memory` allows, or the setting "
+        "`limits.memory` of the server or worker; the message names the limit. For "
+        "`script` and `shell` it is recognized by the output on stderr.",
+        "Work in smaller parts, or raise the limit that the message names.",
     ),
     "tool.disk": ErrorKind(
         "The code wrote a file that is larger than `spec.disk` allows, or the disk is "
@@ -42,9 +46,9 @@ TOOLS = {
     ),
     "tool.isolation": ErrorKind(
         "Code must run in a sandbox, because the server has accounts or because of "
-        "`spec.isolation: required`, and none can be made on this machine.",
+        "`spec.isolation: required`, and this machine has no sandbox.",
         "Install bubblewrap on the worker and allow user namespaces; or set "
-        "`isolation: none` there, which lets code reach what the worker can.",
+        "`isolation: none` there, which gives code the access of the worker.",
     ),
 }
 HTTP = {
@@ -69,29 +73,29 @@ HTTP = {
         "Ask the operator to allow the address by the setting `network.private`.",
     ),
     "http.too_large": ErrorKind(
-        "A body or its headers are larger than the tool takes, or grow out of all "
-        "proportion when they are unpacked.",
-        "Ask for less: pages, ranges, fewer fields.",
+        "A body or its headers are larger than the limit of the tool, or expand too "
+        "much when they are decompressed.",
+        "Request less: pages, ranges, fewer fields.",
     ),
     "http.redirects": ErrorKind(
-        "The answer led from redirect to redirect without an end.",
-        "Ask for the last address itself, or set `follow_redirects: false`.",
+        "The server sent too many redirects.",
+        "Use the final address, or set `follow_redirects: false`.",
     ),
     "http.decode": ErrorKind(
-        "The body is not what its headers say: broken JSON, a corrupt or unknown "
+        "The body does not match its headers: malformed JSON, a corrupt or unknown "
         "compression.",
         "Report it to the server's owner.",
     ),
     "http.tls": ErrorKind(
         "The server's certificate is not trusted.",
-        "Install its authority on the worker; `verify: false` trusts everybody.",
+        "Install its authority on the worker; `verify: false` trusts any server.",
     ),
     "http.url": ErrorKind("The url is malformed, or has no host.", "Correct it."),
     "http.scheme": ErrorKind(
         "The url is neither http nor https.", "Use another kind for it."
     ),
     "http.header": ErrorKind(
-        "A method, url or header holds characters that it may not hold.",
+        "A method, url or header contains invalid characters.",
         "Remove line breaks and control characters; encode other alphabets.",
     ),
 }
@@ -101,76 +105,79 @@ SECRETS = {
         "Choose another name, for example with the team's name in front.",
     ),
     "keychain.unknown": ErrorKind(
-        "The server keeps no secret of this name.",
-        "`noetl keychain list --server URL` shows those that it does.",
+        "The server has no secret of this name.",
+        "`noetl keychain list --server URL` shows its secrets.",
     ),
     "keychain.unresolved": ErrorKind(
-        "A keychain entry could not be resolved; nothing was started. `error.entries` "
-        "says for each where it was looked for. Of a `secrets` task: its provider "
-        "reads the server's host, and no admin has declared that.",
+        "A keychain entry could not be resolved; nothing was started. "
+        "`error.entries` lists the locations that were searched. For a `secrets` "
+        "task: its provider reads the server's host, and no admin has declared the "
+        "secret.",
         "Store it with `noetl keychain set`, declare it with `noetl keychain declare`, "
         "or correct provider and path.",
     ),
     "secret.missing": ErrorKind(
-        "Nobody keeps a secret of this name, or it is empty.",
-        "Check name, provider and path; the message says where it was looked for.",
+        "The provider has no secret of this name, or it is empty.",
+        "Check name, provider and path; the message names the location.",
     ),
     "secret.denied": ErrorKind(
-        "Who keeps the secret does not give it to us, the playbook changes where a "
-        "kept credential is sent, or a task asks for a secret that its playbook "
-        "does not name.",
+        "The provider denies access to the secret, the playbook changes the address "
+        "that a stored credential is sent to, or a task requests a secret that its "
+        "playbook does not name.",
         "Check the rights of the worker, and its own credential; leave out the fields "
         "that the message names; write the secret's name literally, or declare it in "
         "`keychain`.",
     ),
     "secret.blocked_address": ErrorKind(
-        "The entry leads to an address that the server may not reach.",
+        "The entry has an address that the server may not reach.",
         "Ask the operator to allow the address by the setting `network.private`.",
     ),
     "secret.unreachable": ErrorKind(
-        "Who keeps the secret does not answer, or not well.",
+        "The provider of the secret does not answer, or its answer is malformed.",
         "Retry with a delay; check the address.",
         None,
     ),
     "secret.wrong": ErrorKind(
-        "The entry lacks a field or contradicts itself, or what it leads to is no "
+        "The entry lacks a field, has contradicting fields, or its value is not a "
         "secret.",
         "Compare its fields with the reference of its kind.",
     ),
     "secret.extra": ErrorKind(
         "The kind needs a library that is not installed.",
-        "Install what the message names.",
+        "Install the library that the message names.",
     ),
     "secret.*": ErrorKind(
-        "A secret could not be had for another reason.",
-        "Ask the package that brings the kind.",
+        "The provider of another package could not get the secret.",
+        "Read the documentation of the package that provides the kind.",
         None,
         reserved="providers of other packages",
     ),
     "secret.sealed": ErrorKind(
-        "A sealed secret cannot be opened or stored.",
+        "A sealed secret cannot be decrypted or stored.",
         "Restore the home's `key`; check its rights and the free space.",
     ),
 }
 QUANTUM = {
     "nats.missing": ErrorKind(
-        "NATS has no such bucket or object.", "Write it first, or check its name."
+        "The bucket or object does not exist in NATS.",
+        "Write it first, or check its name.",
     ),
     "nats.blocked_address": ErrorKind(
         "NATS is at an address that the worker may not reach.",
         "Ask the operator to allow the address by the setting `network.private`.",
     ),
     "nats.refused": ErrorKind(
-        "NATS refused the operation; the message has its words.",
+        "NATS refused the operation; the message has NATS's reason.",
         "Check names and permissions.",
     ),
     "nats.driver": ErrorKind(
         "The package nats-py is not installed.",
-        "In a checkout: `pip install '.[nats]'`.",
+        "`pip install 'noetl-engine[nats]'`; in a checkout: "
+        "`pip install -e '.[nats]'`.",
     ),
     "quantum.circuit": ErrorKind(
-        "The circuit cannot be read: `details` has line and column; or it measures "
-        "nothing; or its file cannot be read.",
+        "The circuit cannot be parsed (`details` has line and column), has no "
+        "measurement, or its file cannot be read.",
         "Correct the OpenQASM.",
     ),
     "quantum.params": ErrorKind(
@@ -182,27 +189,29 @@ QUANTUM = {
         "Make it smaller, raise `spec.memory`, or try another `options.method`.",
     ),
     "quantum.pending": ErrorKind(
-        "`result` was asked of a job that is not over.",
-        "Ask for its `status` first, or retry with a delay.",
+        "`result` was requested for a job that has not finished.",
+        "Check its `status` first, or retry with a delay.",
         True,
     ),
     "quantum.failed": ErrorKind(
         "The job failed, or its files cannot be read or written.",
-        "Read the message; submit again if it was the machine's fault.",
+        "Read the message; submit again if the machine failed.",
     ),
     "quantum.cancelled": ErrorKind(
-        "`result` was asked of a job that was cancelled.", "Submit it again."
+        "`result` was requested for a job that was cancelled.", "Submit it again."
     ),
     "quantum.unknown_job": ErrorKind(
-        "The provider knows no such job: another home, or it ended a month ago.",
+        "The provider does not know the job: it has another home, or the job ended "
+        "a month ago.",
         "Pass on what `submit` returned; check `NOETL_HOME`.",
     ),
     "quantum.provider": ErrorKind(
-        "There is no such provider, or it lacks a home for its jobs.",
-        "Enable the plug-in that brings it.",
+        "The provider does not exist, or has no home for its jobs.",
+        "Enable the plug-in that provides it.",
     ),
     "quantum.driver": ErrorKind(
         "The local simulator's packages are not installed.",
-        "In a checkout: `pip install '.[quantum]'`.",
+        "`pip install 'noetl-engine[quantum]'`; in a checkout: "
+        "`pip install -e '.[quantum]'`.",
     ),
 }

@@ -1,8 +1,8 @@
-"""How a secret may look where it must not be seen, and texts with their escapes undone.
+"""Encodings of a secret in other texts, and texts with their escapes removed.
 
-Whoever writes JSON, URLs, shell commands, Python literals or HTML escapes some of the
-characters, by rules of his own. So escapes are undone, in the text and in the secret
-alike, rather than guessed; encodings that leave nothing as it was are enumerated.
+Writers of JSON, URLs, shell commands, Python literals and HTML each escape some
+characters by their own rules. Escapes are therefore removed, in the text and in the
+secret alike; encodings that change every character are enumerated.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import json
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import escape, unescape
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
+
+from noetl.types import JSON
 
 _CODED = re.compile(
     r"(?:%(?:25){0,8}[0-9a-fA-F]{2})+"
     r"|&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos);"
 )
 _PERCENT = re.compile("%(?:25){0,8}([0-9a-fA-F]{2})")
-# JSON inside JSON doubles its backslashes: of a run, the last one counts. Runs are
+# JSON inside JSON doubles its backslashes: the last one of a run counts. Runs are
 # bounded, or a text of backslashes alone would be searched from each of them.
 _ESCAPED = re.compile(
     r"(?:\\{1,8}u[0-9a-fA-F]{4})+"
@@ -33,18 +35,18 @@ _ESCAPED = re.compile(
     r"|\\[nrtfvb]"
 )
 _DROPPED = dict.fromkeys([*range(0x21), *map(ord, "\\+'\"")])
-"""White space is set anew by shells, headers and encoders that fold their lines, and
-``+`` stands for it in a form; quotes are put around quotes by shells."""
+"""White space and quotes are ignored: shells, headers and encoders that fold lines
+change white space, forms write it as ``+``, and shells put quotes around quotes."""
 _ENOUGH = 8
-"""Characters without which a text cannot be known by what is left of it."""
+"""Characters without which the rest of a text cannot be recognized."""
 _GAPS = re.compile(r"[\x00-\x20\\+'\"]+")
 
 
 def disguises(text: str) -> set[str]:
-    """The text itself, without escapes, in base64 and in hexadecimal digits.
+    """Return the text itself, without escapes, in base64 and in hexadecimal digits.
 
-    Of base64, what was encoded before and after it changes the digits at its ends. The
-    names of hosts and headers lose their case.
+    In base64 the neighbouring bytes change the digits at both ends. Names of hosts and
+    headers lose their case.
     """
     data = text.encode()
     cores = [_core(data, offset) for offset in range(3)]
@@ -61,12 +63,12 @@ def disguises(text: str) -> set[str]:
 
 
 def written(text: str) -> set[str]:
-    """The text itself, and without escapes: for parts of a secret that are many."""
+    """Return the text itself and without escapes: for the many parts of a secret."""
     return {text, undo(text)}
 
 
 def _written(text: str) -> set[str]:
-    """As the common encoders write it, one by one."""
+    """Return the text as the common encoders write it."""
     once = [msgspec.json.encode(text).decode()[1:-1], json.dumps(text)[1:-1]]
     twice = [json.dumps(form)[1:-1] for form in once]
     python = [repr(text)[1:-1], ascii(text)[1:-1], repr(text.encode())[2:-1]]
@@ -76,7 +78,7 @@ def _written(text: str) -> set[str]:
 
 
 def plain_forms(text: str) -> list[str]:
-    """The forms of which a torn part is worth looking for."""
+    """Return the forms whose parts are searched for where a text was cut."""
     data = text.encode()
     return [
         text,
@@ -88,13 +90,14 @@ def plain_forms(text: str) -> list[str]:
 
 
 def _core(data: bytes, offset: int) -> str:
-    """Base64 of the data after ``offset`` other bytes: the digits it alone decides."""
+    """Return the base64 digits that ``data`` alone decides after ``offset`` other
+    bytes."""
     text = base64.b64encode(bytes(offset) + data).decode()
     return text[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
 
 
 def undo(text: str) -> str:
-    """The text without escapes, white space and quotes."""
+    """Return the text without escapes, white space and quotes."""
     if "%" in text or "&" in text:
         text = _CODED.sub(lambda found: _decode(found[0]), text)
     if "\\" in text:
@@ -102,8 +105,8 @@ def undo(text: str) -> str:
     return text.translate(_DROPPED)
 
 
-class Undone:
-    """``undo`` once more, for a text that has a secret in it: now its place matters."""
+class UnescapedText:
+    """A text without escapes (see ``undo``) that maps positions back to the source."""
 
     def __init__(self, text: str) -> None:
         self._layers: list[_Layer] = []
@@ -118,14 +121,14 @@ class Undone:
         self.text = text
 
     def place(self, start: int, stop: int) -> tuple[int, int]:
-        """Where in the source this part of the text stood."""
+        """Return the range of the source that this range of the text came from."""
         for layer in reversed(self._layers):
             start, stop = layer.place(start, stop)
         return start, stop
 
 
 class _Layer:
-    """A text with some parts replaced, and where each part of it stood before."""
+    """A text with some parts replaced, and the original position of each part."""
 
     def __init__(
         self, source: str, pattern: re.Pattern[str], meaning: Callable[[str], str]
@@ -149,7 +152,7 @@ class _Layer:
         return self._map(start, last=False), self._map(stop - 1, last=True)
 
     def _map(self, position: int, *, last: bool) -> int:
-        """A replaced part is one whole: all of it goes, or nothing."""
+        """Map one position; a replaced part is mapped as a whole."""
         index = bisect_right(self._parts, position, key=lambda part: part[0]) - 1
         length, start, stop, replaced = self._parts[index]
         if replaced:
@@ -176,12 +179,60 @@ def _unescape(text: str) -> str:
         return _characters(bytes.fromhex("".join(code[1:] for code in codes)))
     if kind.isdigit():
         return _characters(bytes(int(code, 8) for code in codes))
-    return ""  # a line break or the like
+    return ""  # an escaped line break
 
 
 def _characters(data: bytes) -> str:
-    """UTF-8, or single characters as Python escapes them."""
+    """Decode as UTF-8, or as single characters as Python escapes them."""
     try:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
+_WEB = re.compile(r"https?://[^\s/?#]+([/?][^\s]+)", re.IGNORECASE)
+_NAMED = re.compile(
+    r"(?:^|[\s;&?,])[\w.-]*"
+    r"(?:password|passwd|passphrase|pwd|secret|token|key|sig|signature)"
+    r"\s*=\s*[\"']?([^\s;&,\"']+)",
+    re.IGNORECASE,
+)
+_SEPARATORS = re.compile(r"[/?&=#;]+")
+_CREDENTIAL = 32 * 1024
+"""Maximum length of a text that is taken apart: each part is searched for in everything
+that is recorded, and a longer text is a document rather than a credential."""
+_TELLING = 16
+"""Minimum length of a piece of an address that is unlikely to be a common word."""
+
+
+def parts(text: str) -> Iterator[str]:
+    """Yield passwords in addresses and connection strings, and the secret of a
+    webhook."""
+    for found in _PASSWORD.finditer(text):
+        yield from _written_part(found[1])
+    if len(text) > _CREDENTIAL:
+        return
+    for found in _NAMED.finditer(text):
+        yield from _written_part(found[1])
+    for found in _WEB.finditer(text):
+        tail = found[1]
+        for piece in (tail, tail.partition("?")[0], *_SEPARATORS.split(tail)):
+            if len(piece) >= _TELLING:
+                yield from _written_part(piece)
+
+
+def _written_part(part: str) -> tuple[str, str]:
+    """Return the part as written, and with the escapes of an address decoded."""
+    return part, unquote(part)
+
+
+def as_data(text: str) -> JSON:
+    """Return the mapping or list that the text encodes as JSON; None if it is
+    neither."""
+    if len(text) > _CREDENTIAL or not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,16 +1,15 @@
-"""Secrets of one execution: an argument of evaluations, never part of its state."""
+"""Secrets of one execution: an argument of evaluations, never part of the state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from noetl.engine.matching import LONG, MASK
-from noetl.engine.outcome import Failure, Outcome
-from noetl.engine.redaction import Redactor
-from noetl.engine.references import is_handle, mappings_in
-from noetl.engine.secret_parts import as_data, parts
+from noetl.engine.secrets.encodings import as_data, parts
+from noetl.engine.secrets.redaction import MASK, MIN_LONG, Redactor
+from noetl.engine.tasks.outcome import Failure, Outcome
+from noetl.engine.values.references import is_handle, mappings_in
 from noetl.templates.evaluation import Stored
 from noetl.templates.values import Sealed
 from noetl.types import JSON
@@ -22,17 +21,18 @@ PUBLIC = frozenset(
         *("user", "username", "client_id", "url", "token_url", "region"),
     }
 )
-"""Fields of a credential that say who and where: they are not masked, for a result that
-has the name of a host or a user in it would be spoilt without protecting anything."""
+"""Fields of a credential with user or host: they are not masked, because masking a host
+or user name would spoil results without protecting anything."""
 
 
 def handle(name: str) -> dict[str, JSON]:
-    """What log, ``_prev`` and ``ctx`` hold instead of a secret (S-41)."""
+    """Return the handle that log, ``_prev`` and ``ctx`` hold instead of a secret
+    (S-41)."""
     return {"secret": name}
 
 
 def handles_in(value: JSON, secrets: Secrets) -> dict[str, str]:
-    """Handles in a value that nothing opens any more, each with its place."""
+    """Return handles whose secret is gone, each with its path in the value."""
     found: dict[str, str] = {}
     waiting: list[tuple[str, JSON]] = [("", value)]
     while waiting:
@@ -51,9 +51,10 @@ def handles_in(value: JSON, secrets: Secrets) -> dict[str, str]:
 
 
 class Secrets:
-    """``keychain`` are the resolved entries by name; ``sealed`` the secrets that tasks
-    have fetched, by the name in their handle. With ``partial`` the execution may have
-    fetched others."""
+    """Secrets of one execution. ``keychain`` are the resolved entries by name,
+    ``sealed`` the secrets that tasks have fetched, by the name in their handle. With
+    ``partial`` the execution may have fetched others. Without any of them it
+    ``is_empty``: there is nothing to open or to mask."""
 
     def __init__(
         self,
@@ -63,46 +64,51 @@ class Secrets:
         partial: bool = False,
     ) -> None:
         self._partial = partial
+        self.is_empty = not partial
         self.keychain: dict[str, JSON] = dict(keychain or {})
-        self._sealed: dict[str, JSON] = {}
-        self._redactor = Redactor()
+        self.sealed: dict[str, JSON] = {}
+        self._redactor: Redactor | None = None
         if self.keychain:
             self.learn(list(self.keychain.values()))
         for name, value in (sealed or {}).items():
             self.put(name, value)
 
     def put(self, name: str, value: JSON) -> None:
-        """Keep what a task has fetched, under the name in its handle."""
-        self._sealed[name] = value
+        """Keep a secret that a task has fetched, under the name in its handle."""
+        self.sealed[name] = value
         self.learn(value)
 
     def learn(self, value: JSON) -> None:
-        """Mask it from now on, though no template can read it."""
+        """Mask the value from now on; no template can read it."""
+        self.is_empty = False
+        if self._redactor is None:
+            self._redactor = Redactor()
         self._redactor.learn(_texts(value))
 
     @property
-    def handles(self) -> bool:
-        return bool(self._sealed)
+    def names(self) -> Collection[str]:
+        """Return the names in the handles of fetched secrets."""
+        return self.sealed.keys()
 
     # -- reading -----------------------------------------------------------------
 
     def opening(self, stored: Stored | None) -> Stored:
-        """A way to read values that opens handles, however deep."""
+        """Return a reader of values that opens handles, however deep."""
         return _Opening(self, stored)
 
     def sealing(self, stored: Stored | None) -> Stored:
-        """A way to read values that leaves handles as they are, and without text."""
+        """Return a reader of values that leaves handles closed, without text."""
         return _Sealing(self, stored)
 
     def open(self, value: JSON) -> JSON:
-        """The secret for its handle; any other value is given as it is."""
+        """Return the secret of a handle; any other value unchanged."""
         if isinstance(value, dict) and len(value) == 1 and "secret" in value:
             name = value["secret"]
-            return self._sealed.get(name, value) if isinstance(name, str) else value
+            return self.sealed.get(name, value) if isinstance(name, str) else value
         return value
 
     def held_in(self, value: JSON) -> Iterator[tuple[str, JSON]]:
-        """The secrets whose handles are somewhere in the value."""
+        """Yield the secrets whose handles are in the value."""
         opened = self.open(value)
         if opened is not value:
             yield value["secret"], opened
@@ -112,20 +118,26 @@ class Secrets:
 
     @property
     def hides(self) -> bool:
-        """Whether there is anything to mask."""
-        return bool(self._redactor)
+        """Return whether there is anything to mask."""
+        return self._redactor is not None
 
     # -- masking -----------------------------------------------------------------
 
     def redact(self, value: JSON, *, short: bool = True) -> JSON:
+        if self._redactor is None:
+            return value
         return self._redactor.data(value, short=short)
 
     def redact_text(self, text: str) -> str:
-        return str(self._redactor.report(text))
+        return text if self._redactor is None else str(self._redactor.report(text))
+
+    def redact_lines(self, text: str) -> str:
+        """Return lines that a task has printed, without secrets."""
+        return self._redactor.printed(text) if self._redactor else text
 
     def redact_outcome(self, outcome: Outcome) -> Outcome:
-        """The outcome as everybody else sees it: policy, ``_prev``, patches, log."""
-        if not self._redactor:
+        """Return the outcome as policy, ``_prev``, patches and log see it."""
+        if self._redactor is None:
             return outcome
         redactor, error = self._redactor, outcome.error
         try:
@@ -146,10 +158,10 @@ class Secrets:
             return Outcome.failed("tool.contract", "the result nests too deep")
 
     def mask_handles(self, outcome: Outcome) -> Outcome:
-        """The outcome of a tool that makes no handles: a service may have learned one
-        from a log, and would have the next template open it. With some of the
-        execution's secrets only, every mapping of that shape may be a handle."""
-        if not self._sealed and not self._partial:
+        """Mask handles in the outcome of a tool that makes none: a service may have
+        learned a handle from a log, and the next template would open it. With
+        ``partial`` every mapping of that shape may be a handle."""
+        if not self.sealed and not self._partial:
             return outcome
         error = outcome.error
         try:
@@ -162,7 +174,7 @@ class Secrets:
         return msgspec.structs.replace(outcome, result=result, error=error)
 
     def without_handles(self, value: JSON) -> JSON:
-        """The value itself if it holds none, else a copy with a mask for each."""
+        """Return the value itself if it holds no handle, else a copy with masks."""
         if any(map(self._may_open, mappings_in(value))):
             return self._masked(value)
         return value
@@ -219,21 +231,21 @@ class _Sealing:
 
 
 def _redact_helper(redactor: Redactor, helper: dict[str, JSON]) -> dict[str, JSON]:
-    """The names of its members are the tool's."""
+    """Redact the values only: the names of the members come from the tool."""
     return {name: redactor.report(value) for name, value in helper.items()}
 
 
 def _texts(value: JSON) -> Iterator[str]:
-    """The secret texts of a value: all of them, but for a credential's public fields.
+    """Yield the secret texts of a value: all, except a credential's public fields.
 
-    A credential that has user and password is sent as one text by many protocols, and
-    a text may be taken apart. Of a text that is JSON, short members hide nothing: they
-    are settings more often than secrets.
+    Many protocols send user and password as one text, and a text may be taken apart.
+    Short members of a JSON text are not masked: they are settings more often than
+    secrets.
     """
     if isinstance(value, str):
         yield value
         yield from parts(value)
-        yield from (text for text in _texts(as_data(value)) if len(text) >= LONG)
+        yield from (text for text in _texts(as_data(value)) if len(text) >= MIN_LONG)
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int | float):
@@ -247,5 +259,5 @@ def _texts(value: JSON) -> Iterator[str]:
                 yield from _texts(item)
         user = value.get("username", value.get("user"))
         together = f"{user}:{value.get('password')}"
-        if user and value.get("password") and len(together) >= LONG:
+        if user and value.get("password") and len(together) >= MIN_LONG:
             yield together

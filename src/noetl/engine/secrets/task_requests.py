@@ -1,9 +1,9 @@
-"""Which secrets a task may ask a server for: those that its playbook names.
+"""Secrets that a task may request from a server: those that its playbook names.
 
-A worker says for which task it asks. What the playbook says literally, and what a
-template makes of ``workload`` alone, the server knows by itself. What depends on
-results is the worker's word, so it can only choose between secrets of the playbook's
-keychain.
+A worker names the task for which it requests a secret. The server itself evaluates
+literals of the playbook and templates that read ``workload`` alone. A name that depends
+on results comes from the worker, so it can only choose between secrets of the
+playbook's keychain.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from noetl.templates import Reference, Value
 from noetl.types import JSON
 
 FIXED = frozenset({"workload", "execution_id", "execution"})
-"""What templates read that was settled before any worker had a part in it."""
-CHOSEN = frozenset({"client_id", "client_secret", "scope", "audience"})
+"""Namespaces whose values are fixed before a worker takes part."""
+COMPUTABLE = frozenset({"client_id", "client_secret", "scope", "audience"})
 """Fields of an OAuth2 credential that a task may compute: they name neither an address
 nor a stored secret."""
 _WHERE = ("name", "provider", "path")
@@ -28,7 +28,7 @@ Scope = Mapping[str, JSON]
 
 
 class SecretName(msgspec.Struct, frozen=True):
-    """What a ``secrets`` task looks up."""
+    """The secret that a ``secrets`` task looks up."""
 
     name: str | None = None
     provider: str | None = None
@@ -38,10 +38,11 @@ class SecretName(msgspec.Struct, frozen=True):
 def secret_named(
     task: Task, entries: Collection[str], fixed: Scope, name: str | None
 ) -> SecretName:
-    """What the task looks up; ``name`` is what its templates gave, as a worker says.
+    """Return the secret that the task looks up; ``name`` is the name that the worker
+    sent.
 
     ``fixed`` has the values of ``FIXED``. Raises ``SecretError`` (``secret.denied``)
-    for what the playbook does not name.
+    for a secret that the playbook does not name.
     """
     if task.kind != "secrets":
         raise _denied(task, "it is not of the kind 'secrets'")
@@ -66,9 +67,9 @@ def secret_named(
 def credential_named(
     task: Task, keychain: Scope, fixed: Scope, given: Mapping[str, JSON]
 ) -> dict[str, JSON]:
-    """The credential of a task with ``auth: {type: oauth2, …}``.
+    """Return the credential of a task with ``auth: {type: oauth2, …}``.
 
-    ``given`` is what its templates gave, as a worker says. Raises ``SecretError``
+    ``given`` are the rendered fields that the worker sent. Raises ``SecretError``
     (``secret.denied``) if the playbook has no such credential there.
     """
     auth = task.inputs.get("auth")
@@ -80,7 +81,7 @@ def credential_named(
             found = keychain.get(found)
     elif auth is not None and isinstance(auth.written, dict):
         found = _composed(task, auth, scope, given)
-    elif auth is not None:  # a template chose one of them
+    elif auth is not None:  # a template chose an entry
         found = next((each for each in keychain.values() if each == given), None)
     if not isinstance(found, dict) or found.get("type") != "oauth2":
         raise _denied(task, "its playbook gives it no 'auth' of the type 'oauth2'")
@@ -88,7 +89,7 @@ def credential_named(
 
 
 def entries_read(tasks: Sequence[Task], entries: Collection[str]) -> list[str]:
-    """Keychain entries that these tasks can read; all, where a name is computed."""
+    """Return keychain entries that these tasks can read; all, if a name is computed."""
     used: set[str] = set()
     for task in tasks:
         for reference in references_of(task):
@@ -105,7 +106,7 @@ def entries_read(tasks: Sequence[Task], entries: Collection[str]) -> list[str]:
 
 
 def parts_read(tasks: Sequence[Task], name: str, value: JSON) -> list[JSON]:
-    """Those parts of a scope's ``name``, a mapping, that these tasks can read."""
+    """Return the parts of a scope's ``name``, a mapping, that these tasks can read."""
     read = [reference for task in tasks for reference in references_of(task)]
     paths = {each.path[1:] for each in read if each.path[0] == name}
     if not isinstance(value, dict) or () in paths:
@@ -114,7 +115,7 @@ def parts_read(tasks: Sequence[Task], name: str, value: JSON) -> list[JSON]:
 
 
 def references_of(task: Task) -> Iterator[Reference]:
-    """Every name that the templates of a task read, rules and knobs included."""
+    """Yield every name that the templates of a task read, rules and knobs included."""
     for value in task.inputs.values():
         yield from value.references
     yield from task.knobs.references
@@ -131,13 +132,14 @@ def references_of(task: Task) -> Iterator[Reference]:
 def _composed(
     task: Task, auth: Value, scope: Scope, given: Mapping[str, JSON]
 ) -> dict[str, JSON]:
-    """Field by field: what the server can know itself is not asked of a worker."""
+    """Compose the credential; fields that the server can render are not taken from a
+    worker."""
     found = dict(auth.written)
     for path, template in auth.templates:
         field = str(path[0])
         if all(r.path[0] in scope for r in template.references):
             found[field] = Value(auth.written[field]).render(scope)
-        elif field not in CHOSEN or len(path) > 1:
+        elif field not in COMPUTABLE or len(path) > 1:
             message = f"'auth.{field}' is a template that reads "
             message += ", ".join(map(str, template.references))
             raise _denied(task, f"{message}; only keychain and workload may choose it")

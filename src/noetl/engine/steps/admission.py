@@ -1,30 +1,40 @@
-"""A token at a step: admitted, denied, or waiting at a join."""
+"""Admission of tokens at a step: admit, deny, or wait at a join."""
 
 from __future__ import annotations
 
 import msgspec
 
 from noetl.dsl.model import Join, Step
-from noetl.engine import ids
-from noetl.engine.batch import Batch
-from noetl.engine.outcome import Failure
-from noetl.engine.state import Run, State, Token
+from noetl.engine.events import (
+    STEP_SCHEDULED,
+    STEP_SKIPPED,
+    TOKEN_JOINED,
+    Admission,
+    StepScheduled,
+    StepSkipped,
+    TokenJoined,
+)
+from noetl.engine.recorder import Batch, step_run_id
+from noetl.engine.runs import Run
+from noetl.engine.state import State, Token
+from noetl.engine.tasks.outcome import Failure
 from noetl.engine.times import rfc3339
+from noetl.engine.waits.resume import announce
 from noetl.errors import TemplateError
 from noetl.types import JSON
 
 
 def arrive(batch: Batch, token: Token) -> Run | None:
-    """Take one pending token; the run it started, if any did."""
+    """Take one pending token; return the run that it started, or None."""
     step = batch.playbook.steps[token.step]
     origin = token.origin or ""
     if step.join is None or origin not in batch.net.sources(step.name):
-        return admit(batch, step, [token], token.args)  # S-04: nobody waits for it
+        return admit(batch, step, [token], token.args)  # S-04: the step has no join
     late = batch.state.late.get(step.name, {}).get(origin, 0) > 0
-    payload: dict[str, JSON] = {"token_id": token.id, "from": origin}
-    if late:  # S-04: its round has fired without it
+    payload: TokenJoined = {"token_id": token.id, "from": origin}
+    if late:  # S-04: the round has fired without this token
         payload["discarded"] = True
-    batch.emit("token.joined", token.id, payload, step=step.name)
+    batch.emit(TOKEN_JOINED, token.id, payload, step=step.name)
     return None
 
 
@@ -35,35 +45,38 @@ def admit(
     args: dict[str, JSON],
     late: list[str] | None = None,
 ) -> Run | None:
-    """Ask the gate once; the answer is recorded either way (ADM-11)."""
+    """Evaluate the gate once and record the answer, whether it allows or denies
+    (ADM-11)."""
     sent_by = tokens[-1].event if tokens else None
     allowed, why = _gate(batch, step, args, sent_by)
-    payload: dict[str, JSON] = {
-        "tokens": [token.id for token in tokens],
-        "args": args,
-        "admit": why,
-    }
-    if late:
-        payload["late"] = late
+    taken = [token.id for token in tokens]
     if not allowed:
-        batch.emit("step.skipped", payload["tokens"][0], payload, step=step.name)
+        denied: StepSkipped = {"tokens": taken, "args": args, "admit": why}
+        if late:
+            denied["late"] = late
+        announce(batch, batch.emit(STEP_SKIPPED, taken[0], denied, step=step.name))
         return None
     number = batch.state.run_count + 1
-    run_id = ids.step_run_id(batch.state.execution_id, number)
-    payload["has_arcs"] = step.next is not None
+    run_id = step_run_id(batch.state.execution_id, number)
+    arcs = step.next is not None
+    payload: StepScheduled = (
+        {"tokens": taken, "args": args, "admit": why, "late": late, "has_arcs": arcs}
+        if late
+        else {"tokens": taken, "args": args, "admit": why, "has_arcs": arcs}
+    )
     if step.deadline is not None:
         payload["deadline"] = rfc3339(batch.clock + step.deadline)
     if step.tasks and step.loop is None:
         payload["first"] = step.tasks[0].label
         if step.keep:
             payload["keep"] = list(step.keep)
-    batch.emit("step.scheduled", run_id, payload, step=step.name, step_run_id=run_id)
+    batch.emit(STEP_SCHEDULED, run_id, payload, step=step.name, step_run_id=run_id)
     return batch.state.runs[run_id]
 
 
 def _gate(
     batch: Batch, step: Step, args: dict[str, JSON], sent_by: dict[str, JSON] | None
-) -> tuple[bool, dict[str, JSON]]:
+) -> tuple[bool, Admission]:
     if step.admit is None:
         return True, {"allow": True, "rule": None}
     scope = batch.scope(args, sent_by)
@@ -75,7 +88,7 @@ def _gate(
             elif rule.when.holds(scope):
                 return rule.allow, {"allow": rule.allow, "rule": number}
     except TemplateError as error:
-        message = f"admit: {scope.told(error)}"
+        message = f"admit: {scope.describe(error)}"
         problem = msgspec.to_builtins(Failure(error.kind, message))
         return False, {"allow": False, "rule": None, "error": problem}
     if fallback is not None:
@@ -87,10 +100,10 @@ def _gate(
 
 
 def fill_join(batch: Batch, step: Step) -> tuple[bool, Run | None]:
-    """Fire a join whose round is complete: whether it did, and the run it started.
+    """Fire a join whose round is complete. Return whether it fired, and the run.
 
-    A round takes one token of each source. Those that come after an ``any`` or
-    ``<n>`` round has fired are late, and discarded when they arrive.
+    A round takes one token of each source. Tokens that arrive after an ``any`` or
+    ``<n>`` round has fired are late, and are discarded on arrival.
     """
     join, queues = step.join, batch.state.joining.get(step.name)
     if join is None or not queues:
@@ -122,7 +135,7 @@ def _is_complete(
 
 
 def _able(batch: Batch, step: Step, sources: list[str]) -> list[str]:
-    """Those sources that some live token can still make deliver."""
+    """Return the sources that a live token can still reach."""
     live = _live_steps(batch.state, step.name)
     deliver = batch.net.can_deliver
     return [
@@ -133,7 +146,8 @@ def _able(batch: Batch, step: Step, sources: list[str]) -> list[str]:
 
 
 def _live_steps(state: State, join: str) -> set[str]:
-    """Where tokens are, or can come from; those waiting in the join itself cannot."""
+    """Return the steps that hold a live token; tokens that wait in the join do not
+    count."""
     steps = {token.step for token in state.tokens.values()}
     steps |= {run.step for run in state.runs.values()}
     return steps | (state.joining.keys() - {join})

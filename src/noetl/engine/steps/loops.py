@@ -1,27 +1,96 @@
-"""Loops: the collection fixed once, iterations started, ends counted."""
+"""Loops: fix the collection once, start iterations, count ends."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
 from noetl.dsl.model import Loop, Step
-from noetl.engine import ids
-from noetl.engine.batch import Batch
-from noetl.engine.collection import LoopFailed, collection, expand
-from noetl.engine.endings import fail_step, finish_step
-from noetl.engine.events import Source
+from noetl.engine.events import (
+    ITERATION_DONE,
+    ITERATION_FAILED,
+    ITERATION_STARTED,
+    LOOP_DONE,
+    LOOP_STARTED,
+    EventType,
+    IterationDone,
+    IterationFailed,
+    IterationStarted,
+    LoopDone,
+    LoopStarted,
+    Source,
+)
 from noetl.engine.ids import Path
-from noetl.engine.references import STORE
-from noetl.engine.routing import route
-from noetl.engine.runs import find_loop
-from noetl.engine.state import LoopState, Run
+from noetl.engine.recorder import Batch
+from noetl.engine.runs import LoopState, Run, find_loop, iteration_id
+from noetl.engine.steps.routing import (
+    fail_step,
+    finish_step,
+    iteration_errors,
+    route,
+)
+from noetl.engine.tasks.outcome import Failure
+from noetl.engine.tasks.scope import Scope
+from noetl.engine.values.references import STORE
+from noetl.engine.waits.resume import announce
+from noetl.errors import TemplateError
+from noetl.templates import Template, Undefined
 from noetl.types import JSON
 
+MAX_ITEMS = 1_000_000
+_NOUNS = {dict: "a mapping", str: "text", bool: "a boolean", type(None): "null"}
+
+
+class LoopFailed(Exception):
+    """Error of a value that is not a collection: the step or outer iteration fails."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.error: dict[str, JSON] = msgspec.to_builtins(Failure(kind, message))
+
+
+def collection(loop: Loop, scope: Scope) -> JSON:
+    """Return a list, or ``{start, stop, step}`` of a range. Raises ``LoopFailed``."""
+    try:
+        if isinstance(loop.items, Template):
+            whole = loop.items.whole_range(scope)
+            if whole is not None:
+                _check_size(len(whole))
+                return {"start": whole.start, "stop": whole.stop, "step": whole.step}
+            value = loop.items.evaluate(scope)
+        else:
+            value = loop.items.render(scope)
+    except TemplateError as error:
+        raise LoopFailed(error.kind, f"loop.in: {error.message}") from None
+    if isinstance(value, Undefined):
+        raise LoopFailed("loop.in_type", "loop.in is undefined; expected a list")
+    if not isinstance(value, list):
+        found = _NOUNS.get(type(value), "a number")
+        raise LoopFailed("loop.in_type", f"loop.in is {found}; expected a list")
+    _check_size(len(value))
+    return value
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_ITEMS:
+        raise LoopFailed("loop.too_many", f"{size:,} items; at most {MAX_ITEMS:,}")
+
+
+def expand(items: JSON) -> Sequence[JSON]:
+    """Return the items to iterate over, without creating a range's numbers."""
+    if isinstance(items, list):
+        return items
+    return range(items["start"], items["stop"], items["step"])
+
+
 DEFAULT_IN_FLIGHT = 10
+P = TypeVar("P")
 
 
 def begin_loop(batch: Batch, run: Run) -> None:
-    """The outermost loop of a step that was just scheduled."""
+    """Begin the outermost loop of a step that was just scheduled."""
     try:
         _open(batch, run, ())
     except LoopFailed as failed:
@@ -38,7 +107,7 @@ def end_iteration(
     result: JSON,
     source: Source = "server",
 ) -> None:
-    """One iteration is over; then the loops around it go on, inside out."""
+    """End one iteration; then continue the loops around it, inside out."""
     _close(batch, run, path, error, result, source)
     for depth in range(len(path) - 1, -1, -1):
         if not run.ended:
@@ -46,7 +115,8 @@ def end_iteration(
 
 
 def turn(batch: Batch, run: Run, path: Path) -> None:
-    """Start what the loop at this path may start; end it when it is over."""
+    """Start the iterations that the loop may start; end the loop when all have
+    ended."""
     step = batch.playbook.steps[run.step]
     loop = find_loop(run, path)
     level = _level(step, len(path))
@@ -67,7 +137,7 @@ def turn(batch: Batch, run: Run, path: Path) -> None:
 
 
 def close_iteration(batch: Batch, run: Run, path: Path, error: dict[str, JSON]) -> None:
-    """End an iteration in which nothing is open; its loop does not go on."""
+    """End an iteration in which nothing is open, without continuing its loop."""
     _close(batch, run, path, error, None, "server")
 
 
@@ -93,7 +163,7 @@ def _may_start(batch: Batch, step: Step, level: Loop, loop: LoopState) -> bool:
 
 
 def _halted(batch: Batch, step: Step, loop: LoopState) -> bool:
-    """Fail-fast: after a failure nothing new is started (S-28)."""
+    """Return whether a failure stops further iterations: fail-fast (S-28)."""
     if batch.state.cancelling is not None:
         return True
     return loop.failed > 0 and not step.best_effort
@@ -106,24 +176,24 @@ def _open(batch: Batch, run: Run, path: Path) -> None:
     if path:
         scope["iter"] = find_loop(run, path[:-1]).open[path[-1]].scope
     items = collection(level, scope)
-    payload = {
+    payload: LoopStarted = {
         "total": len(expand(items)),
         "items": items,
         "mode": level.mode,
         "iterator": level.iterator,
     }
-    _emit(batch, run, "loop.started", path, payload, "server")
+    _emit(batch, run, LOOP_STARTED, path, payload, "server")
 
 
 def _start(
     batch: Batch, run: Run, level: Loop, path: Path, item: JSON, step: Step
 ) -> None:
-    payload: dict[str, JSON] = {"item": item}
+    payload: IterationStarted = {"item": item}
     if level.inner is None:
         payload["first"] = step.tasks[0].label
         if step.keep:
             payload["keep"] = list(step.keep)
-    _emit(batch, run, "loop.iteration.started", path, payload, "server")
+    _emit(batch, run, ITERATION_STARTED, path, payload, "server")
 
 
 def _close(
@@ -135,11 +205,12 @@ def _close(
     source: Source,
 ) -> None:
     if error is not None:
-        failed = {"error": error}
-        _emit(batch, run, "loop.iteration.failed", path, failed, source)
+        failed: IterationFailed = {"error": error}
+        _emit(batch, run, ITERATION_FAILED, path, failed, source)
         return
-    done = {"result": result, "size": len(msgspec.json.encode(result))}
-    _emit(batch, run, "loop.iteration.done", path, done, source)
+    size = len(msgspec.json.encode(result))
+    done: IterationDone = {"result": result, "size": size}
+    _emit(batch, run, ITERATION_DONE, path, done, source)
 
 
 def _end(batch: Batch, run: Run, path: Path, loop: LoopState, *, failed: bool) -> None:
@@ -150,8 +221,8 @@ def _end(batch: Batch, run: Run, path: Path, loop: LoopState, *, failed: bool) -
         else:
             fail_step(batch, run, error)
         return
-    body = _summary(loop, ids.iteration_id(run.id, path), batch.state.seq)
-    _emit(batch, run, "loop.done", path, body, "server")
+    body = _summary(loop, iteration_id(run.id, path), batch.state.seq)
+    _emit(batch, run, LOOP_DONE, path, body, "server")
     if path:
         _close(batch, run, path, None, body["results"], "server")
     else:
@@ -159,8 +230,9 @@ def _end(batch: Batch, run: Run, path: Path, loop: LoopState, *, failed: bool) -
         finish_step(batch, run, body["results"], "server")
 
 
-def _summary(loop: LoopState, entity: str, last_seq: int) -> dict[str, JSON]:
-    """Counts, and results in index order: too large, they are read from the log."""
+def _summary(loop: LoopState, entity: str, last_seq: int) -> LoopDone:
+    """Return counts, and results in index order; large results are read from the
+    log."""
     results: JSON
     if loop.results is None:
         results = {
@@ -172,26 +244,30 @@ def _summary(loop: LoopState, entity: str, last_seq: int) -> dict[str, JSON]:
         }
     else:
         results = [loop.results.get(index) for index in range(loop.total)]
-    return {
+    summary: LoopDone = {
         "total": loop.total,
         "done": loop.done,
         "failed": loop.failed,
         "skipped": loop.total - loop.done - loop.failed,
         "results": results,
     }
+    if loop.errors:
+        summary["errors"] = iteration_errors(loop)
+        summary["error_kinds"] = dict(loop.error_kinds)
+    return summary
 
 
 def _emit(
     batch: Batch,
     run: Run,
-    name: str,
+    kind: EventType[P],
     path: Path,
-    payload: dict[str, JSON],
+    payload: P,
     source: Source,
 ) -> None:
-    entity = ids.iteration_id(run.id, path)
-    batch.emit(
-        name,
+    entity = iteration_id(run.id, path)
+    event = batch.emit(
+        kind,
         entity,
         payload,
         source=source,
@@ -200,3 +276,5 @@ def _emit(
         step_run_id=run.id,
         iteration_id=entity if path else None,
     )
+    if batch.state.listeners:
+        announce(batch, event)

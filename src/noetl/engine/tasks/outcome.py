@@ -1,4 +1,4 @@
-"""The envelope that every tool call ends in."""
+"""Outcomes of tool calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.types import JSON
 
-# Helper members by kind: always present, null until known (S-30).
+# Helper members by kind: always present, null if unknown (S-30).
 HELPERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "http": ("http", ("status", "headers", "request_id", "url", "elapsed_ms")),
     "postgres": ("pg", ("code", "sqlstate")),
@@ -19,7 +19,7 @@ HELPERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=False):
-    """Why a call failed. ``kind`` is stable: playbooks match on it."""
+    """The error of a call. ``kind`` is stable: playbooks match on it."""
 
     kind: str
     message: str
@@ -28,7 +28,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=False):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """When, how long, which attempt; times are RFC 3339 in UTC."""
+    """Times, duration and attempt of a call; times are RFC 3339 in UTC."""
 
     attempt: int
     started_at: str
@@ -38,9 +38,15 @@ class Meta(msgspec.Struct, frozen=True):
     span_id: str | None = None
 
 
+class PrintedMeta(Meta, frozen=True):
+    """``Meta`` of a call that printed something: ``lines`` and ``bytes`` of its log."""
+
+    logs: dict[str, int] = {}
+
+
 class Stored(msgspec.Struct, frozen=True):
-    """A value that a tool has put into the result store by itself; ``hint`` is its
-    type, or the format of a file."""
+    """A value that a tool has put into the result store; ``hint`` is its type, or the
+    format of a file."""
 
     key: str
     size: int
@@ -48,10 +54,10 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Exactly one per call; ``helper`` is what the kind adds, e.g. ``http``.
+    """The outcome of a call; ``helper`` has the members of the kind, e.g. ``http``.
 
-    ``stored`` has parts of the result by their dotted paths. A tool's own code says
-    so: what it was given by others cannot, and is no reference (S-48).
+    ``stored`` are parts of the result by their dotted paths. Only the code of a tool
+    sets it: received data cannot claim to be a reference (S-48).
     """
 
     status: Literal["ok", "error"]
@@ -86,7 +92,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def envelope(outcome: Outcome, kind: str, meta: Meta) -> dict[str, JSON]:
-    """The outcome as templates and the log see it."""
+    """Return the outcome as templates and the log see it."""
     body: dict[str, JSON] = {
         "status": outcome.status,
         "result": outcome.result,

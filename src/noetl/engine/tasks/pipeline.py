@@ -1,8 +1,8 @@
-"""The worker's program counter: an outcome in, the next move out; still pure.
+"""The pipeline of a worker: takes an outcome, returns the next move, without I/O.
 
 pipeline = Pipeline(step.tasks, frame, progress)
 while isinstance(move := pipeline.next(), Call):
-    outcome = await tool.run(move)              # the executor's business
+    outcome = await tool.run(move)              # done by the executor
     done = pipeline.take(outcome, meta)         # the payload of task.done
 move                                            # Ended
 """
@@ -10,63 +10,60 @@ move                                            # Ended
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
 
 from noetl.dsl.model import Task
 from noetl.engine import ids
-from noetl.engine.choices import choose, hear, listen
-from noetl.engine.context import apply_patch
-from noetl.engine.limits import CEILING
-from noetl.engine.outcome import Failure, Meta, Outcome, Stored, envelope
-from noetl.engine.payloads import exhausted, failure_of, payload_of, too_many_names
-from noetl.engine.policy import Verdict, judge, skip_before
-from noetl.engine.progress import Progress, Waiting, note_done, note_started
-from noetl.engine.references import (
+from noetl.engine.events import TaskDone
+from noetl.engine.runs import (
+    Progress,
+    Waiting,
+    iteration_id,
+    note_done,
+    note_started,
+)
+from noetl.engine.secrets.handles import Secrets
+from noetl.engine.state import Frame
+from noetl.engine.tasks.outcome import Failure, Meta, Outcome, Stored, envelope
+from noetl.engine.tasks.policy import (
+    Verdict,
+    error_of_rules,
+    exhausted,
+    failure_of,
+    judge,
+    payload_of,
+    skip_before,
+    too_many_names,
+)
+from noetl.engine.tasks.scope import Scope, apply_patch
+from noetl.engine.values.references import (
     WORKER_LIMIT,
     Values,
     claims_reference,
     make_reference,
 )
-from noetl.engine.scope import Scope
-from noetl.engine.secrets import Secrets
-from noetl.engine.spilling import placed
-from noetl.engine.suspensions import SUSPENDING, answer_of, child_of, wait_of
+from noetl.engine.values.spilling import placed
+from noetl.engine.waits.suspend import (
+    SUSPENDING,
+    answer_of,
+    child_of,
+    choose,
+    choose_event,
+    listen,
+    wait_of,
+)
 from noetl.errors import TemplateError
 from noetl.templates import Decision
 from noetl.types import JSON
 
 
-class Frame(msgspec.Struct, frozen=True):
-    """What a command carries: the run, and the values its templates may read.
-
-    ``most_lost`` is how many owners a call may cost before it is not made any more
-    (I-20); None where an owner that ends is no sign of anything.
-    """
-
-    execution_id: str
-    started_at: str
-    step: str
-    step_run_id: str
-    path: tuple[int, ...]
-    args: dict[str, JSON]
-    ctx: dict[str, JSON]
-    workload: dict[str, JSON]
-    task_runs: int = CEILING.task_runs
-    trace_id: str = ""
-    spilled: bool = False
-    most_lost: int | None = None
-
-    @property
-    def command_id(self) -> str:
-        return ids.iteration_id(self.step_run_id, self.path)
-
-
 class Call(msgspec.Struct, frozen=True):
-    """Run this tool; ``outcome`` is set where it must not be run.
+    """A tool call to make; if ``outcome`` is set, the tool is not called.
 
-    ``begun`` says that its ``task.started`` is in the log: what it waited for has come.
+    With ``begun`` its ``task.started`` is in the log already: a wait has ended.
     """
 
     task: Task
@@ -80,7 +77,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Nothing is to be done for so many seconds; then ask again."""
+    """A pause in seconds, after which ``next`` is called again."""
 
     seconds: float
 
@@ -92,7 +89,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Pipeline:
-    """One run or iteration: a single logical thread over the tasks of a step."""
+    """The tasks of one run or iteration, executed one at a time."""
 
     def __init__(
         self,
@@ -104,18 +101,20 @@ class Pipeline:
     ) -> None:
         self._secrets = secrets or Secrets()
         self._tasks = {task.label: task for task in tasks}
-        self._labels = [task.label for task in tasks]
+        self._following = dict(pairwise(self._tasks))
         self._frame = frame
+        self._command_id = iteration_id(frame.step_run_id, frame.path)
         self._skip: Verdict | None = None
-        self._refused: Failure | None = None  # no rule may answer this one
+        self._refused: Failure | None = None  # rules do not apply to this error
         self._values = values or Values(WORKER_LIMIT)
         self._spilled = frame.spilled
         self.progress = progress
-        self._before: Scope | None = None  # what the task's inputs were rendered in
+        self._before: Scope | None = None  # scope of the task's inputs
         self.ctx: Mapping[str, JSON] = frame.ctx
 
     def next(self) -> Call | Wait | Ended:
-        """The next move; a call is begun, its ``task.started`` is to be recorded.
+        """Return the next move. A call has begun: its ``task.started`` must be
+        recorded.
 
         Raises ``Unloaded`` before anything has changed.
         """
@@ -127,12 +126,12 @@ class Pipeline:
             return Wait(seconds)
         label = progress.label
         assert label is not None
-        task, visit = self._tasks[label], progress.visits[label]
+        task = self._tasks[label]
         scope = self._before = self._scope(label)
         waiting = progress.waiting
         if waiting is not None and waiting.on != "delay":
             if waiting.on == "event":
-                return self._heard(task, scope, waiting)
+                return self._call_after_event(task, scope, waiting)
             return self._answered(task, scope, answer_of(waiting))
         inputs: dict[str, JSON] = {}
         spec: dict[str, JSON] = {}
@@ -144,7 +143,7 @@ class Pipeline:
                 outcome = Outcome("error", None, self._refused)
             elif self._skip is None:
                 inputs = _render(task, scope, self._secrets)
-                spec = task.knobs.render(scope)
+                spec = task.knobs.render(scope) if task.spec else {}
                 if task.kind == "choose":
                     outcome = choose(task, inputs, scope)
         except TemplateError as error:
@@ -157,7 +156,7 @@ class Pipeline:
             outcome = _poisonous(label, progress.in_doubt)
         return Call(
             task,
-            ids.task_run_id(self._frame.command_id, label, visit),
+            progress.task_run_id(self._command_id),
             scope["_action_id"],
             progress.attempt,
             inputs,
@@ -166,13 +165,14 @@ class Pipeline:
         )
 
     def renew(self, ctx: Mapping[str, JSON], *, spilled: bool) -> None:
-        """Take ``ctx`` as the server has it, where large values are references: the
+        """Replace ``ctx`` by the server's, in which large values are references:
         templates of the next task load them (S-48)."""
         self.ctx = ctx
         self._spilled = self._spilled or spilled
 
     def suspension(self, call: Call) -> dict[str, JSON] | Outcome | None:
-        """What the call waits for, if its kind is one that waits (S-68)."""
+        """Return what the call waits for, if its kind suspends (S-68); None
+        otherwise."""
         if call.task.kind not in SUSPENDING or call.outcome is not None:
             return None
         if call.task.kind == "wait":
@@ -189,10 +189,9 @@ class Pipeline:
     def _answered(self, task: Task, scope: Scope, outcome: Outcome) -> Call:
         self._skip = self._refused = None
         progress = self.progress
-        visit = progress.visits[task.label]
         return Call(
             task,
-            ids.task_run_id(self._frame.command_id, task.label, visit),
+            progress.task_run_id(self._command_id),
             scope["_action_id"],
             progress.attempt,
             {},
@@ -201,34 +200,36 @@ class Pipeline:
             begun=True,
         )
 
-    def _heard(self, task: Task, scope: Scope, waiting: Waiting) -> Call:
-        """What a guard accepted, or a timer; which may be of no interest."""
+    def _call_after_event(self, task: Task, scope: Scope, waiting: Waiting) -> Call:
+        """Return the call for an event or timer; without an outcome, no guard accepts
+        it."""
         inputs: dict[str, JSON] = {}
         try:
             inputs = _render(task, scope, self._secrets)
-            outcome = hear(task, inputs, scope, waiting)
+            outcome = choose_event(task, inputs, scope, waiting)
         except TemplateError as error:
-            outcome = Outcome.failed(error.kind, scope.told(error))
+            outcome = Outcome.failed(error.kind, scope.describe(error))
         if outcome is not None:
             return self._answered(task, scope, outcome)
         call = self._answered(task, scope, Outcome.ok())
         return msgspec.structs.replace(call, inputs=inputs, outcome=None)
 
-    def take(self, outcome: Outcome, meta: Meta) -> dict[str, JSON]:
-        """Judge the outcome; the payload of ``task.done``, already applied.
+    def take(self, outcome: Outcome, meta: Meta) -> TaskDone:
+        """Judge the outcome, apply it, and return the payload of ``task.done``.
 
-        First of all it is redacted: nobody else sees it otherwise (S-41). Raises
-        ``Unloaded`` before anything has changed.
+        The outcome is redacted first (S-41). Raises ``Unloaded`` before anything has
+        changed.
         """
         label = self.progress.label
         assert label is not None
         task = self._tasks[label]
-        outcome = self._secrets.redact_outcome(outcome)
-        # What was waited for is the server's own word, and may be a reference; the
-        # result of a choice is a template's.
+        # The server writes the answer of a wait, so it may be a reference; the result
+        # of a choice comes from a template.
         is_answer = self.progress.waiting is not None and task.kind != "choose"
-        if not is_answer and task.kind != "secrets":
-            outcome = self._secrets.mask_handles(outcome)
+        if not self._secrets.is_empty:
+            outcome = self._secrets.redact_outcome(outcome)
+            if not is_answer and task.kind != "secrets":
+                outcome = self._secrets.mask_handles(outcome)
         given = outcome if is_answer else _checked(outcome)
         body = envelope(given, task.kind, meta)
         if given.stored:
@@ -239,7 +240,7 @@ class Pipeline:
             payload["spilled"] = [f"outcome.result.{path}" for path in given.stored]
         directive = payload["directive"]
         if directive["do"] in ("continue", "skip"):
-            directive["next"] = self._following(label)
+            directive["next"] = self._following.get(label)
         elif directive["do"] == "jump":
             directive["next"] = directive["to"]
         if payload.get("set_ctx"):
@@ -247,11 +248,7 @@ class Pipeline:
         note_done(self.progress, payload)
         return payload
 
-    def _following(self, label: str) -> str | None:
-        position = self._labels.index(label) + 1
-        return self._labels[position] if position < len(self._labels) else None
-
-    def _judged(self, task: Task, outcome: dict[str, JSON]) -> dict[str, JSON]:
+    def _judged(self, task: Task, outcome: dict[str, JSON]) -> TaskDone:
         if self._refused is not None:
             return failure_of(outcome, task.label, outcome["error"])
         attempt = self.progress.attempt
@@ -259,9 +256,9 @@ class Pipeline:
         scope["outcome"] = outcome
         try:
             verdict = self._skip or judge(task.rules, scope, attempt)
-        except TemplateError as error:  # S-32: fail closed, and say why
-            failure = Failure(error.kind, scope.told(error))
-            return failure_of(outcome, task.label, msgspec.to_builtins(failure))
+        except TemplateError as error:  # S-32: fail closed, with the reason
+            failure = Failure(error.kind, scope.describe(error))
+            return failure_of(outcome, task.label, error_of_rules(outcome, failure))
         if verdict.do == "retry" and attempt >= (verdict.attempts or 1):
             return exhausted(outcome, task.label, verdict, attempt)
         if verdict.do == "fail":
@@ -273,21 +270,22 @@ class Pipeline:
         return payload_of(outcome, verdict)
 
     def _find_refusal(self, task: Task, scope: Scope) -> Failure | None:
-        """Whether the pipeline must end here, whatever its rules say (S-32, S-36)."""
+        """Return why the pipeline must fail whatever its rules are, or None (S-32,
+        S-36)."""
         if self.progress.tasks >= self._frame.task_runs:
             limit = f"the pipeline has run {self._frame.task_runs:,} tasks, its limit"
             return Failure("limit.exceeded", limit)
         try:
-            self._skip = skip_before(task.rules, scope)
+            self._skip = skip_before(task.rules, scope) if task.rules else None
         except TemplateError as error:
             return Failure(error.kind, error.message)
         return None
 
     def _scope_after(self, label: str) -> Scope:
-        """For the rules. A call may have fetched secrets or stored values: then what
-        was there before it does not do."""
+        """Return the scope of the rules. It is built again if the call may have fetched
+        secrets or stored values."""
         secrets, scope = self._secrets, self._before
-        if scope is None or self._spilled or secrets.keychain or secrets.handles:
+        if scope is None or self._spilled or secrets.keychain or secrets.sealed:
             return self._scope(label)
         scope["ctx"] = self.ctx
         scope.decision = Decision()
@@ -313,19 +311,21 @@ class Pipeline:
             _attempt=progress.attempt,
             _action_id=action,
             _outcomes=progress.outcomes,
+            keychain=self._secrets.keychain,
         )
         if progress.iter is not None:
             scope["iter"] = progress.iter
         scope.decision = Decision()
-        scope.hold(self._secrets, self._values.begin() if self._spilled else None)
+        if self._spilled or not self._secrets.is_empty:
+            scope.hold(self._secrets, self._values.begin() if self._spilled else None)
         return scope
 
 
 def _render(task: Task, scope: Scope, secrets: Secrets) -> dict[str, JSON]:
-    """The inputs; an error says which of them it is in (S-31).
+    """Render the inputs; an error names the input (S-31).
 
-    A tool gets secrets, and the credential that ``auth`` names (KEY-07); what the
-    server does itself is recorded with its inputs.
+    A tool gets secrets, and the credential that ``auth`` names (KEY-07). Inputs of
+    kinds that the server executes are recorded, so they hold no secrets.
     """
     if task.kind in SUSPENDING:
         return _render_each(task, scope.recorded())
@@ -351,8 +351,8 @@ def _render_each(task: Task, scope: Scope) -> dict[str, JSON]:
 
 def _in_doubt(label: str, attempt: int) -> Outcome:
     message = (
-        f"attempt {attempt} of '{label}' was begun and its worker lost; whether it "
-        "took effect is not known, and on_in_doubt says fail"
+        f"the worker of attempt {attempt} of '{label}' was lost; whether the call took "
+        "effect is unknown, and on_in_doubt is fail"
     )
     return Outcome.failed("worker.lost", message)
 
@@ -360,13 +360,14 @@ def _in_doubt(label: str, attempt: int) -> Outcome:
 def _poisonous(label: str, lost: int) -> Outcome:
     message = (
         f"{lost} workers in a row were lost while they ran '{label}': it is not run "
-        "once more"
+        "again"
     )
     return Outcome.failed("worker.lost", message)
 
 
 def _checked(outcome: Outcome) -> Outcome:
-    """A result is JSON, and no reference of ours: only we make those (S-48)."""
+    """Return the outcome, or a failure for a result that is not JSON or forged
+    (S-48)."""
     try:
         if not claims_reference(outcome.result):
             return outcome

@@ -1,4 +1,4 @@
-"""Values that are too large for an event, kept in memory: a simulation's loader."""
+"""Large values in memory: the blob store of a simulation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from noetl.engine.events import Event
-from noetl.engine.references import Values, is_reference
 from noetl.engine.runs import path_of
+from noetl.engine.values.references import Values, is_reference
 from noetl.errors import Unloaded
 from noetl.types import JSON
 
@@ -17,8 +17,8 @@ _ENDS = frozenset({"loop.iteration.done", "loop.iteration.failed"})
 _Value = TypeVar("_Value")
 
 
-class Shelf:
-    """What was spilled, by its key; the results of a loop are read from the log."""
+class InMemoryBlobs:
+    """Stored values by key; results of a loop are read from the log."""
 
     def __init__(self, log: Sequence[Event]) -> None:
         self._log = log
@@ -28,7 +28,8 @@ class Shelf:
         self._blobs |= blobs
 
     def loaded(self, attempt: Callable[[], _Value], values: Values) -> _Value:
-        """What ``attempt`` yields once ``values`` has all that it needs."""
+        """Call ``attempt`` until ``values`` has everything that it needs; return its
+        result."""
         while True:
             try:
                 return attempt()
@@ -38,13 +39,13 @@ class Shelf:
     def load(
         self, needed: Unloaded, values: Values, recent: Sequence[Event] = ()
     ) -> None:
-        """Supply the values; ``recent`` events are not in the log yet."""
+        """Load the values; ``recent`` events are not in the log yet."""
         for reference in needed.references:
             value = self._read(reference, recent)
             values.put(reference["key"], value, reference["size"])
 
     def whole(self, value: JSON) -> JSON:
-        """The value without any reference in it, however deep."""
+        """Return the value without any reference in it, however deep."""
         if is_reference(value):
             return self.whole(self._read(value, ()))
         if isinstance(value, dict):
@@ -60,7 +61,7 @@ class Shelf:
         return self._results(reference, recent)
 
     def _results(self, reference: JSON, recent: Sequence[Event]) -> list[JSON]:
-        """In index order, each from its iteration's own event."""
+        """Return the results in index order, each from its iteration's event."""
         entity = reference["key"].removeprefix("log:")
         first, last = map(int, reference["range"].split("-"))
         depth = len(path_of(entity)) + 1

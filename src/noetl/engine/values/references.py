@@ -1,4 +1,4 @@
-"""Large values by reference: reading is a second try (S-48)."""
+"""References to large values: an evaluation that lacks one is repeated (S-48)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STORE = "noetl"
 PAYLOAD_LIMIT = 64 * 1024
 SERVER_LIMIT = 16 * 1024 * 1024
 FILES = frozenset({"csv", "ndjson", "parquet"})
-"""Hints of what is stored as a file, and not as JSON."""
+"""Hints of values that are stored as files, not as JSON."""
 
 WORKER_LIMIT = 256 * 1024 * 1024
 
@@ -37,15 +37,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 def claims(value: JSON) -> bool:
-    """Whether it says that it is stored here: a reference, or any forgery."""
+    """Return whether a value claims to be a reference, valid or forged."""
     return value.__class__ is dict and value.get("store") == STORE
 
 
 def is_reference(value: JSON) -> bool:
-    """Whether it has the shape of what the server makes: who reads one may rely on it.
+    """Return whether a value has the shape of a reference that the server makes.
 
-    What claims to be a reference and has another shape was made by others. It is data
-    like any other, and is never looked up.
+    A claim with another shape was not made by the server. It is plain data, and is
+    never looked up.
     """
     return value.__class__ is dict and value.get("store") == STORE and _is_whole(value)
 
@@ -70,22 +70,24 @@ def _are_keys(value: JSON) -> bool:
 
 
 def claims_reference(value: JSON) -> bool:
-    """Whether a value from outside holds what only the server may write.
+    """Return whether a value from outside holds a reference, which only the server
+    makes.
 
-    Raises ``TypeError`` or ``ValueError`` for what is not JSON.
+    Raises ``TypeError`` or ``ValueError`` if the value is not JSON.
     """
     return claims_encoded(_encode(value))
 
 
 def claims_encoded(body: bytes) -> bool:
-    """The same of a value that is encoded already."""
+    """Return whether an encoded value holds a reference."""
     if _MARK not in body:
         return False
     return any(map(claims, mappings_in(msgspec.json.decode(body))))
 
 
 def find_claim(value: JSON, is_claim: Callable[[JSON], bool] = claims) -> str | None:
-    """Where a value from outside claims to be a reference, as a JSON path (S-82)."""
+    """Return the JSON path of the first claim in a value from outside, or None
+    (S-82)."""
     waiting = [(value, "$")]
     while waiting:
         part, path = waiting.pop()
@@ -106,11 +108,11 @@ def _member(path: str, name: str) -> str:
 
 
 def admit(value: JSON, name: str = "$") -> None:
-    """The door for values from outside: what claims to be a reference stays out (S-82).
+    """Refuse values from outside that claim to be a reference (S-82).
 
-    Requests, signals, deliveries, edits of forks and inputs of the command line come
-    through here before anything is recorded. ``name`` is what the value is called in
-    the message. Raises ``ForgedReference``.
+    Requests, signals, deliveries, edits of forks and inputs of the command line are
+    checked here before anything is recorded. ``name`` is the name of the value in the
+    message. Raises ``ForgedReference``.
     """
     if claims_reference(value):
         path = find_claim(value) or "$"
@@ -118,11 +120,11 @@ def admit(value: JSON, name: str = "$") -> None:
 
 
 def admit_later(value: JSON, name: str = "$") -> None:
-    """The door for values that reach an execution which has begun: signals, and edits
-    of forks.
+    """Refuse values that claim to be a reference or a handle: signals and edits of
+    forks.
 
-    Such an execution may hold secrets, and its log shows their handles. A caller who
-    could write a handle would have a playbook send the secret where it sends the
+    A running execution may hold secrets, and its log shows their handles. A caller who
+    could write a handle would make a playbook send the secret wherever it sends the
     caller's own data. Raises ``ForgedReference``, also as ``ForgedHandle``.
     """
     admit(value, name)
@@ -133,12 +135,12 @@ def admit_later(value: JSON, name: str = "$") -> None:
 
 
 def may_hold_handle(body: bytes) -> bool:
-    """Look for a handle in what ``msgspec`` has encoded; quick, and sometimes wrong."""
+    """Return whether encoded bytes may hold a handle; fast, with false positives."""
     return _SECRET in body
 
 
 def is_handle(value: JSON) -> bool:
-    """Whether it has the shape of what stands for a fetched secret."""
+    """Return whether a value has the shape of a handle of a secret."""
     if value.__class__ is not dict or len(value) != 1:
         return False
     name = value.get("secret")
@@ -146,8 +148,8 @@ def is_handle(value: JSON) -> bool:
 
 
 def mappings_in(value: JSON) -> Iterator[dict[str, JSON]]:
-    """Every mapping in it, however deep. A million numbers are passed over quickly:
-    servers look through what callers send before they serve the next one."""
+    """Yield every mapping in the value, however deep. Lists of numbers are skipped
+    quickly: servers check the values of callers before they serve the next request."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
@@ -161,9 +163,9 @@ def mappings_in(value: JSON) -> Iterator[dict[str, JSON]]:
 def make_reference(
     key: str, size: int, hint: str, body: bytes = b"", made: Sequence[str] = ()
 ) -> dict[str, JSON]:
-    """``refs`` are the keys of what the value itself refers to, if it does; ``made``
-    those of them that were stored for the same event: no other part of it names them.
-    """
+    """Return a reference. ``refs`` are the keys that the value itself refers to;
+    ``made`` are those of them that were stored for the same event and are named nowhere
+    else in it."""
     reference: dict[str, JSON] = {
         "store": STORE,
         "key": key,
@@ -180,7 +182,7 @@ def make_reference(
 
 
 def check_format(reference: dict[str, JSON]) -> None:
-    """Raises ``BlobFormat`` if it stands for a file, and not for a value."""
+    """Raise ``BlobFormat`` if the reference stands for a file and not for a value."""
     hint = reference.get("schema_hint")
     if hint in FILES:
         raise BlobFormat(
@@ -190,12 +192,12 @@ def check_format(reference: dict[str, JSON]) -> None:
 
 
 def references_in(value: JSON) -> Iterator[dict[str, JSON]]:
-    """All of them, however deep; not those inside of what they stand for."""
+    """Yield all references, however deep, but not those inside stored values."""
     return filter(is_reference, mappings_in(value))
 
 
 def places_in(value: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JSON]]]:
-    """All of them with their dotted paths."""
+    """Yield all references with their dotted paths."""
     if is_reference(value):
         yield path, value
     elif isinstance(value, dict | list):
@@ -205,9 +207,9 @@ def places_in(value: JSON, path: str = "") -> Iterator[tuple[str, dict[str, JSON
 
 
 def made_by(payload: Mapping[str, JSON]) -> Iterator[str]:
-    """Keys of the values that were stored for an event, as its payload says.
+    """Yield the keys of the values that were stored for an event.
 
-    Some may be inside of others by now. Earlier versions named all keys inside of a
+    Some may be inside of others by now. Earlier versions recorded all keys inside of a
     value, and by their paths those that had been stored.
     """
     made = set(payload.get("spilled") or ())
@@ -222,25 +224,26 @@ def made_by(payload: Mapping[str, JSON]) -> Iterator[str]:
 
 
 def holds_reference(value: JSON) -> bool:
-    """Whether there is one in it, however deep."""
+    """Return whether the value holds a reference, however deep."""
     return any(map(is_reference, mappings_in(value)))
 
 
 def is_same(stored: JSON, value: JSON) -> bool:
-    """Whether a value that is stored elsewhere is this one."""
+    """Return whether a stored value equals this one."""
     return is_reference(stored) and stored["key"] == sha256(_encode(value)).hexdigest()
 
 
 class Values:
-    """What the host has loaded.
+    """Values that the host has loaded.
 
-    ``limit`` bounds what one evaluation may read: a template is no place to read a
-    database. Nothing is dropped while a decision is made, because it may be tried
-    again; ``trim`` does that between two of them.
+    ``limit`` is the maximum number of bytes that one evaluation may read. Nothing is
+    dropped during a decision, because it may be repeated; ``trim`` drops values between
+    two decisions.
     """
 
     def __init__(self, limit: int = SERVER_LIMIT) -> None:
         self._loaded: dict[str, JSON] = {}
+        self._encoded: dict[str, bytes] = {}
         self._sizes: dict[str, int] = {}
         self._missed: dict[str, TemplateError] = {}
         self._touched: set[str] = set()
@@ -248,7 +251,7 @@ class Values:
         self._limit = limit
 
     def begin(self) -> Values:
-        """A new evaluation, which has read nothing yet."""
+        """Return a view for a new evaluation, which has read nothing yet."""
         self._touched.clear()
         return self
 
@@ -259,35 +262,39 @@ class Values:
             self._nested.add(key)
 
     def put_encoded(self, key: str, body: bytes) -> None:
-        """A value as it is stored; one without the mark holds no reference."""
-        self._loaded[key] = value = msgspec.json.decode(body)
+        """Add a value as it is stored; it is decoded when it is first read.
+
+        Without the mark it holds no reference.
+        """
+        self._encoded[key] = body
         self._sizes[key] = len(body)
-        if _MARK in body and holds_reference(value):
+        if _MARK in body and holds_reference(self._value(key)):
             self._nested.add(key)
 
     def miss(self, key: str, kind: str, message: str) -> None:
-        """It cannot be loaded: whoever touches it is told so."""
+        """Record that a value cannot be loaded: reading it raises an error."""
         self._missed[key] = TemplateError(kind, message)
 
     def trim(self) -> None:
-        """Forget the oldest, if there is more than the next evaluation may need."""
+        """Drop the oldest values beyond what the next evaluation may need."""
         left = sum(self._sizes.values())
         for key in list(self._sizes):
             if left <= 2 * self._limit:
                 return
             left -= self._sizes.pop(key)
-            del self._loaded[key]
+            self._loaded.pop(key, None)
+            self._encoded.pop(key, None)
             self._nested.discard(key)
 
     def load(self, value: JSON) -> JSON:
-        """The value for a reference; raises ``Unloaded``, or ``TemplateError``."""
+        """Return the value of a reference. Raises ``Unloaded`` or ``TemplateError``."""
         return self._find(value) if is_reference(value) else value
 
     def whole(self, value: JSON) -> JSON:
-        """The value without any reference in it; what has none is given as it is.
+        """Return the value without any reference in it; the same object if it has none.
 
-        A value that is referred to several times counts several times: it may refer to
-        others itself, and those to others again.
+        A value that is referred to several times counts several times, because it may
+        refer to further values itself.
         """
         size = 0
         while isinstance(value, dict | list):
@@ -307,14 +314,19 @@ class Values:
         return value
 
     def fetch(self, value: JSON) -> JSON:
-        """As ``load``, for the engine itself: it may read what it has written."""
+        """Return the value without the limit, for the engine itself."""
         if is_reference(value) and not self._is_known(value):
             raise Unloaded([value])
         return self._filled(value) if is_reference(value) else value
 
     def _is_known(self, reference: dict[str, JSON]) -> bool:
         key = reference["key"]
-        return key in self._loaded or key in self._missed
+        return key in self._sizes or key in self._missed
+
+    def _value(self, key: str) -> JSON:
+        if key in self._encoded:
+            self._loaded[key] = msgspec.json.decode(self._encoded.pop(key))
+        return self._loaded[key]
 
     def _find(self, reference: dict[str, JSON]) -> JSON:
         self._check([reference])
@@ -323,14 +335,14 @@ class Values:
         key = reference["key"]
         if key in self._missed:
             raise self._missed[key]
-        return self._loaded[key]
+        return self._value(key)
 
     def _filled(self, value: JSON) -> JSON:
         if is_reference(value):
             key = value["key"]
             if key in self._missed:
                 raise self._missed[key]
-            return self._loaded[key]
+            return self._value(key)
         if isinstance(value, dict):
             return {key: self._filled(part) for key, part in value.items()}
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Payloads that are too large: spilling is arithmetic (S-48)."""
+"""Large payloads: choose the values to store elsewhere (S-48)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from hashlib import sha256
 
 import msgspec
 
-from noetl.engine.references import (
+from noetl.engine.values.references import (
     PAYLOAD_LIMIT,
     is_reference,
     make_reference,
     places_in,
 )
-from noetl.errors import PayloadTooLarge
 from noetl.types import JSON
 
 Path = list[str | int]
 
-# Which members of a payload the engine reads by itself. Theirs are the names, so their
-# members are stored elsewhere, one by one. Those of EACH are stored as a whole, if they
-# are many and small; of NAMES the engine needs every name, for it patches them.
+# Members of a payload that the engine reads: it needs their structure, so their own
+# members are stored elsewhere one by one. Those of EACH are stored as a whole if they
+# are many and small. In NAMES the engine needs every name, because it patches them.
 EACH, NAMES = "each", "names"
 _ERROR = {"details": EACH}
 _FRAMES: Mapping[str, JSON] = {
@@ -40,9 +39,9 @@ _FRAMES: Mapping[str, JSON] = {
 }
 _HINTS: dict[type, str] = {dict: "mapping", list: "list", str: "text"}
 _SMALLEST = 1024
-_SHORTEST = (_SMALLEST - 2) // 6  # JSON has six bytes for a character at most
+_SHORTEST = (_SMALLEST - 2) // 6  # JSON takes at most six bytes per character
 _LARGE = (dict, list, str)
-_REFERENCE = 300  # bytes of one, with the path that says where it is
+_REFERENCE = 300  # bytes of a reference and its path
 _NAMES_LIMIT = PAYLOAD_LIMIT * 3 // 4  # the rest is for the outcome
 _encode = msgspec.json.Encoder().encode
 
@@ -50,11 +49,11 @@ _encode = msgspec.json.Encoder().encode
 def fit(
     payload: dict[str, JSON], limit: int, size: int | None = None
 ) -> tuple[dict[str, JSON], dict[str, bytes]]:
-    """The payload with its largest values replaced by references until it fits.
+    """Replace the largest values of the payload by references until it fits.
 
-    ``size`` are the bytes of what has to fit, if it is more than the payload. The blobs
-    are by their keys. Which values they were is said in ``spilled``. Where single
-    values are not enough, because they are many, whole mappings are taken.
+    ``size`` is the number of bytes that must fit, if it is more than the payload.
+    Return the payload and the blobs by their keys. ``spilled`` lists the paths of the
+    replaced values. Where single values do not suffice, whole mappings are replaced.
     """
     before = len(_encode(payload)) if size is None else size
     fitted, blobs, after = _spill(payload, before, limit, EACH)
@@ -63,18 +62,8 @@ def fit(
     return fitted, blobs
 
 
-def check_payload(payload: dict[str, JSON]) -> None:
-    """Raises ``PayloadTooLarge``: who reports stores first, and sends references."""
-    size = len(_encode(payload))
-    if size > PAYLOAD_LIMIT:
-        raise PayloadTooLarge(
-            f"a payload of {size:,} bytes: at most {PAYLOAD_LIMIT:,} are taken; "
-            "store the value and send a reference"
-        )
-
-
 def names_too_large(patch: Mapping[str, JSON]) -> int | None:
-    """How many bytes a patch takes at least, if those are too many for one event."""
+    """Return the minimum size of a patch in bytes, if one event cannot hold it."""
     if len(patch) * (_REFERENCE + 64) <= _NAMES_LIMIT:
         return None
     size = 0
@@ -84,7 +73,7 @@ def names_too_large(patch: Mapping[str, JSON]) -> int | None:
 
 
 def placed(value: JSON, references: Mapping[str, dict[str, JSON]]) -> JSON:
-    """The value with each reference at its dotted path."""
+    """Return the value with each reference at its dotted path."""
     for path, reference in references.items():
         steps: Path = [int(s) if s.isdecimal() else s for s in path.split(".")]
         value = _replaced(value, steps, reference)
@@ -116,9 +105,10 @@ def _spill(
 
 
 def _made_inside(value: JSON, name: str, spilled: Sequence[str]) -> list[str]:
-    """Keys of what was stored for the event before, and is inside of this value now.
+    """Return the keys of values stored for this event that are now inside of this
+    value.
 
-    Any other reference in it proves nothing: templates and tools may have written it.
+    Other references in it prove nothing: templates and tools may have written them.
     """
     before = {path for path in spilled if path.startswith(f"{name}.")}
     if not before:
@@ -131,7 +121,7 @@ def _made_inside(value: JSON, name: str, spilled: Sequence[str]) -> list[str]:
 
 
 def _candidates(value: JSON, frame: JSON, split: str) -> Iterator[tuple[Path, JSON]]:
-    """Values that may be stored elsewhere; ``split`` is what is not taken whole."""
+    """Yield values that may be stored elsewhere; ``split`` is not taken whole."""
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for key, member in members:
         if not isinstance(member, _LARGE) or (
@@ -158,7 +148,7 @@ def _inner(frame: JSON, key: str | int) -> JSON:
 
 
 def _replaced(frame: JSON, path: Sequence[str | int], value: JSON) -> JSON:
-    """A copy of the frame with one value changed; the rest is shared."""
+    """Return a copy of the frame with one value changed; the rest is shared."""
     if not path:
         return value
     copy: JSON = dict(frame) if isinstance(frame, dict) else list(frame)

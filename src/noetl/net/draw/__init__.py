@@ -1,1 +1,1 @@
-"""Pictures of a net: text for other programs to draw, and one drawn here."""
+"""Drawings of a net: text for other programs, and an SVG picture."""

@@ -1,4 +1,4 @@
-"""The net as Graphviz text."""
+"""Graphviz text of a net."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from noetl.net.draw.labels import (
     write_label,
     write_tasks,
 )
-from noetl.net.draw.paint import PLAIN, Paint
-from noetl.net.draw.paint import Look as Ending
+from noetl.net.draw.overlay import PLAIN, Paint
+from noetl.net.draw.overlay import Look as Ending
 from noetl.net.net import Edge, Net
 
 _LOOKS: dict[Look, str] = {
@@ -27,13 +27,15 @@ _ENDINGS: dict[Ending, str] = {
     "done": 'style="rounded,filled", fillcolor="#dafbe1", color="#1a7f37"',
     "failed": 'style="rounded,filled", fillcolor="#ffebe9", color="#cf222e"',
     "active": 'style="rounded,filled", fillcolor="#fff8c5", color="#9a6700"',
+    "flawed": 'style="rounded,filled", fillcolor="#fff8c5", color="#9a6700"',
     "skipped": 'style="rounded,dashed"',
     "idle": 'style="rounded,dashed"',
 }
 
 
 def draw_dot(net: Net, paint: Paint = PLAIN) -> str:
-    """A digraph for ``dot``; ids are numbers, names only appear in quoted labels."""
+    """Return a digraph for ``dot``; ids are numbers, names only appear in quoted
+    labels."""
     ids = {name: f"s{number}" for number, name in enumerate(net.steps)}
     lines = [
         f"digraph {_quote(clean(net.name))} {{",
@@ -75,6 +77,6 @@ def _describe_arc(net: Net, edge: Edge, paint: Paint) -> str:
 
 
 def _quote(*lines: str) -> str:
-    """A quoted string of centred lines; a backslash must not start an escape."""
+    """Return a quoted string of centred lines; a backslash must not start an escape."""
     escaped = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
     return '"' + "\\n".join(escaped) + '"'

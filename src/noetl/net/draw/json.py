@@ -1,22 +1,22 @@
-"""The net as a JSON document, for programs."""
+"""JSON document of a net, for programs."""
 
 from __future__ import annotations
 
 import json
 
 from noetl.net.draw.labels import describe_join, describe_loop
-from noetl.net.draw.paint import PLAIN, Paint
+from noetl.net.draw.overlay import PLAIN, Paint
 from noetl.net.net import Edge, Net
 from noetl.types import JSON
 
 
 def draw_json(net: Net, paint: Paint = PLAIN) -> str:
-    """The document as text; keys and order are stable."""
+    """Return the document as text; keys and order are stable."""
     return json.dumps(describe_net(net, paint), indent=2, ensure_ascii=False) + "\n"
 
 
 def describe_net(net: Net, paint: Paint = PLAIN) -> JSON:
-    """Steps in YAML order, then arcs in YAML order of their steps.
+    """Describe steps in YAML order, then arcs in YAML order of their steps.
 
     With ``paint``, a step also has its ``look`` and ``note``, an arc its ``tokens``.
     """

@@ -1,4 +1,4 @@
-"""The words on a drawing: short, printable, the same in every format."""
+"""Labels of a drawing: short, printable, the same in every format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from noetl.dsl.model import Join, Loop, Step
-from noetl.net.draw.paint import Paint
+from noetl.net.draw.overlay import Paint
 from noetl.net.net import Edge, Net
 from noetl.types import JSON
 
@@ -16,11 +16,11 @@ Look = Literal["plain", "guarded", "failure", "never"]
 _SHOWN_TASKS = 6
 _TIMES = "\u00d7"
 _EVENT_NAME = re.compile(r"\bevent\.name\s*==\s*(['\"])([a-z.]+)\1")
-_UNNAMED = re.compile(r"task_\d+")  # what normalization calls a task without label
+_UNNAMED = re.compile(r"task_\d+")  # label that normalization gives an unlabelled task
 
 
 def clean(text: str) -> str:
-    """One line of printable text; what XML or a terminal forbids is replaced."""
+    """Return one line of printable text; what XML or a terminal forbids is replaced."""
     words = " ".join(text.split())
     return "".join(char if char.isprintable() else "\ufffd" for char in words)
 
@@ -30,7 +30,8 @@ def shorten(text: str, limit: int) -> str:
 
 
 def write_guard(edge: Edge, limit: int = 200) -> str | None:
-    """A guard without its braces, ``event.name == 'step.done'`` as ``step.done``.
+    """Return a guard without its braces, ``event.name == 'step.done'`` as
+    ``step.done``.
 
     None for an arc that has no guard.
     """
@@ -45,14 +46,14 @@ def write_guard(edge: Edge, limit: int = 200) -> str | None:
 
 
 def write_label(edge: Edge, paint: Paint, limit: int = 200) -> str:
-    """The guard, and how many tokens went this way."""
+    """Return the guard and the number of tokens that passed the arc."""
     count = paint.count(edge)
     words = [write_guard(edge, limit), f"{count:,}{_TIMES}" if count else None]
     return " · ".join(word for word in words if word)
 
 
 def write_tasks(step: Step) -> Iterator[str]:
-    """``fetch: http``, one line per task; long pipelines are cut."""
+    """Return ``fetch: http``, one line per task; long pipelines are cut."""
     for task in step.tasks[:_SHOWN_TASKS]:
         label, kind = shorten(clean(task.label), 24), shorten(clean(task.kind), 16)
         is_plain = label == kind or _UNNAMED.fullmatch(label)
@@ -62,7 +63,7 @@ def write_tasks(step: Step) -> Iterator[str]:
 
 
 def write_badges(step: Step) -> Iterator[str]:
-    """What makes the step special: its loop, its join, its gate."""
+    """Return the badges of a step: its loop, its join, its gate."""
     if step.loop is not None:
         yield write_loop(step.loop)
     if step.join is not None:
@@ -92,7 +93,7 @@ def describe_loop(loop: Loop | None) -> JSON:
 
 
 def look_of(net: Net, edge: Edge) -> Look:
-    """How an arc is drawn: failure arcs fire when the step failed, and only then."""
+    """Return the style of an arc; a failure arc fires only when the step failed."""
     if not net.is_live(edge):
         return "never"
     if net.firing(edge, "done") == "never":

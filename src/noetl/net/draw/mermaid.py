@@ -1,4 +1,4 @@
-"""The net as Mermaid text, which GitHub and most wikis draw."""
+"""Mermaid text of a net, which GitHub and most wikis draw."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from noetl.net.draw.labels import (
     write_label,
     write_tasks,
 )
-from noetl.net.draw.paint import PLAIN, Paint
-from noetl.net.draw.paint import Look as Ending
+from noetl.net.draw.overlay import PLAIN, Paint
+from noetl.net.draw.overlay import Look as Ending
 from noetl.net.net import Edge, Net
 
 _ARROWS: dict[Look, str] = {
@@ -30,6 +30,7 @@ _ENDINGS: dict[Ending, str] = {
     "done": "fill:#dafbe1,stroke:#1a7f37,color:#1f2328",
     "failed": "fill:#ffebe9,stroke:#cf222e,color:#1f2328",
     "active": "fill:#fff8c5,stroke:#9a6700,color:#1f2328",
+    "flawed": "fill:#fff8c5,stroke:#9a6700,color:#1f2328",
     "skipped": "stroke-dasharray:4 3",
     "idle": "stroke-dasharray:4 3",
 }
@@ -38,7 +39,7 @@ _HARMLESS = frozenset(" _-.,:=!?+()/↻∥→…·\u00d7")
 
 
 def draw_mermaid(net: Net, paint: Paint = PLAIN) -> str:
-    """A flowchart; steps are numbered ids, so that no name can break the syntax."""
+    """Return a flowchart; steps have numbered ids, so no name breaks the syntax."""
     ids = {name: f"s{number}" for number, name in enumerate(net.steps)}
     lines = ["---", f"title: {json.dumps(clean(net.name))}", "---", "flowchart TD"]
     for name, step in net.steps.items():
@@ -82,7 +83,7 @@ def _shape(step: Step, is_entry: bool, note: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Everything that means something to Mermaid or HTML becomes ``#code;``."""
+    """Replace characters that Mermaid or HTML interpret by ``#code;``."""
     return "".join(
         char if char.isalnum() or char in _HARMLESS else f"#{ord(char)};"
         for char in text

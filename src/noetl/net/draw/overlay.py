@@ -1,4 +1,4 @@
-"""What an execution did, as colours, counts and links on the picture of its net."""
+"""Result of an execution as colours, counts and links on the drawing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Literal
 
 from noetl.net.net import Edge
 
-Look = Literal["done", "failed", "active", "skipped", "idle"]
+Look = Literal["done", "flawed", "failed", "active", "skipped", "idle"]
+"""``flawed``: done, with an ignored error or with failed iterations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paint:
-    """By step: its look, a short note below its tasks, and where a click leads.
+    """Look, note and link by step.
 
     ``fired`` counts tokens by step and position of the arc.
     """
@@ -27,11 +28,11 @@ class Paint:
         return self.fired.get((edge.source, edge.number), 0)
 
     def flow(self, edge: Edge) -> str:
-        """The class of an arc that was taken, or was not."""
+        """Return the CSS class of an arc that fired, or did not."""
         if self is PLAIN:
             return ""
         return " fired" if self.count(edge) else " still"
 
 
 PLAIN = Paint()
-"""The net as it is, before anything ran."""
+"""Paint of a net without an execution."""

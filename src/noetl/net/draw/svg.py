@@ -1,17 +1,17 @@
-"""The net as a picture that needs no other program and no other file."""
+"""SVG picture of a net that needs no other program or file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import dist
 from xml.sax.saxutils import escape, quoteattr
 
-from noetl.net.draw.cards import Card, make_card
 from noetl.net.draw.labels import clean, look_of, write_guard, write_label
 from noetl.net.draw.layout import lay_out
-from noetl.net.draw.lettering import measure_mono
-from noetl.net.draw.paint import PLAIN, Paint
-from noetl.net.draw.pens import draw_curve, draw_self_loop, draw_wire
-from noetl.net.draw.shapes import Box, Layout, Link, Point, Route
+from noetl.net.draw.layout.graph import Box, Layout, Link, Point, Route
+from noetl.net.draw.node_text import Card, make_card, measure_mono
+from noetl.net.draw.overlay import PLAIN, Paint
 from noetl.net.draw.theme import (
     BADGE_SIZE,
     GUARD_SIZE,
@@ -22,6 +22,62 @@ from noetl.net.draw.theme import (
     TASK_SIZE,
 )
 from noetl.net.net import Edge, Net
+
+_RADIUS = 9.0
+
+
+def draw_curve(points: Sequence[Point]) -> str:
+    """Draw a curve, vertical at every corner, so that it meets boxes straight."""
+    parts = [f"M{_at(points[0])}"]
+    for (x, y), (to_x, to_y) in pairwise(points):
+        if abs(x - to_x) < 0.05:
+            parts.append(f"V{_coordinate(to_y)}")
+        else:
+            middle = (y + to_y) / 2
+            parts.append(
+                f"C{_at((x, middle))} {_at((to_x, middle))} {_at((to_x, to_y))}"
+            )
+    return "".join(parts)
+
+
+def draw_wire(points: Sequence[Point]) -> str:
+    """Draw a curve to the first bend, then straight lines with round corners."""
+    parts = [draw_curve(points[:3])]
+    rest = list(points[2:])
+    for before, corner, after in zip(rest, rest[1:], rest[2:], strict=False):
+        start = _toward(corner, before)
+        end = _toward(corner, after)
+        parts.append(f"L{_at(start)}Q{_at(corner)} {_at(end)}")
+    parts.append(f"L{_at(rest[-1])}")
+    return "".join(parts)
+
+
+def draw_self_loop(middle: Point, width: float) -> str:
+    """Draw a line out of the right side of a box and back into it."""
+    x, y = middle
+    return (
+        f"M{_at((x, y - 8))}C{_at((x + width, y - 20))} "
+        f"{_at((x + width, y + 20))} {_at((x + 1, y + 8))}"
+    )
+
+
+def _toward(corner: Point, other: Point) -> Point:
+    """Return a point a little before the corner, at most half way to the next one."""
+    length = dist(corner, other)
+    share = min(_RADIUS, length / 2) / length if length else 0.0
+    return (
+        corner[0] + (other[0] - corner[0]) * share,
+        corner[1] + (other[1] - corner[1]) * share,
+    )
+
+
+def _at(point: Point) -> str:
+    return f"{_coordinate(point[0])} {_coordinate(point[1])}"
+
+
+def _coordinate(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
 
 _GUARD_LENGTH = 36
 _LOOP_WIDTH = 34.0
@@ -34,9 +90,9 @@ _MARKERS = "".join(
 
 
 def draw_svg(net: Net, paint: Paint = PLAIN) -> str:
-    """A self-contained SVG document; deterministic, and light or dark by itself.
+    """Return a self-contained SVG document, deterministic, for light and dark themes.
 
-    With ``paint`` it shows what an execution did.
+    With ``paint`` it shows the result of an execution.
     """
     numbers = {name: number for number, name in enumerate(net.steps)}
     edges = net.edges
@@ -63,7 +119,7 @@ def draw_svg(net: Net, paint: Paint = PLAIN) -> str:
 
 
 def style_of(paint: Paint) -> str:
-    """What stands in the style element: a page with a content policy must know it."""
+    """Return the content of the style element, for the hash of a content policy."""
     return STYLE if paint is PLAIN else STYLE + PAINTED_STYLE
 
 

@@ -1,4 +1,4 @@
-"""Colours and letters of the picture, for light and for dark surroundings."""
+"""Colours and fonts of the picture, for light and dark themes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTE_SIZE = 10
 _FONT = "Inter,'Segoe UI',system-ui,-apple-system,'Helvetica Neue',Arial,sans-serif"
 _MONO = "ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
-# No custom properties: some viewers (librsvg) know media queries but not var().
+# No custom properties: some viewers (librsvg) support media queries but not var().
 _LIGHT = """
 .paper{fill:#ffffff}
 .frame{fill:#f6f8fa;stroke:#57606a}.inner{stroke:#57606a}
@@ -54,16 +54,17 @@ text{{font-family:{_FONT};text-anchor:middle}}
 """
 STYLE = f"{_SHAPES}{_LIGHT}@media (prefers-color-scheme:dark){{{_DARK}}}\n"
 
-# What an execution did: colour says how steps ended, ink which arcs were taken.
+# Result of an execution: colours of ended steps, strength of the arcs that fired.
 _PAINTED_LIGHT = """
 .was-done .frame{fill:#dafbe1;stroke:#1a7f37}.was-done .inner{stroke:#1a7f37}
 .was-failed .frame{fill:#ffebe9;stroke:#cf222e}.was-failed .inner{stroke:#cf222e}
-.was-active .frame{fill:#fff8c5;stroke:#9a6700}.was-active .inner{stroke:#9a6700}
+.was-active .frame,.was-flawed .frame{fill:#fff8c5;stroke:#9a6700}
+.was-active .inner,.was-flawed .inner{stroke:#9a6700}
 .was-skipped .frame,.was-idle .frame{fill:#ffffff;stroke:#8c959f}
 .was-skipped .name,.was-idle .name,.was-skipped .task,.was-idle .task{fill:#59636e}
 .was-skipped .kind,.was-idle .kind{fill:#59636e}
 .note{fill:#59636e}.was-done .note{fill:#116329}.was-failed .note{fill:#a40e26}
-.was-active .note{fill:#7d4e00}
+.was-active .note,.was-flawed .note{fill:#7d4e00}
 .arc.fired{stroke:#1a7f37}.arc.fired.failure{stroke:#cf222e}
 .arc.still{stroke:#b6bec7}.guard.still rect{stroke:#d1d9e0}
 .guard.still text{fill:#59636e}.guard.fired rect{fill:#f0fff4;stroke:#4ac26b}
@@ -74,12 +75,13 @@ a:focus-visible .frame{stroke:#0969da;stroke-width:3}
 _PAINTED_DARK = """
 .was-done .frame{fill:#0f2a1a;stroke:#3fb950}.was-done .inner{stroke:#3fb950}
 .was-failed .frame{fill:#331418;stroke:#f85149}.was-failed .inner{stroke:#f85149}
-.was-active .frame{fill:#32260b;stroke:#d29922}.was-active .inner{stroke:#d29922}
+.was-active .frame,.was-flawed .frame{fill:#32260b;stroke:#d29922}
+.was-active .inner,.was-flawed .inner{stroke:#d29922}
 .was-skipped .frame,.was-idle .frame{fill:#0d1117;stroke:#6e7681}
 .was-skipped .name,.was-idle .name,.was-skipped .task,.was-idle .task{fill:#9198a1}
 .was-skipped .kind,.was-idle .kind{fill:#9198a1}
 .note{fill:#9198a1}.was-done .note{fill:#7ee2a0}.was-failed .note{fill:#ff9c94}
-.was-active .note{fill:#e9c46a}
+.was-active .note,.was-flawed .note{fill:#e9c46a}
 .arc.fired{stroke:#3fb950}.arc.fired.failure{stroke:#f85149}
 .arc.still{stroke:#484f58}.guard.still rect{stroke:#30363d}
 .guard.still text{fill:#9198a1}.guard.fired rect{fill:#0c2116;stroke:#2ea043}

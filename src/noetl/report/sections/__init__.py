@@ -1,1 +1,1 @@
-"""The parts of the page, from top to bottom."""
+"""Sections of the page, from top to bottom."""

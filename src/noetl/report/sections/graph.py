@@ -1,62 +1,83 @@
-"""The net with what happened painted on it; a click on a step leads to its detail."""
+"""Drawing of the net with the result of the execution, and links to the steps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from noetl.net.draw.paint import Paint
+from noetl.engine.endings import ignored_words
+from noetl.net.draw.overlay import Look, Paint
 from noetl.net.draw.svg import draw_svg
 from noetl.net.net import build_net
-from noetl.report.markup import Html, element
-from noetl.report.material import Material
-from noetl.report.painting import paint_steps
-
-MOST_STEPS = 300
-_LEGEND = (
-    ("done", "done"),
-    ("failed", "failed"),
-    ("active", "not over"),
-    ("idle", "not reached, or denied"),
-)
+from noetl.report.fold import Record, StepCounts
+from noetl.report.format import count, duration
+from noetl.report.page_data import Data, PageData
 
 
-def paint_of(material: Material) -> Paint:
-    links = {step: f"#{material.anchor(step)}" for step in material.steps}
-    return replace(paint_steps(material.record, material.steps), links=links)
+def paint_steps(record: Record, steps: Iterable[str]) -> Paint:
+    """Return the look and duration of every step, and the tokens of every arc."""
+    counts = {step: record.steps.get(step, StepCounts()) for step in steps}
+    return Paint(
+        looks={step: look_of(each) for step, each in counts.items()},
+        notes={step: note_of(each) for step, each in counts.items()},
+        fired=record.fired,
+    )
 
 
-def graph(material: Material, paint: Paint) -> Html | None:
-    playbook = material.playbook
+def look_of(counts: StepCounts) -> Look:
+    if counts.has_failed:
+        return "failed"
+    if counts.active or (waiting_tokens(counts) and not counts.runs):
+        return "active"
+    if counts.done:
+        return "flawed" if counts.is_flawed else "done"
+    return "skipped" if counts.skipped else "idle"
+
+
+def waiting_tokens(counts: StepCounts | None) -> int:
+    """Count the tokens that a join holds back; consumed ones are not counted."""
+    return 0 if counts is None or counts.runs or counts.skipped else counts.joined
+
+
+def note_of(counts: StepCounts) -> str:
+    if waiting_tokens(counts):
+        return f"{count(counts.joined, 'token')} waiting"
+    if not counts.runs:
+        return "denied" if counts.skipped else "not reached"
+    words = []
+    if counts.runs > 1:
+        words.append(count(counts.runs, "run"))
+    if counts.iterations:
+        words.append(count(counts.iterations, "iteration"))
+    if counts.failed_iterations:
+        words.append(f"{counts.failed_iterations:,} failed")
+    if counts.ignored:
+        words.append(ignored_words(counts.ignored))
+    if counts.failed:
+        words.append(f"{counts.failed:,} failed" if counts.runs > 1 else "failed")
+    if counts.retries:
+        words.append(
+            "1 retry" if counts.retries == 1 else f"{counts.retries:,} retries"
+        )
+    if counts.kept:
+        words.append("kept" if counts.kept == counts.runs else f"{counts.kept:,} kept")
+    words.append("not finished" if counts.active else duration(counts.spent))
+    return " · ".join(words)
+
+
+MAX_STEPS = 300
+
+
+def paint_of(page: PageData) -> Paint:
+    links = {step: f"#{page.anchor(step)}" for step in page.steps}
+    return replace(paint_steps(page.record, page.steps), links=links)
+
+
+def graph(page: PageData, paint: Paint) -> Data | None:
+    """Return the section; ``svg`` is markup that escapes its own text."""
+    playbook = page.playbook
     if playbook is None or not playbook.steps:
         return None
-    return element(
-        "section",
-        element("h2", "Graph"),
-        _legend(),
-        _picture(material, paint),
-        id="graph",
-    )
-
-
-def _picture(material: Material, paint: Paint) -> Html:
-    assert material.playbook is not None
-    steps = len(material.playbook.steps)
-    if steps > MOST_STEPS:
-        words = f"A net of {steps:,} steps is too large for a page; draw it with "
-        return element("p", words, element("code", "noetl graph"), ".", class_="rest")
-    svg = Html(draw_svg(build_net(material.playbook), paint))
-    return element("div", svg, class_="canvas", tabindex=0, aria_label="The graph")
-
-
-def _legend() -> Html:
-    signs = [
-        element("li", element("i", class_=f"sign {look}"), words)
-        for look, words in _LEGEND
-    ]
-    arcs = element(
-        "li", element("i", class_="sign arc-sign"), "arc that fired, how often"
-    )
-    fit = element(
-        "button", "fit to width", type="button", id="fit", aria_pressed="false"
-    )
-    return element("ul", signs, arcs, element("li", fit, hidden=True), class_="legend")
+    if len(playbook.steps) > MAX_STEPS:
+        return {"svg": None, "steps": len(playbook.steps)}
+    return {"svg": draw_svg(build_net(playbook), paint)}

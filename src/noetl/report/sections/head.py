@@ -1,48 +1,39 @@
-"""The top of the page: what ran, how it ended, and what to do about it."""
+"""Top of the page: the playbook, its result, and the next command."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from noetl.engine.endings import ignored_words, not_reached_words
 from noetl.engine.error_kinds import remedy_of
-from noetl.report.markup import Child, Html, element, prose
-from noetl.report.material import Material
+from noetl.report.format import count, duration, moment
+from noetl.report.page_data import Data, PageData
 from noetl.report.runs import Call
-from noetl.report.words import count, duration, moment
 from noetl.types import JSON
 
 DETAILS = 6_000
 DIAGNOSTICS = 50
 WAITS = 8
+NOTICES = 20
 
 
-def head(material: Material) -> Html:
-    record = material.record
-    playbook = material.playbook
-    name = str(record.playbook.get("name") or "an unnamed playbook")
-    return element(
-        "header",
-        element("p", "NoETL execution report", class_="over"),
-        element(
-            "div",
-            element("h1", name),
-            element("span", record.status, class_=f"pill {record.status}"),
-            class_="title",
-        ),
-        element("p", playbook.description, class_="lead")
-        if playbook is not None and playbook.description
-        else None,
-        _tiles(material),
-        _failure(material),
-        _how_to_go_on(material),
-        _facts(material),
-        class_=f"top {record.status}",
-        id="top",
-    )
+def head(page: PageData) -> Data:
+    record, playbook = page.record, page.playbook
+    return {
+        "name": str(record.playbook.get("name") or "an unnamed playbook"),
+        "status": record.status,
+        "lead": playbook.description if playbook is not None else None,
+        "tiles": list(_tiles(page)),
+        "failure": _failure(page),
+        "notices": _notices(page),
+        "going_on": _how_to_go_on(page),
+        "facts": _facts(page),
+    }
 
 
-def _tiles(material: Material) -> Html:
-    record = material.record
+def _tiles(page: PageData) -> Iterator[tuple[str, str, str]]:
+    """Yield label, number and note."""
+    record = page.record
     all_steps = record.steps.values()
     failed = sum(counts.failed for counts in all_steps)
     iterations = sum(counts.iterations for counts in all_steps)
@@ -50,188 +41,123 @@ def _tiles(material: Material) -> Html:
     retries = sum(counts.retries for counts in all_steps)
     kept = sum(counts.kept for counts in all_steps)
     errors = sum(counts.errors for counts in all_steps)
-    tiles = [
-        ("Duration", duration(record.ended - record.started), _until(material)),
-        (
-            "Step runs",
-            f"{sum(counts.runs for counts in all_steps):,}",
-            (f"{failed:,} failed" if failed else "none failed")
-            + (f", {kept:,} kept" if kept else ""),
-        ),
-        (
-            "Task calls",
-            f"{sum(counts.calls for counts in all_steps):,}",
-            f"{count(errors, 'error')}, {retries:,} repeated"
-            if errors or retries
-            else "no errors",
-        ),
-    ]
+    until = "" if record.state.finished else "so far"
+    yield "Duration", duration(record.ended - record.started), until
+    words = f"{failed:,} failed" if failed else "none failed"
+    words += f", {kept:,} kept" if kept else ""
+    yield "Step runs", f"{sum(counts.runs for counts in all_steps):,}", words
+    words = "no errors"
+    if errors or retries:
+        words = f"{count(errors, 'error')}, {retries:,} repeated"
+    yield "Task calls", f"{sum(counts.calls for counts in all_steps):,}", words
     if iterations:
         words = f"{lost:,} failed" if lost else "none failed"
-        tiles.append(("Iterations", f"{iterations:,}", words))
-    tiles.append(("Events", f"{record.events.count:,}", "in the log"))
-    return element(
-        "ul",
-        (
-            element(
-                "li",
-                element("span", label, class_="label"),
-                element("strong", value),
-                element("span", note, class_="aside"),
-            )
-            for label, value, note in tiles
-        ),
-        class_="tiles",
-    )
+        yield "Iterations", f"{iterations:,}", words
+    yield "Events", f"{record.events.count:,}", "in the log"
 
 
-def _until(material: Material) -> str:
-    return "" if material.record.state.finished else "so far"
-
-
-def _failure(material: Material) -> Html | None:
-    error = material.record.state.error or material.record.refusal
+def _failure(page: PageData) -> Data | None:
+    error = page.record.state.error or page.record.refusal
     if not error:
         return None
-    kind = str(error.get("kind", ""))
-    remedy = remedy_of(kind)
-    step = error.get("step")
-    details = error.get("details")
-    return element(
-        "div",
-        element(
-            "p",
-            element("code", kind, class_="kind-of-error"),
-            [" in step ", material.step_link(step)] if step else None,
-            [", task ", element("code", error["task"])] if error.get("task") else None,
-            class_="what",
-        ),
-        element("p", str(error.get("message", "")), class_="message"),
-        element("p", element("strong", "What to do: "), prose(remedy), class_="remedy")
-        if remedy
-        else None,
-        _diagnostics(material, error),
-        element(
-            "details",
-            element("summary", "Details of the error"),
-            material.value(details, DETAILS),
-            open=True,
-        )
-        if details
-        else None,
-        class_="alert",
-        role="note",
+    kind, step, details = (
+        str(error.get("kind", "")),
+        error.get("step"),
+        error.get("details"),
     )
+    return {
+        "kind": kind,
+        "step": page.step(step) if step else None,
+        "task": error.get("task"),
+        "message": str(error.get("message", "")),
+        "remedy": (remedy_of(kind) or "").split("`"),
+        "diagnostics": _diagnostics(page, error),
+        "details": page.value(details, DETAILS) if details else None,
+    }
 
 
-def _diagnostics(material: Material, error: dict[str, JSON]) -> Html | None:
+def _notices(page: PageData) -> list[Data]:
+    """Return what the execution passed over: a title, and the first places."""
+    endings, found = page.record.endings, []
+    if endings.ignored_count:
+        rows = [
+            {
+                "step": page.step(error.step),
+                "place": "".join(f"[{index}]" for index in error.iteration),
+                "words": f"{error.kind}: {error.message}",
+            }
+            for error in endings.ignored[:NOTICES]
+        ]
+        title = f"{ignored_words(endings.ignored_count)}: no rule matched"
+        left = endings.ignored_count - len(rows)
+        found.append({"title": title, "rows": rows, "left": left})
+    if endings.not_reached_count:
+        rows = [
+            {"step": page.step(each.step), "place": "", "words": each.words()}
+            for each in endings.unfired[:NOTICES]
+        ]
+        names = ", ".join(endings.not_reached[:NOTICES])
+        title = f"{not_reached_words(endings.not_reached_count)}: {names}"
+        found.append({"title": title, "rows": rows, "left": 0})
+    return found
+
+
+def _diagnostics(page: PageData, error: dict[str, JSON]) -> Data | None:
     found = error.get("diagnostics")
     if not isinstance(found, list) or not found:
         return None
     rows = [
-        element(
-            "li",
-            material.line_link(each.get("line")),
-            " ",
-            str(each.get("message", "")),
-            element("span", str(each["hint"]), class_="hint")
-            if each.get("hint")
-            else None,
-        )
+        {
+            "line": page.line(each.get("line")),
+            "message": str(each.get("message", "")),
+            "hint": str(each["hint"]) if each.get("hint") else None,
+        }
         for each in found[:DIAGNOSTICS]
         if isinstance(each, dict)
     ]
-    left = len(found) - len(rows)
-    more = element("li", f"… {left:,} more") if left > 0 else None
-    return element("ul", rows, more, class_="diagnostics")
+    return {"rows": rows, "left": len(found) - len(rows)}
 
 
-def _how_to_go_on(material: Material) -> Html | None:
-    """What an execution that is not over waits for, and what moves it."""
-    record, name = material.record, material.execution_id
+def _how_to_go_on(page: PageData) -> Data | None:
+    """Return what a running execution waits for, and the command that resumes it."""
+    record = page.record
     if record.state.finished:
         return None
-    lines: list[Html] = []
-    if record.status == "paused":
-        lines.append(_command("It is paused. Go on with", f"noetl resume {name}"))
-    for run in record.open_runs():
-        for call in run.waiting():
-            lines.append(_waiting(material, run.step, call))
-    left = len(lines) - WAITS
-    more = element("p", f"… and {left:,} more wait") if left > 0 else None
-    again = _command(
-        "When this page was made, it was not over. Look again with",
-        f"noetl show {name} --html",
-    )
-    return element("div", lines[:WAITS], more, again, class_="going-on")
+    waits = [
+        _waiting(page, run.step, call)
+        for run in record.open_runs()
+        for call in run.waiting()
+    ]
+    shown = WAITS - (record.status == "paused")
+    return {
+        "is_paused": record.status == "paused",
+        "waits": waits[:shown],
+        "left": len(waits) - shown,
+    }
 
 
-def _waiting(material: Material, step: str, call: Call) -> Html:
-    words = element(
-        "span",
-        "Step ",
-        material.step_link(step),
-        " waits for ",
-        element("strong", call.waits_for),
-        ".",
-    )
+def _waiting(page: PageData, step: str, call: Call) -> Data:
     wait = call.wait.payload if call.wait is not None else {}
-    if wait.get("on") != "signal":
-        return element("p", words)
-    order = f"noetl signal {material.execution_id} {wait.get('signal')}"
-    return element("p", words, " Answer it with ", element("code", order))
+    signal = wait.get("signal") if wait.get("on") == "signal" else None
+    order = f"noetl signal {page.execution_id} {signal}"
+    return {
+        "step": page.step(step),
+        "what": call.waits_for,
+        "order": order if wait.get("on") == "signal" else None,
+    }
 
 
-def _command(words: str, command: str) -> Html:
-    return element("p", words, " ", element("code", command))
-
-
-def _facts(material: Material) -> Html:
-    return element(
-        "dl",
-        (
-            element("div", element("dt", label), element("dd", value))
-            for label, value in _fact_rows(material)
-        ),
-        class_="facts",
-    )
-
-
-def _fact_rows(material: Material) -> Iterator[tuple[str, Child]]:
-    record = material.record
-    about = record.playbook
-    yield (
-        "Execution",
-        [
-            element("code", material.execution_id, id="execution-id"),
-            element(
-                "button", "copy", type="button", hidden=True, data_copy="execution-id"
-            ),
-        ],
-    )
-    yield "Started", _time(record.first)
-    if record.state.finished:
-        yield "Ended", _time(record.last)
-    yield "Trigger", _trigger(material)
-    if about.get("path"):
-        version = f" version {about['version']}" if about.get("version") else ""
-        yield "Playbook", [element("code", str(about["path"])), version]
-    if about.get("sha256"):
-        yield "Its digest", element("code", str(about["sha256"])[:16], "…")
-    if about.get("folder"):
-        yield "Its folder", element("code", str(about["folder"]))
-    yield "Trace", element("code", record.trace_id)
-
-
-def _time(timestamp: str) -> Html:
-    return element("time", moment(timestamp), datetime=timestamp)
-
-
-def _trigger(material: Material) -> Child:
-    parent, origin = material.record.parent, material.record.origin
-    if origin is not None:
-        code = element("code", str(origin.get("execution_id")))
-        return ["forked from execution ", code, f" at event {origin.get('seq')}"]
-    if parent is None:
-        return "started directly"
-    return ["called by execution ", element("code", str(parent.get("execution_id")))]
+def _facts(page: PageData) -> Data:
+    record = page.record
+    about, origin, parent = record.playbook, record.origin, record.parent
+    return {
+        "started": (record.first, moment(record.first)),
+        "ended": (record.last, moment(record.last)) if record.state.finished else None,
+        "origin": origin,
+        "parent": str(parent.get("execution_id")) if parent is not None else None,
+        "path": about.get("path"),
+        "version": about.get("version"),
+        "digest": str(about["sha256"])[:16] if about.get("sha256") else None,
+        "folder": about.get("folder"),
+        "trace": record.trace_id,
+    }

@@ -1,65 +1,135 @@
-"""Each step: its runs, their calls, and why it went on as it did."""
+"""Steps: their runs, their calls with attempts, and the reasons of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from noetl.dsl.model import Step
+from noetl.engine.endings import failed_words, ignored_words
 from noetl.engine.events import Event
 from noetl.net.draw.labels import write_badges
-from noetl.report.markup import Child, Html, element
-from noetl.report.material import Material
-from noetl.report.painting import look_of, waiting_tokens
-from noetl.report.reasons import Reason
-from noetl.report.record import StepCounts
-from noetl.report.runs import StepRun, Trail
-from noetl.report.sections.calls import (
-    because,
-    labelled,
-    show_calls,
-    show_error,
-)
+from noetl.report.fold import StepCounts
+from noetl.report.format import count, duration
+from noetl.report.page_data import Data, PageData
+from noetl.report.runs import Call, StepRun, Trail
+from noetl.report.sections.graph import look_of, waiting_tokens
 from noetl.report.values import inline
-from noetl.report.words import count, duration
+from noetl.types import JSON
 
-MOST_STEPS = 400
-_WORDS = {"active": "not over", "idle": "not reached", "skipped": "denied"}
+VALUE = 6_000
+ITEM = 160
 
 
-def steps(material: Material) -> Html | None:
-    if not material.steps:
+def calls(page: PageData, trail: Trail) -> list[Data]:
+    return [
+        {"gap": f"… {count(number, 'call')} not shown"}
+        if call is None
+        else _call(page, call)
+        for number, call in trail.calls.parts()
+    ]
+
+
+def _call(page: PageData, call: Call) -> Data:
+    title = {"label": call.label, "attempt": call.attempt}
+    if call.done is None:
+        state = f"waits for {call.waits_for}" if call.is_waiting else "runs"
+        return {**title, "state": state, "log": log(page, call)}
+    outcome, payload = call.done.payload["outcome"], call.done.payload
+    reason = page.reason(page.reasons.of_call(call.done))
+    return {
+        **title,
+        "status": outcome["status"],
+        "is_error": call.is_error,
+        "is_ignored": bool(payload.get("ignored")),
+        "took": duration(None if call.ended is None else call.ended - call.started),
+        "reason": reason,
+        "fault": fault(outcome.get("error")) if call.is_error else None,
+        "child": call.child,
+        "log": log(page, call),
+        "patches": [
+            labelled(page, name, payload[name])
+            for name in ("set_ctx", "set_iter")
+            if payload.get(name)
+        ],
+    }
+
+
+def log(page: PageData, call: Call) -> Data | None:
+    """Return the first and last lines that an attempt printed, and what was cut."""
+    found = page.logs.of(call.run_id, call.attempt)
+    if found is None:
         return None
-    shown = material.steps[:MOST_STEPS]
-    left = len(material.steps) - len(shown)
-    return element(
-        "section",
-        element("h2", "Steps, and why"),
-        [_step(material, name) for name in shown],
-        element("p", f"{count(left, 'more step')} not shown.", class_="rest")
-        if left
-        else None,
-        id="steps",
-    )
+    parts = list(found.parts())
+    lines = [
+        f"[… {count(number, 'line')} not shown …]" if line is None else line
+        for number, line in parts
+    ]
+    is_cut = any(line is None for _, line in parts)
+    return {
+        "title": count(found.count, "line"),
+        "text": "\n".join(lines),
+        "command": f"noetl logs {page.execution_id}" if is_cut else None,
+    }
 
 
-def _step(material: Material, name: str) -> Html:
-    counts = material.record.steps.get(name, StepCounts())
+def fault(error: JSON) -> Data | None:
+    if not isinstance(error, dict):
+        return None
+    message = str(error.get("message", ""))[:VALUE]
+    return {"kind": str(error.get("kind", "")), "message": message}
+
+
+def labelled(page: PageData, label: str, value: JSON) -> Data:
+    """Return a short value inline, a longer one in a block to open."""
+    words = inline(value, ITEM)
+    whole = page.value(value, VALUE) if words.endswith("…") else None
+    return {"label": label, "words": words, "whole": whole}
+
+
+MAX_STEPS = 400
+_WORDS = {
+    "flawed": "done",
+    "active": "not finished",
+    "idle": "not reached",
+    "skipped": "denied",
+}
+
+
+def steps(page: PageData) -> Data | None:
+    if not page.steps:
+        return None
+    left = len(page.steps) - MAX_STEPS
+    return {
+        "cards": [_step(page, name) for name in page.steps[:MAX_STEPS]],
+        "rest": f"{count(left, 'more step')} not shown." if left > 0 else None,
+    }
+
+
+def _step(page: PageData, name: str) -> Data:
+    counts = page.record.steps.get(name, StepCounts())
     look = look_of(counts)
-    step = material.playbook.steps.get(name) if material.playbook is not None else None
-    return element(
-        "details",
-        element(
-            "summary",
-            element("span", class_=f"sign {look}"),
-            element("h3", name),
-            element("span", _kinds(step), class_="kinds"),
-            element("span", _summary(counts, look), class_="counts"),
-        ),
-        element("div", list(_body(material, name, step)), class_="inside"),
-        id=material.anchor(name),
-        class_=f"card {look}",
-        open=look == "failed" or len(material.steps) <= 4,
-    )
+    step = page.playbook.steps.get(name) if page.playbook is not None else None
+    sample = page.record.runs_of.get(name)
+    joined = waiting_tokens(page.record.steps.get(name))
+    return {
+        "name": name,
+        "anchor": page.anchor(name),
+        "look": look,
+        "is_open": look in ("failed", "flawed") or len(page.steps) <= 4,
+        "kinds": _kinds(step),
+        "summary": _summary(counts, look),
+        "about": None
+        if step is None
+        else {"words": step.desc or "", "line": page.line(step.at.mark[0])},
+        "joined": f"{count(joined, 'token')} waiting to be joined." if joined else None,
+        "sources": _sources(page, name) if sample is None and not joined else None,
+        "runs": []
+        if sample is None
+        else [
+            {"gap": f"… {count(number, 'run')} of this step not shown."}
+            if run is None
+            else _run(page, run, numbered=sample.count > 1)
+            for number, run in sample.parts()
+        ],
+    }
 
 
 def _kinds(step: Step | None) -> str:
@@ -81,6 +151,10 @@ def _summary(counts: StepCounts, look: str) -> str:
         words.append(count(counts.iterations, "iteration"))
     if counts.failed_iterations:
         words.append(f"{counts.failed_iterations:,} of them failed")
+    if counts.ignored:
+        words.append(ignored_words(counts.ignored))
+    if counts.unfired:
+        words.append("no arc fired")
     if counts.retries:
         words.append(f"{count(counts.retries, 'repeated call')}")
     if counts.done or counts.failed:
@@ -88,167 +162,91 @@ def _summary(counts: StepCounts, look: str) -> str:
     return " · ".join(words)
 
 
-def _body(material: Material, name: str, step: Step | None) -> Iterator[Html]:
-    if step is not None:
-        place = material.line_link(step.at.mark[0])
-        yield element("p", step.desc or "", " ", place, class_="about")
-    sample = material.record.runs_of.get(name)
-    if joined := waiting_tokens(material.record.steps.get(name)):
-        yield element("p", f"{count(joined, 'token')} waiting to be joined.")
-    if sample is None:
-        if not joined:
-            yield element("p", _why_not_reached(material, name), class_="about")
-        return
-    for number, run in sample.parts():
-        if run is None:
-            words = f"… {count(number, 'run')} of this step not shown."
-            yield element("p", words, class_="rest")
-        else:
-            yield _run(material, run, numbered=sample.count > 1)
-
-
-def _why_not_reached(material: Material, name: str) -> Child:
-    if material.playbook is None:
-        return "No token came here."
-    sources = [
-        step.name
-        for step in material.playbook.workflow
+def _sources(page: PageData, name: str) -> list[Data]:
+    """Return the steps with arcs to a step that no token reached."""
+    return [
+        page.step(step.name)
+        for step in (page.playbook.workflow if page.playbook is not None else ())
         if step.next is not None and any(arc.step == name for arc in step.next.arcs)
     ]
-    if not sources:
-        return "No token came here."
-    links = [
-        [", " if at else "", material.step_link(s)] for at, s in enumerate(sources)
-    ]
-    return ["No token came here. Arcs lead to it from ", links, "."]
 
 
-def _run(material: Material, run: StepRun, *, numbered: bool) -> Html:
-    return element(
-        "article",
-        element(
-            "p",
-            element("span", run.status, class_=f"pill small {run.status}"),
-            f"run {run.number:,}" if numbered else None,
-            element("span", _when(material, run), class_="aside"),
-            class_="run-head",
-        )
-        if numbered or run.status != "done"
-        else None,
-        _admission(material, run),
-        _given(material, run),
-        show_calls(material, run.trail),
-        _loop(material, run),
-        _ending(material, run.end, run.trail),
-        [_routing(material, event) for event in run.routings.kept().values()],
-        class_="run",
+def _run(page: PageData, run: StepRun, *, numbered: bool) -> Data:
+    admission, args = (
+        page.reasons.of_admission(run.began),
+        run.began.payload.get("args"),
     )
+    return {
+        "status": run.status,
+        "number": f"run {run.number:,}" if numbered else None,
+        "when": _when(page, run) if numbered or run.status != "done" else None,
+        "gate": None if admission is None else page.reason(admission),
+        "args": labelled(page, "Arguments", args) if args else None,
+        "calls": calls(page, run.trail),
+        "loop": _loop(page, run),
+        "end": _end(page, run.end, run.trail),
+        "routings": [_routing(page, each) for each in run.routings.kept().values()],
+    }
 
 
-def _when(material: Material, run: StepRun) -> str:
+def _when(page: PageData, run: StepRun) -> str:
     if run.is_kept:
         return "kept from the execution that was forked"
-    after = duration(run.started - material.record.started)
+    after = duration(run.started - page.record.started)
     took = "" if run.ended is None else f", took {duration(run.ended - run.started)}"
     return f"begun after {after}{took}"
 
 
-def _admission(material: Material, run: StepRun) -> Html | None:
-    reason = material.reasons.of_admission(run.began)
-    return None if reason is None else _why("Gate", [_reason(material, reason)])
-
-
-def _given(material: Material, run: StepRun) -> Html | None:
-    args = run.began.payload.get("args")
-    return labelled(material, "Arguments", args) if args else None
-
-
-def _loop(material: Material, run: StepRun) -> Html | None:
+def _loop(page: PageData, run: StepRun) -> Data | None:
     if run.loop is None:
         return None
     over = run.loop.done + run.loop.failed
     words = f"{over:,} of {count(run.loop.total, 'iteration')} ended"
     if run.loop.failed:
         words += f", {run.loop.failed:,} failed"
-    trails = sorted((*run.iterations, *run.failures), key=lambda each: each.path)
-    shown = [_iteration(material, each) for each in trails]
-    left = over - len(shown)
-    more = f"{count(left, 'more iteration')} not shown; " if left > 0 else ""
-    return element(
-        "div",
-        element("p", element("span", "Loop", class_="label"), words, class_="pair"),
-        element("ol", shown, class_="turns") if shown else None,
-        element(
-            "p",
-            more,
-            element("code", f"noetl events {material.execution_id}"),
-            " has them all.",
-            class_="rest",
-        )
-        if more
-        else None,
-    )
+    if run.loop.failed and run.errors is not None:
+        words = failed_words(run.loop.failed, run.loop.total, *run.errors)
+    trails = sorted((*run.iterations, *run.failures), key=_failed_first)
+    left = over - len(trails)
+    return {
+        "words": words,
+        "turns": [_iteration(page, each) for each in trails],
+        "rest": f"{count(left, 'more iteration')} not shown; " if left > 0 else None,
+    }
 
 
-def _iteration(material: Material, trail: Trail) -> Html:
-    path = "/".join(map(str, trail.path))
-    failed = trail.end is not None and trail.end.name == "loop.iteration.failed"
-    grade = "failed" if failed else "done"
-    return element(
-        "li",
-        element(
-            "details",
-            element(
-                "summary",
-                element("span", class_=f"sign {grade}"),
-                element("strong", f"[{path}]"),
-                element("code", inline(trail.item, 72)),
-                element("span", f"{trail.attempts} attempts", class_="aside")
-                if trail.attempts > 1
-                else None,
-            ),
-            show_calls(material, trail),
-            _ending(material, trail.end, trail),
-        ),
-    )
+def _failed_first(trail: Trail) -> tuple[bool, tuple[int, ...]]:
+    return not trail.has_failed, trail.path
 
 
-def _ending(material: Material, end: Event | None, trail: Trail) -> Html | None:
-    if end is None:
-        return None
-    if "error" in end.payload:
-        calls = list(trail.calls.kept().values())
-        if calls and calls[-1].is_error:
-            return None  # that is how the pipeline failed, and it stands there
-        return show_error(material, end.payload["error"])
-    result = end.payload.get("result")
-    return labelled(material, "Result", result) if result is not None else None
+def _iteration(page: PageData, trail: Trail) -> Data:
+    failed, end = trail.has_failed, trail.end
+    return {
+        "error": fault(end.payload["error"]) if failed and end is not None else None,
+        "path": "/".join(map(str, trail.path)),
+        "look": "failed" if failed else "done",
+        "item": inline(trail.item, 72),
+        "attempts": trail.attempts,
+        "calls": calls(page, trail),
+        "end": _end(page, trail.end, trail),
+    }
 
 
-def _routing(material: Material, event: Event) -> Html:
-    rows = [_reason(material, each) for each in material.reasons.of_routing(event)]
+def _end(page: PageData, end: Event | None, trail: Trail) -> Data:
+    """Return the end of a pipeline: an error that no call shows, or a result."""
+    payload = end.payload if end is not None else {}
+    if "error" in payload:
+        shown = list(trail.calls.kept().values())
+        if shown and shown[-1].is_error:
+            return {}  # the call already shows the error of the pipeline
+        return {"fault": fault(payload["error"])}
+    result = payload.get("result")
+    return {} if result is None else {"result": labelled(page, "Result", result)}
+
+
+def _routing(page: PageData, event: Event) -> Data:
     mode = event.payload.get("mode", "")
-    return _why(f"Arcs on {event.payload.get('on')}, {mode}", rows)
-
-
-def _why(label: str, rows: list[Html]) -> Html:
-    return element(
-        "div",
-        element("p", element("span", label, class_="label"), class_="pair"),
-        element("ul", rows, class_="why"),
-    )
-
-
-def _reason(material: Material, reason: Reason) -> Html:
-    target: Child = reason.what
-    if reason.what in material.steps:
-        target = ["→ ", material.step_link(reason.what)]
-    sign = "✓" if reason.good else "✗"
-    return element(
-        "li",
-        element("span", sign, class_="mark", aria_hidden="true"),
-        element("span", target, class_="target"),
-        element("span", reason.verdict, class_="verdict"),
-        because(material, reason),
-        class_="yes" if reason.good else "no",
-    )
+    return {
+        "label": f"Arcs on {event.payload.get('on')}, {mode}",
+        "reasons": [page.reason(each) for each in page.reasons.of_routing(event)],
+    }

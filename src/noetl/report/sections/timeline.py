@@ -1,4 +1,4 @@
-"""When each run of a step was under way, its attempts and its iterations."""
+"""Timeline of the runs of steps, with attempts and iterations."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from itertools import accumulate
 from math import floor, isnan, log10
 
-from noetl.report.markup import Html, element
-from noetl.report.material import Material
+from noetl.report.format import count, duration
+from noetl.report.page_data import Data, PageData
 from noetl.report.runs import Call, Iterations, StepRun
-from noetl.report.words import count, duration
 
 HEIGHT = 22
+TALL = 34
 LANES = 6
 SEPARATE = 60
-"""Iterations that are drawn one by one; of more, only how many were in flight."""
+"""Iterations that are drawn one by one; above it, only the number in flight is."""
 BUCKETS = 160
 
 
 class _Scale:
-    """Moments as shares of the width."""
+    """Moments as fractions of the width."""
 
     def __init__(self, start: float, end: float) -> None:
         self.start = start
@@ -31,7 +31,7 @@ class _Scale:
         return 100 * min(1.0, max(0.0, share))
 
     def ticks(self) -> Iterator[float]:
-        """Offsets at round numbers, about six of them."""
+        """Return offsets at round numbers, about six of them."""
         raw = self.span / 6
         power = 10 ** floor(log10(raw))
         step = next(power * each for each in (1, 2, 5, 10) if power * each >= raw)
@@ -41,104 +41,60 @@ class _Scale:
             number += 1
 
 
-def timeline(material: Material) -> Html | None:
-    record = material.record
+def timeline(page: PageData) -> Data | None:
+    record = page.record
     if not record.runs.count:
         return None
     scale = _Scale(record.started, record.ended)
-    rows = [
-        _gap(number) if run is None else _row(material, run, scale)
-        for number, run in record.runs.parts()
-    ]
-    return element(
-        "section",
-        element("h2", "Timeline"),
-        element(
-            "div",
-            element(
-                "div", element("span"), _axis(scale), element("span"), class_="axis"
-            ),
-            element("ol", rows),
-            class_="gantt",
-        ),
-        id="timeline",
-    )
+    marks = [(scale.at(scale.start + tick), tick) for tick in scale.ticks()]
+    return {
+        "ticks": [
+            {"x": _percent(at), "words": duration(tick) if tick else "0"}
+            for at, tick in marks
+            if at < 96
+        ],
+        "grid": [_percent(at) for at, _ in marks],
+        "rows": [
+            {"gap": f"… {count(number, 'run')} not shown"}
+            if run is None
+            else _row(page, run, scale)
+            for number, run in record.runs.parts()
+        ],
+    }
 
 
-def _gap(left_out: int) -> Html:
-    return element("li", f"… {count(left_out, 'run')} not shown", class_="gap")
-
-
-def _axis(scale: _Scale) -> Html:
-    marks = [
-        element(
-            "text",
-            "0" if not tick else duration(tick),
-            x=_percent(scale.at(scale.start + tick)),
-            y=13,
-            class_="tick-text first" if not tick else "tick-text",
-        )
-        for tick in scale.ticks()
-        if scale.at(scale.start + tick) < 96
-    ]
-    return element("svg", marks, height=18, width="100%", aria_hidden="true")
-
-
-def _row(material: Material, run: StepRun, scale: _Scale) -> Html:
+def _row(page: PageData, run: StepRun, scale: _Scale) -> Data:
     took = None if run.ended is None else run.ended - run.started
     words = "denied" if run.is_skipped else duration(took)
-    when = "kept" if run.is_kept else f"begun after {_offset(run, scale)}"
-    tip = f"{run.step}: {run.status}, {words}, {when}"
-    return element(
-        "li",
-        element("span", material.step_link(run.step), class_="who"),
-        element(
-            "svg",
-            element("title", tip),
-            _grid(scale),
-            None if run.is_kept else _bars(run, scale),
-            height=_height(run),
-            width="100%",
-            role="img",
-        ),
-        element("span", "kept" if run.is_kept else words, class_="took"),
-        class_=f"lane {run.status}",
-    )
-
-
-def _offset(run: StepRun, scale: _Scale) -> str:
-    return duration(run.started - scale.start)
-
-
-def _height(run: StepRun) -> int:
+    offset = duration(run.started - scale.start)
+    when = "kept" if run.is_kept else f"begun after {offset}"
     is_tall = run.loop is not None and run.loop.starts and not run.is_kept
-    return 34 if is_tall else HEIGHT
+    return {
+        "step": page.step(run.step),
+        "status": run.status,
+        "took": "kept" if run.is_kept else words,
+        "tip": f"{run.step}: {run.status}, {words}, {when}",
+        "height": TALL if is_tall else HEIGHT,
+        "shapes": [] if run.is_kept else list(_shapes(run, scale)),
+    }
 
 
-def _grid(scale: _Scale) -> Html:
-    lines = (_percent(scale.at(scale.start + tick)) for tick in scale.ticks())
-    return Html(
-        "".join(
-            element("line", x1=x, x2=x, y1=0, y2="100%", class_="rule") for x in lines
-        )
-    )
-
-
-def _bars(run: StepRun, scale: _Scale) -> Iterator[Html]:
+def _shapes(run: StepRun, scale: _Scale) -> Iterator[Data]:
+    """Yield bars, a dot, or a curve of the number in flight."""
     end = scale.end if run.ended is None else run.ended
     if run.is_skipped:
-        x = _percent(scale.at(run.started))
-        yield element("circle", cx=x, cy=HEIGHT // 2, r=4, class_="dot")
+        yield {"dot": _percent(scale.at(run.started)), "y": HEIGHT // 2}
         return
-    height = _height(run)
+    loop = run.loop if run.loop is not None and run.loop.starts else None
+    height = HEIGHT if loop is None else TALL
     yield _bar(scale, run.started, end, 3, height - 6, "span")
-    if run.loop is not None and run.loop.starts:
-        yield from _iterations(run.loop, scale, end)
+    if loop is not None:
+        yield from _iterations(loop, scale, end)
     for call in run.trail.calls.kept().values():
         yield from _call(call, scale, end)
 
 
-def _call(call: Call, scale: _Scale, end: float) -> Iterator[Html]:
+def _call(call: Call, scale: _Scale, end: float) -> Iterator[Data]:
     ended = end if call.ended is None else call.ended
     role = "call bad" if call.is_error else "call"
     tip = f"{call.label}, attempt {call.attempt}: {duration(ended - call.started)}"
@@ -149,10 +105,10 @@ def _call(call: Call, scale: _Scale, end: float) -> Iterator[Html]:
         yield _bar(scale, began, until, 7, HEIGHT - 14, "wait", tip)
 
 
-def _iterations(loop: Iterations, scale: _Scale, end: float) -> Iterator[Html]:
+def _iterations(loop: Iterations, scale: _Scale, end: float) -> Iterator[Data]:
     lanes = _lanes(loop, end) if len(loop.starts) <= SEPARATE else None
     if lanes is None or max(lanes, default=0) >= LANES:
-        yield from _flight(loop, scale, end)
+        yield _flight(loop, scale, end)
         return
     depth = 24 / (max(lanes) + 1)
     for number, lane in enumerate(lanes):
@@ -163,7 +119,7 @@ def _iterations(loop: Iterations, scale: _Scale, end: float) -> Iterator[Html]:
 
 
 def _lanes(loop: Iterations, end: float) -> list[int]:
-    """Which line each takes, so that those at the same time stand below each other."""
+    """Return the row of each iteration, so that concurrent ones do not overlap."""
     free: list[float] = []
     lanes = []
     for number, start in enumerate(loop.starts):
@@ -174,8 +130,8 @@ def _lanes(loop: Iterations, end: float) -> list[int]:
     return lanes
 
 
-def _flight(loop: Iterations, scale: _Scale, end: float) -> Iterator[Html]:
-    """How many iterations were in flight, and where some failed."""
+def _flight(loop: Iterations, scale: _Scale, end: float) -> Data:
+    """Return the curve of iterations in flight, with marks of failures."""
     first, last = loop.starts[0], max(_or(stop, end) for stop in loop.ends)
     width = max(last - first, 1e-9) / BUCKETS
     load, bad = _Load(), [0] * BUCKETS
@@ -185,35 +141,24 @@ def _flight(loop: Iterations, scale: _Scale, end: float) -> Iterator[Html]:
         if loop.bad[number]:
             bad[min(BUCKETS - 1, int((stop - first) / width))] += 1
     busy = load.buckets()
-    yield element(
-        "svg",
-        element("title", f"at most about {max(busy):,.0f} in flight"),
-        _area(busy),
-        (
-            element(
-                "rect", x=number - 0.25, y=20, width=1.5, height=4, class_="turn bad"
-            )
-            for number, failed in enumerate(bad)
-            if failed
-        ),
-        x=_percent(scale.at(first)),
-        y=5,
-        width=_percent(scale.at(last) - scale.at(first)),
-        height=24,
-        viewBox=f"0 0 {BUCKETS} 24",
-        preserveAspectRatio="none",
-    )
+    return {
+        "curve": _curve(busy),
+        "tip": f"at most about {max(busy):,.0f} in flight",
+        "bad": [number - 0.25 for number, failed in enumerate(bad) if failed],
+        "x": _percent(scale.at(first)),
+        "width": _percent(scale.at(last) - scale.at(first)),
+        "buckets": BUCKETS,
+    }
 
 
-def _area(busy: list[float]) -> Html:
+def _curve(busy: list[float]) -> str:
     most = max(busy) or 1.0
     tops = (f"V{19 - 19 * share / most:.1f}h1" for share in busy)
-    return element("path", d=f"M0 19{''.join(tops)}V19z", class_="turn")
+    return f"M0 19{''.join(tops)}V19z"
 
 
 class _Load:
-    """How many spans cover each bucket, on average; a span costs the same whatever
-    its length."""
+    """Average number of spans per bucket; a span of any length costs the same."""
 
     def __init__(self) -> None:
         self._parts = [0.0] * (BUCKETS + 1)
@@ -246,18 +191,17 @@ def _bar(
     height: float,
     role: str,
     tip: str = "",
-) -> Html:
+) -> Data:
     left, right = scale.at(start), scale.at(end)
-    return element(
-        "rect",
-        element("title", tip) if tip else None,
-        x=_percent(left),
-        y=f"{y:.1f}",
-        width=_percent(max(right - left, 0.15)),
-        height=f"{height:.1f}",
-        class_=role,
-        rx=2 if height > 6 else None,
-    )
+    return {
+        "x": _percent(left),
+        "y": f"{y:.1f}",
+        "width": _percent(max(right - left, 0.15)),
+        "height": f"{height:.1f}",
+        "role": role,
+        "is_round": height > 6,
+        "tip": tip,
+    }
 
 
 def _percent(share: float) -> str:

@@ -1,30 +1,30 @@
-"""Whether the initiator of an execution may do something now."""
+"""Rights of the initiator of an execution, as they are now."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from noetl.access.initiators import INITIATOR, Initiator, may, read_initiator
-from noetl.access.ports import Accounts
-from noetl.engine.suspensions import MAX_DEPTH
-from noetl.ports import Store
+from noetl.access.initiator import INITIATOR, Initiator, may, read_initiator
+from noetl.engine.waits.suspend import MAX_DEPTH
+from noetl.ports import LogReader
+from noetl.ports.access import Accounts
 
 RUN = "executions:run"
 READ = "executions:read"
 UNKNOWN = Initiator("an unknown account")
-"""The initiator of an execution whose log does not lead to one: it may do nothing."""
+"""The initiator of an execution whose log names none: it has no rights."""
 
 
 class Rights(Protocol):
     async def allow(
         self, initiator: Initiator | None, permission: str, path: str
     ) -> bool:
-        """Whether the initiator has this permission at this path now."""
+        """Return whether the initiator has this permission at this path now."""
         ...
 
 
 class AllRights:
-    """The rights of an embedded run: there are no accounts."""
+    """The rights of an embedded run, which has no accounts."""
 
     async def allow(
         self, initiator: Initiator | None, permission: str, path: str
@@ -33,9 +33,9 @@ class AllRights:
 
 
 class AccountRights:
-    """The rights of a server: by the accounts as they are now.
+    """The rights on a server: by the accounts as they are now.
 
-    An execution without an initiator was begun by the owner of the home.
+    The owner of the home started an execution without an initiator.
     """
 
     def __init__(self, accounts: Accounts) -> None:
@@ -53,11 +53,10 @@ class AccountRights:
         return may(initiator, account, permission, path)
 
 
-async def find_initiator(store: Store, execution_id: str) -> Initiator | None:
-    """The initiator of an execution, by the first event of its log.
+async def find_initiator(store: LogReader, execution_id: str) -> Initiator | None:
+    """Return the initiator of an execution, from the first event of its log.
 
-    A child of an older version does not name one: it is that of the execution which
-    called it.
+    A child of an older version does not name one: it has that of its caller.
     """
     for _ in range(MAX_DEPTH + 1):
         events = await store.read(execution_id, limit=1)

@@ -1,4 +1,4 @@
-"""Executions that cannot be read or decided: set aside, seen, and taken back (I-38)."""
+"""Sets executions aside that cannot be loaded or decided, and releases them (I-38)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import hashlib
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 import msgspec
 
-from noetl.engine.reports import OutOfOrder
-from noetl.engine.runs import status_of
-from noetl.engine.state import ExecutionStatus, State
+from noetl.engine.reports.accept import OutOfOrder
+from noetl.engine.state import ExecutionStatus, State, status_of
 from noetl.errors import SetAside, StoreError
 from noetl.ports import Store
+from noetl.runtime.executions.cache import ExecutionCache
 from noetl.types import JSON
 
 PASSING = frozenset(
@@ -35,29 +34,30 @@ PASSING = frozenset(
         "store.unreachable",
     }
 )
-"""Errors that say nothing about an execution: whoever asks again may be served."""
+"""Errors that do not concern the execution: the same request may succeed later."""
 
 
-class Host(Protocol):
-    """What a quarantine needs of the orchestrator."""
-
-    store: Store
-    trouble: Callable[[str, Exception], None]
-
-    @property
-    def is_server(self) -> bool: ...
-    def drop(self, execution_id: str) -> None: ...
+OnError = Callable[[str, Exception], None]
+"""Called with the execution and its error; the other executions continue."""
 
 
 class Quarantine:
-    """For servers alone: one process that works for itself says what is wrong."""
+    """Sets executions aside that a server cannot load or decide (I-38).
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    Without a server (``is_server``) errors are raised to the user.
+    """
+
+    def __init__(
+        self, store: Store, cache: ExecutionCache, on_error: OnError, *, is_server: bool
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._on_error = on_error
+        self._is_server = is_server
 
     @asynccontextmanager
     async def guard(self, execution_id: str) -> AsyncIterator[None]:
-        """Set the execution aside if it cannot be gone on with: then ``SetAside``."""
+        """Set the execution aside for a defect in the block, and raise ``SetAside``."""
         try:
             yield
         except Exception as error:
@@ -65,47 +65,48 @@ class Quarantine:
             raise
 
     async def judge(self, execution_id: str, error: Exception) -> None:
-        """Set the execution aside for this error, if it is one to do so for: then
-        ``SetAside``."""
-        if not self._host.is_server or not is_defect(error):
+        """Set the execution aside, and raise ``SetAside``, if the error is a defect;
+        do nothing otherwise."""
+        if not self._is_server or not is_defect(error):
             return
-        self._host.drop(execution_id)
+        self._cache.drop(execution_id)
         try:
             why = await self._begin(execution_id, error)
         finally:
-            self._host.trouble(execution_id, error)
+            self._on_error(execution_id, error)
         raise SetAside(f"execution {execution_id}: {why}") from error
 
     @asynccontextmanager
     async def apart(self, execution_id: str) -> AsyncIterator[None]:
-        """What is wrong with one execution of a server concerns no other."""
+        """Keep an error of this execution away from the others; a server continues."""
         try:
             async with self.guard(execution_id):
                 yield
         except SetAside:
-            self._host.drop(execution_id)
+            self._cache.drop(execution_id)
         except Exception as error:
-            away = isinstance(error, StoreError) and error.kind == "store.unreachable"
-            if away or not self._host.is_server:
+            unreachable = (
+                isinstance(error, StoreError) and error.kind == "store.unreachable"
+            )
+            if unreachable or not self._is_server:
                 raise
-            self._host.drop(execution_id)
-            self._host.trouble(execution_id, error)
+            self._cache.drop(execution_id)
+            self._on_error(execution_id, error)
 
-    async def end(self, state: State) -> ExecutionStatus:
-        """It can be read again, and goes on where it was."""
-        store = self._host.store
-        summary = await store.summary(state.execution_id)
+    async def release(self, state: State) -> ExecutionStatus:
+        """Restore the status of an execution that can be loaded again."""
+        summary = await self._store.summary(state.execution_id)
         status = status_of(state)
         fresh = msgspec.structs.replace(summary, status=status, error=state.error)
-        await store.mark(fresh)
+        await self._store.set_status(fresh)
         return status
 
     async def _begin(self, execution_id: str, error: Exception) -> str:
-        """Offer nothing of it any more; whoever looks sees why."""
+        """Mark the execution as quarantined, with the reason; return the message."""
         defect = number_of(error)
         said = f"{type(error).__name__}: {error}"[:500]
         message = f"it is set aside: {said} (defect {defect} in the server's log)"
-        summary = await self._host.store.summary(execution_id)
+        summary = await self._store.summary(execution_id)
         if summary.finished_at is None:
             why: dict[str, JSON] = {
                 "kind": SetAside.kind,
@@ -113,19 +114,19 @@ class Quarantine:
                 "details": {"defect": defect},
             }
             marked = msgspec.structs.replace(summary, status="quarantined", error=why)
-            await self._host.store.mark(marked)
+            await self._store.set_status(marked)
         return message
 
 
 def is_defect(error: Exception) -> bool:
-    """Whether going on with the execution would only meet the same error again."""
+    """Return whether the execution would meet the same error again."""
     if isinstance(error, OutOfOrder | TimeoutError | OSError):
         return False
     return getattr(error, "kind", None) not in PASSING
 
 
 def number_of(error: BaseException) -> str:
-    """One defect has one number, whichever execution meets it."""
+    """Return the number of a defect: the same for every execution that meets it."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [
         f"{frame.filename.rpartition('noetl')[2]}:{frame.name}" for frame in frames

@@ -1,4 +1,4 @@
-"""What a fork will be: checked as far as possible before anything is written."""
+"""Plan of a fork: checked as far as possible before anything is written."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import msgspec
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.model import Playbook
-from noetl.engine.forking import Fork
-from noetl.engine.references import admit_later
-from noetl.engine.succession import find_obstacles
+from noetl.engine.forks import Fork, find_obstacles
+from noetl.engine.values.references import admit_later
 from noetl.errors import ConfigError
 from noetl.ports import Blobs, Summary
-from noetl.runtime.forks import edited_workload
-from noetl.runtime.origins import (
+from noetl.runtime.forks.create import edited_workload
+from noetl.runtime.forks.points import (
     Log,
     Point,
     Start,
@@ -22,12 +21,14 @@ from noetl.runtime.origins import (
     find_failures,
     find_point,
 )
-from noetl.runtime.ownership import Owners
+from noetl.runtime.values.ownership import Owners
 from noetl.types import JSON
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """It is only read. ``playbook`` is None if its text is gone."""
+    """The execution to fork, which is only read. ``playbook`` is None if its text is
+    gone.
+    """
 
     execution_id: str
     log: Log
@@ -38,7 +39,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Successor(msgspec.Struct, frozen=True):
-    """A newer playbook, what is recorded about it, and its name for people."""
+    """A newer playbook, its record for the log, and its name for users."""
 
     playbook: Playbook
     about: dict[str, JSON]
@@ -46,7 +47,7 @@ class Successor(msgspec.Struct, frozen=True):
 
 
 class Edits(msgspec.Struct, frozen=True):
-    """What shall be different; ``timeout`` is in seconds."""
+    """Changes to the fork; ``timeout`` is in seconds."""
 
     workload: Mapping[str, JSON]
     set_ctx: dict[str, JSON]
@@ -54,7 +55,7 @@ class Edits(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Everything that a fork needs; nothing was written yet."""
+    """Everything that a fork needs; nothing has been written."""
 
     fork: Fork
     point: Point
@@ -68,8 +69,9 @@ async def make_plan(
     execution_id: str,
     newer: Successor | None = None,
 ) -> Plan:
-    """Raises ``ConfigError`` where no fork can begin, or not like this, and
-    ``ForgedReference`` for edits that claim to be stored values (S-82)."""
+    """Plan a fork. Raises ``ConfigError`` if no fork can begin there or with these
+    edits, and ``ForgedReference`` for edits that contain references (S-82).
+    """
     admit_later(edits.workload, "workload")
     admit_later(edits.set_ctx, "ctx")
     point = await find_point(origin.log, origin.execution_id, start)
@@ -80,7 +82,7 @@ async def make_plan(
         message = f"the playbook of {origin.execution_id} cannot be read any more"
         raise ConfigError(f"{message}; bring one with --playbook")
     about = origin.about
-    if newer is not None:  # it keeps events of the origin, and is as sensitive
+    if newer is not None:  # it keeps events of the origin, so it is as sensitive
         about = {**newer.about}
         if origin.about.get("sensitive"):
             about["sensitive"] = True
@@ -117,19 +119,20 @@ def _check_successor(newer: Successor, point: Point, start: Start) -> None:
 
 
 async def find_retry(origin: Origin, step: str | None, number: int | None) -> Start:
-    """Where a retry begins: before the steps that failed, or before a run of a step.
+    """Return the start of a retry: before the failed steps, or before a run of a step.
 
     Raises ``ConfigError``.
     """
     if origin.summary.finished_at is None:
         name = origin.execution_id
         raise ConfigError(
-            f"{name} is not over: {origin.summary.status}. Let it end (noetl resume "
-            f"{name}, noetl cancel {name}), or go on beside it with noetl fork"
+            f"{name} has not finished: {origin.summary.status}. Let it end "
+            f"(noetl resume {name}, noetl cancel {name}), or "
+            "continue from a copy with noetl fork"
         )
     if step is None:
         if number is not None:
-            raise ConfigError("--run: say of which step, with --from")
+            raise ConfigError("--run needs a step: add --from STEP")
         return await find_failures(origin.log, origin.execution_id)
     found = await find_admissions(origin.log, origin.execution_id, step)
     if not found:

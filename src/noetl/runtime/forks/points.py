@@ -1,4 +1,4 @@
-"""Where a fork can begin: a point of a log, and what the execution was there."""
+"""Starting points of forks: a position in a log, and the state there."""
 
 from __future__ import annotations
 
@@ -9,37 +9,27 @@ import msgspec
 
 from noetl.engine.events import Event
 from noetl.engine.evolve import evolve, replay
-from noetl.engine.forking import is_firm, is_idle
+from noetl.engine.forks import is_firm, is_idle
 from noetl.engine.state import State
 from noetl.errors import ConfigError
-from noetl.runtime.live import PAGE, freeze, thaw
-from noetl.runtime.loading import Events
+from noetl.ports import LogVerifier
+from noetl.runtime.executions.loaded import EVENTS_PER_READ, freeze, thaw
+from noetl.runtime.values.ownership import Events
 from noetl.types import JSON
 
-WINDOW = 64
-"""Events in which a firm point is found: a decision is far shorter than that."""
+MAX_DECISION_EVENTS = 64
+"""Events within which a complete decision is found: decisions are far shorter."""
 
-FIRST = 3
-"""The event with which work begins: requested and evaluated come before it."""
-
-
-class Damaged(Protocol):
-    """Where a log stops being what was recorded."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def message(self) -> str: ...
+FIRST_WORK_SEQ = 3
+"""The event with which work begins, after requested and evaluated."""
 
 
-class Log(Events, Protocol):
-    """What is asked of the store that has the origin; it is only read."""
-
-    async def verify(self, execution_id: str) -> Damaged | None: ...
+class Log(Events, LogVerifier, Protocol):
+    """The store of the fork's origin; it is only read."""
 
 
 class Point(msgspec.Struct, frozen=True):
-    """``seq`` events are kept, and add up to ``state``; ``first`` is their first."""
+    """The first ``seq`` events are kept and fold to ``state``; ``first`` is event 1."""
 
     execution_id: str
     seq: int
@@ -48,14 +38,14 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The last event that shall be kept; ``again`` is that of ``Fork``."""
+    """The last event to keep; ``again`` as in ``Fork``."""
 
     at: int
     again: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
 
 
 async def find_point(log: Log, execution_id: str, start: Start) -> Point:
-    """The point at an event, or just before it if that is half a decision.
+    """Return the point at an event, or before it if it is inside of a decision.
 
     Raises ``ConfigError`` where no fork can begin.
     """
@@ -67,7 +57,7 @@ async def find_point(log: Log, execution_id: str, start: Start) -> Point:
         first = first or event
         if over is None and event.name in ("workflow.cancelled", "workflow.finished"):
             over = event
-        if event.seq == max(1, at - WINDOW):
+        if event.seq == max(1, at - MAX_DECISION_EVENTS):
             base = freeze(state)
         if base:
             window.append(event)
@@ -76,8 +66,10 @@ async def find_point(log: Log, execution_id: str, start: Start) -> Point:
         raise ConfigError(f"there is no event {at}: the log has 1 to {state.seq}")
     _check_begun(first, state, over, at)
     firm = _last_firm(base, window)
-    if firm < FIRST:
-        raise ConfigError(f"nothing has begun at event {at}; the first is {FIRST}")
+    if firm < FIRST_WORK_SEQ:
+        raise ConfigError(
+            f"no step has begun at event {at}; the first to keep is {FIRST_WORK_SEQ}"
+        )
     if firm < at:
         kept = [event for event in window if event.seq <= firm]
         state = replay(kept, thaw(base))
@@ -91,19 +83,23 @@ async def _check_intact(log: Log, execution_id: str, at: int) -> None:
     if damage is None or damage.seq > at:
         return
     message = f"the log of {execution_id} is damaged: {damage.message}"
-    if damage.seq > FIRST + 1:
-        message += f"; what was before can be kept: --at {damage.seq - 1}"
+    if damage.seq > FIRST_WORK_SEQ + 1:
+        message += f"; the events before it can be kept: --at {damage.seq - 1}"
     raise ConfigError(message)
 
 
 def _check_begun(first: Event, state: State, over: Event | None, at: int) -> None:
     if over is not None:
-        word = "cancelled" if over.name == "workflow.cancelled" else "over"
-        raise ConfigError(f"it was {word} at event {over.seq}: {_advice(state)}")
+        word = "cancelled" if over.name == "workflow.cancelled" else "finished"
+        raise ConfigError(
+            f"the execution was {word} at event {over.seq}: {_advice(state)}"
+        )
     if state.finished or not state.token_count:
-        if at < FIRST and not state.finished:
-            message = f"nothing has begun at event {at}; the first to keep is {FIRST}"
-            raise ConfigError(f"{message}, or begin anew with noetl run")
+        if at < FIRST_WORK_SEQ and not state.finished:
+            message = f"no step has begun at event {at}; the first to keep is "
+            raise ConfigError(
+                f"{message}{FIRST_WORK_SEQ}, or begin anew with noetl run"
+            )
         raise ConfigError(f"{first.execution_id} never began: there is nothing to keep")
 
 
@@ -125,7 +121,7 @@ def _last_firm(base: bytes, window: Sequence[Event]) -> int:
 async def _events(log: Log, execution_id: str, at: int) -> AsyncIterator[Event]:
     after = 0
     while after < at:
-        limit = min(PAGE, at - after)
+        limit = min(EVENTS_PER_READ, at - after)
         page = await log.read(execution_id, after=after, limit=limit)
         if not page:
             return
@@ -135,13 +131,14 @@ async def _events(log: Log, execution_id: str, at: int) -> AsyncIterator[Event]:
 
 
 async def find_failures(log: Log, execution_id: str) -> Start:
-    """Everything but the end, and the steps that failed with nobody to handle it.
+    """Return the start that keeps all but the end and the steps with unhandled
+    failures.
 
-    Raises ``ConfigError`` if none did.
+    Raises ``ConfigError`` if there are none.
     """
     state = State()
     taken: dict[str, dict[str, JSON]] = {}
-    while page := await log.read(execution_id, after=state.seq, limit=PAGE):
+    while page := await log.read(execution_id, after=state.seq, limit=EVENTS_PER_READ):
         for event in page:
             if event.name in ("step.scheduled", "step.skipped"):
                 taken[event.entity_id] = _token_of(state, event)
@@ -152,13 +149,13 @@ async def find_failures(log: Log, execution_id: str) -> Start:
             evolve(state, event)
             name = event.step_run_id or event.entity_id
             if name not in state.runs and name not in state.failures:
-                taken.pop(name, None)  # it is over, and well
-    message = f"no step of {execution_id} has failed with nobody to handle it"
-    raise ConfigError(f"{message}; say where to begin with --from STEP")
+                taken.pop(name, None)  # it has completed
+    message = f"no step of {execution_id} has an unhandled failure"
+    raise ConfigError(f"{message}; name the step to begin with: --from STEP")
 
 
 def _token_of(state: State, event: Event) -> dict[str, JSON]:
-    """What a token must be to be admitted again as those were that the event took."""
+    """Return the token that repeats the admission of those that the event took."""
     waiting = state.joining.get(event.step or "", {}).values()
     tokens = {token.id: token for queue in waiting for token in queue} | state.tokens
     last = tokens[event.payload["tokens"][-1]]
@@ -166,14 +163,14 @@ def _token_of(state: State, event: Event) -> dict[str, JSON]:
 
 
 async def find_admissions(log: Log, execution_id: str, step: str) -> list[int]:
-    """The events by which the step was begun; if it never was, by which it was denied.
+    """Return the events that admitted the step; if none did, those that denied it.
 
-    What was cancelled while it ran is among them.
+    Admissions that were cancelled while the step ran are among them.
     """
     begun: list[int] = []
     denied: list[int] = []
     after = 0
-    while page := await log.read(execution_id, after=after, limit=PAGE):
+    while page := await log.read(execution_id, after=after, limit=EVENTS_PER_READ):
         for event in page:
             if event.step == step and event.name == "step.scheduled":
                 begun.append(event.seq)

@@ -1,4 +1,4 @@
-"""Results that a tool writes row by row: masked, checked, then a blob."""
+"""Results that a tool writes row by row: masked, checked, then stored as a blob."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import BinaryIO
 
 import msgspec
 
-from noetl.engine.outcome import Stored
-from noetl.engine.references import claims_encoded, may_hold_handle
-from noetl.engine.secrets import Secrets
+from noetl.engine.secrets.handles import Secrets
+from noetl.engine.tasks.outcome import Stored
+from noetl.engine.values.references import claims_encoded, may_hold_handle
 from noetl.errors import StoreError, ToolError
 from noetl.ports import tool_error
-from noetl.runtime.dispatch import Shelf
+from noetl.runtime.dispatcher import TaskValues
 from noetl.types import JSON
 
-BUFFER = 1024 * 1024
-"""Bytes that a draft holds in memory, at most, besides one row."""
+BUFFER_BYTES = 1024 * 1024
+"""Maximum bytes that a draft holds in memory, besides one row."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def new_draft(folder: str) -> str:
-    """The path of a file that is not there yet; its folder is."""
+    """Return the path of a new file in the folder, and create the folder."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     return os.path.join(folder, f"{secrets.token_hex(16)}.draft")
 
 
 class RowDraft:
-    """A JSON list, one row on each line: who reads lines can read it, too."""
+    """A JSON list with one row on each line, which readers of lines can read, too."""
 
-    def __init__(self, file: str, shelf: Shelf, secrets: Secrets) -> None:
+    def __init__(self, file: str, shelf: TaskValues, secrets: Secrets) -> None:
         self._path = file
         self._file: BinaryIO = open(file, "xb", buffering=0)  # noqa: SIM115
         self._shelf = shelf
@@ -46,11 +46,11 @@ class RowDraft:
     async def add(self, rows: Sequence[JSON]) -> None:
         for row in rows:
             self._take(self._encoded(row))
-        if len(self._buffer) >= BUFFER:
+        if len(self._buffer) >= BUFFER_BYTES:
             await asyncio.to_thread(self._flush)
 
     async def add_lines(self, lines: Sequence[bytes]) -> None:
-        """Rows that are JSON already."""
+        """Add rows that are encoded as JSON."""
         if self._secrets.hides or any(map(_may_name_secret, lines)):
             await self.add([msgspec.json.decode(line) for line in lines])
             return
@@ -95,7 +95,7 @@ class RowDraft:
 
 
 def _may_name_secret(line: bytes) -> bool:
-    """Tell whether a row of any spelling may hold the handle of a secret."""
+    """Return whether a row in any JSON spelling may hold the handle of a secret."""
     return b'"secret"' in line or b"\\u" in line
 
 
@@ -106,31 +106,30 @@ def _checked(line: bytes) -> bytes:
     return line
 
 
-class CallDrafts:
-    """Those of one call, whose execution has these secrets."""
+class CallDrafts(msgspec.Struct, frozen=True):
+    """The drafts of one call, and the secrets of its execution."""
 
-    def __init__(self, shelf: Shelf, secrets: Secrets) -> None:
-        self._shelf = shelf
-        self._secrets = secrets
+    shelf: TaskValues
+    secrets: Secrets
 
     def open(self) -> RowDraft:
-        return RowDraft(self.file(), self._shelf, self._secrets)
+        return RowDraft(self.file(), self.shelf, self.secrets)
 
     def file(self) -> str:
-        return new_draft(self._shelf.drafts)
+        return new_draft(self.shelf.drafts)
 
     @asynccontextmanager
     async def stored(self, key: str) -> AsyncIterator[str]:
         async with AsyncExitStack() as stack:
             try:
-                path = await stack.enter_async_context(self._shelf.file(key))
+                path = await stack.enter_async_context(self.shelf.file(key))
             except StoreError as error:
                 raise tool_error(error, str(error)) from None
             yield path
 
     async def adopt(self, file: str, hint: str) -> Stored:
         if hint != "json":
-            return await _adopted(self._shelf, file, hint)
+            return await _adopted(self.shelf, file, hint)
         draft = self.open()
         try:
             lines = _lines(file)
@@ -142,16 +141,16 @@ class CallDrafts:
             os.unlink(file)
 
 
-async def _adopted(shelf: Shelf, file: str, hint: str) -> Stored:
+async def _adopted(shelf: TaskValues, file: str, hint: str) -> Stored:
     try:
         blob = await shelf.adopt(file)
-    except StoreError as error:  # the call has failed: its rules may try it again
+    except StoreError as error:  # the call has failed: retry rules may apply
         raise tool_error(error, str(error)) from None
     return Stored(blob.key, blob.size, hint)
 
 
 def _lines(file: str) -> Iterator[list[bytes]]:
-    """The rows of a file of JSON lines, about a buffer of them at a time."""
+    """Yield the rows of a file of JSON lines, about one buffer at a time."""
     with open(file, "rb") as opened:
-        while lines := opened.readlines(BUFFER):
+        while lines := opened.readlines(BUFFER_BYTES):
             yield lines

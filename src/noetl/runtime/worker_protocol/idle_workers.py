@@ -1,4 +1,4 @@
-"""Who can take a pipeline at once: workers of this process, and who waits for one."""
+"""Idle workers: those of this process, and remote workers whose claims wait."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from asyncio import Event
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from noetl.runtime.dispatch import Worker
-from noetl.runtime.live import Wanting, Work
+from noetl.runtime.dispatcher import Prefetch, Worker, WorkItem
 
 
-class Waiting:
-    """A worker elsewhere whose claim waits for an answer: it is a worker with free
-    slots meanwhile. ``heard`` is set by what it gets.
+class WaitingWorker:
+    """A remote worker whose claim waits for an answer, and which has free slots.
 
-    It may be ``promised`` something whose transaction is under way: then its claim must
-    not be answered yet.
+    ``woken`` is set when it gets work. Work is ``promised`` during its transaction:
+    until its end the claim must not be answered.
     """
 
     def __init__(
-        self, owner: str, slots: int, heard: Event, is_gone: Callable[[], bool]
+        self, owner: str, slots: int, woken: Event, is_gone: Callable[[], bool]
     ) -> None:
-        self.works: list[Work] = []
+        self.works: list[WorkItem] = []
         self.promised = 0
         self._owner = owner
         self._slots = slots
-        self._heard = heard
+        self._woken = woken
         self._is_gone = is_gone
 
     def reserve(self) -> str | None:
@@ -34,55 +32,55 @@ class Waiting:
         self.promised += 1
         return self._owner
 
-    def take(self, work: Work | None) -> None:
+    def take(self, work: WorkItem | None) -> None:
         self.promised -= 1
         if work is not None:
             self.works.append(work)
-        self._heard.set()
+        self._woken.set()
 
     def revoke(self, commands: Sequence[str]) -> None:
-        """It hears of that with its next beat."""
+        """The worker reads it in the reply to its next heartbeat."""
 
     def stop(self, execution_id: str) -> None:
-        """It hears of that with its next beat."""
+        """The worker reads it in the reply to its next heartbeat."""
 
 
-class Staff:
-    """``pool`` is that of the workers of this process."""
+class IdleWorkers:
+    """Finds a worker for work that begins. ``pool`` is that of local workers."""
 
     def __init__(self, pool: str) -> None:
         self._pool = pool
         self._workers: list[Worker] = []
-        self.waiting: dict[Waiting, str] = {}
+        self.waiting: dict[WaitingWorker, str] = {}
 
-    def employ(self, worker: Worker) -> None:
+    def register(self, worker: Worker) -> None:
         self._workers.append(worker)
 
     @contextmanager
-    def hold(self, waiting: Waiting, pool: str) -> Iterator[None]:
-        """It can be given work of this pool until then."""
+    def hold(self, waiting: WaitingWorker, pool: str) -> Iterator[None]:
+        """Lets the worker get work of this pool inside of the context."""
         self.waiting[waiting] = pool
         try:
             yield
         finally:
             del self.waiting[waiting]
 
-    def find_free(self, pool: str) -> tuple[Worker, Wanting] | None:
-        """One that keeps a slot free from now on: who has waited longest."""
+    def find_free(self, pool: str) -> tuple[Worker, Prefetch] | None:
+        """A worker that keeps a slot free from now on: the one that waited longest."""
         mine = self._workers if pool == self._pool else []
         others = [each for each, theirs in self.waiting.items() if theirs == pool]
         for worker in [*mine, *others]:
             owner = worker.reserve()
             if owner is not None:
-                return worker, Wanting(owner, pool)
+                return worker, Prefetch(owner, pool)
         return None
 
     def revoke(self, commands: Sequence[str]) -> None:
-        """These are over: stop what still runs of them."""
+        """Stops what still runs of commands that have ended."""
         for worker in self._workers:
             worker.revoke(commands)
 
     def stop(self, execution_id: str) -> None:
-        """The execution is cancelled: stop its tools."""
+        """Stops the tools of a cancelled execution."""
         for worker in self._workers:
             worker.stop(execution_id)

@@ -1,22 +1,53 @@
-"""What a worker's lease names: its execution, step and pool, as the store has them."""
+"""Lookup of a worker's lease: its execution, step and pool, from the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from noetl.errors import AccessError, LeaseLost, LeaseNotOwned, StoreError
-from noetl.ports import CommandRow, Lease, Store
-from noetl.runtime import wire
-from noetl.runtime.known_leases import KnownLeases
-from noetl.runtime.seals import Seal
+from noetl.ports import CommandQueue, CommandRow, Lease
+from noetl.runtime.worker_protocol import messages
+from noetl.runtime.worker_protocol.sealing import Seal
+
+MAX_CACHED = 65_536
+"""Maximum leases in the cache; others are looked up in the store."""
+
+
+class KnownLeases:
+    """Leases that this process granted, or found in the store, with their pools.
+
+    An entry is the last owner of a command that this process knows. The commit of a
+    report checks whether the lease is still held.
+    """
+
+    def __init__(self, most: int = MAX_CACHED) -> None:
+        self._most = most
+        self._by_command: OrderedDict[str, tuple[Lease, str]] = OrderedDict()
+
+    def note(self, lease: Lease, pool: str) -> None:
+        self._by_command[lease.command_id] = lease, pool
+        if len(self._by_command) > self._most:
+            self._by_command.popitem(last=False)
+
+    def find(self, command_id: str, epoch: int, owner: str) -> tuple[Lease, str] | None:
+        """Return the lease and its pool if this owner got it at this epoch."""
+        known = self._by_command.get(command_id)
+        if known is None or (known[0].epoch, known[0].owner) != (epoch, owner):
+            return None
+        return known
+
+    def drop(self, command_ids: Iterable[str]) -> None:
+        for command_id in command_ids:
+            self._by_command.pop(command_id, None)
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The worker that sent a request, as it was authenticated.
+    """The authenticated worker that sent a request.
 
-    ``owner`` is the name under which it holds leases. ``allows`` says whether its
+    ``owner`` is the name under which it holds leases. ``allows`` returns whether its
     account may work for a pool. ``seal`` is the cipher that it shares with the server.
     """
 
@@ -25,18 +56,18 @@ class Caller(msgspec.Struct, frozen=True):
     seal: Seal
 
     def require(self, pool: str) -> None:
-        """Raises ``AccessError`` of the kind ``auth.role``."""
+        """Raise ``AccessError`` (``auth.role``) unless the account may use the pool."""
         if not self.allows(pool):
             message = f"this account may not work for the pool '{pool}'"
             raise AccessError("auth.role", message)
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What was found out about a lease.
+    """The result of a lookup.
 
     Without a ``refusal`` the caller holds ``lease``. With both, the caller held it
-    until its command ended. ``reported`` is the number of its last report, if the
-    store was asked.
+    until its command ended. ``reported`` is the number of its last report, if the store
+    was asked.
     """
 
     lease: Lease | None
@@ -44,8 +75,8 @@ class Finding(msgspec.Struct, frozen=True):
     reported: int = 0
 
 
-def judge(row: CommandRow | None, key: wire.LeaseKey, caller: Caller) -> Finding:
-    """Whether the caller holds this lease, by what the store has of its command."""
+def judge(row: CommandRow | None, key: messages.LeaseKey, caller: Caller) -> Finding:
+    """Check by the stored command whether the caller holds this lease."""
     name = key.command_id
     if row is None or not 0 < key.epoch <= row.epoch:
         message = f"{name} was never leased at epoch {key.epoch}"
@@ -63,16 +94,16 @@ def judge(row: CommandRow | None, key: wire.LeaseKey, caller: Caller) -> Finding
 
 
 class WorkerLeases:
-    """The one place where a request's lease becomes an execution, step and pool."""
+    """The only lookup of the execution, step and pool of a request's lease."""
 
-    def __init__(self, store: Store, known: KnownLeases) -> None:
+    def __init__(self, store: CommandQueue, known: KnownLeases) -> None:
         self._store = store
         self._known = known
 
     async def find(
-        self, caller: Caller, keys: Sequence[wire.LeaseKey]
+        self, caller: Caller, keys: Sequence[messages.LeaseKey]
     ) -> list[Finding]:
-        """What the store says of each of them, by one query."""
+        """Look up all of these leases with one query."""
         if not keys:
             return []
         rows = await self._store.commands([key.command_id for key in keys])
@@ -85,17 +116,17 @@ class WorkerLeases:
                 self._known.note(finding.lease, row.pool)
         return found
 
-    async def hold(self, caller: Caller, key: wire.LeaseKey) -> Lease:
-        """Raises ``LeaseLost`` or ``LeaseNotOwned``."""
+    async def hold(self, caller: Caller, key: messages.LeaseKey) -> Lease:
+        """Return a held lease. Raises ``LeaseLost`` or ``LeaseNotOwned``."""
         [found] = await self.find(caller, [key])
         if found.refusal is not None or found.lease is None:
             raise found.refusal or LeaseLost(f"{key.command_id} is not held")
         return found.lease
 
-    def recall(self, caller: Caller, key: wire.LeaseKey) -> Finding | None:
-        """The same without a query, for a lease that this server knows of.
+    def recall(self, caller: Caller, key: messages.LeaseKey) -> Finding | None:
+        """Look up a lease that this server knows, without a query.
 
-        It may have been lost since: the commit of what is reported under it says so.
+        The lease may have been lost since: the commit of a report checks it.
         """
         known = self._known.find(key.command_id, key.epoch, caller.owner)
         if known is None or not caller.allows(known[1]):

@@ -1,34 +1,34 @@
-"""The roll of workers: what each said last, noted now and then for other servers."""
+"""Registry of workers: the last state of each, saved at intervals for other servers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 
-from noetl.access.roster import Heard, Roster
 from noetl.errors import StoreError
 from noetl.ports import Clock
+from noetl.ports.access import WorkerRecord, WorkerRecords
 
-EVERY = 5.0
-"""Seconds between two notes of a worker: a busy one asks hundreds of times."""
-GONE = 3600.0
-"""Seconds of silence after which a worker is left out."""
+SAVE_INTERVAL_S = 5.0
+"""Seconds between two saves of a worker: a busy one sends hundreds of requests."""
+FORGET_AFTER_S = 3600.0
+"""Seconds without a request after which a worker is left out."""
 
-MOST = 10_000
-"""Workers that a server remembers."""
+MAX_WORKERS = 10_000
+"""Maximum workers that a server remembers."""
 
 
-class Roll:
-    """Of the workers that ask this server; ``Roster`` has those of all of them."""
+class WorkerRegistry:
+    """The workers that ask this server; ``Roster`` has those of all servers."""
 
-    def __init__(self, roster: Roster, clock: Clock) -> None:
+    def __init__(self, roster: WorkerRecords, clock: Clock) -> None:
         self._roster = roster
         self._clock = clock
-        self._last: dict[str, Heard] = {}
+        self._last: dict[str, WorkerRecord] = {}
         self._noted: dict[str, float] = {}
 
     async def claims(self, worker: str, pool: str, free: int, address: str) -> None:
-        """It asks for work; so many of its slots are free."""
+        """Note a claim of a worker with this number of free slots."""
         last = self._last.get(worker)
         slots = free if last is None else max(free, last.slots)
         await self._hear(worker, pool, slots, slots - free, address)
@@ -36,12 +36,12 @@ class Roll:
     async def beats(
         self, worker: str, pool: str, slots: int, running: int, address: str
     ) -> None:
-        """It says that it lives."""
+        """Note a heartbeat of a worker."""
         await self._hear(worker, pool, slots, running, address)
 
-    async def list_all(self) -> Sequence[Heard]:
-        """By pool and name. Raises ``StoreError``."""
-        since = self._clock.now() - GONE
+    async def list_all(self) -> Sequence[WorkerRecord]:
+        """Return workers by pool and name. Raises ``StoreError``."""
+        since = self._clock.now() - FORGET_AFTER_S
         found = {each.worker: each for each in await self._roster.heard(since=since)}
         for name, mine in self._last.items():
             if mine.seen_at >= since and (
@@ -54,7 +54,7 @@ class Roll:
         self, worker: str, pool: str, slots: int, running: int, address: str
     ) -> None:
         now = self._clock.now()
-        heard = Heard(
+        heard = WorkerRecord(
             worker=worker,
             pool=pool,
             slots=slots,
@@ -62,22 +62,26 @@ class Roll:
             seen_at=now,
             address=address,
         )
-        if worker not in self._last and len(self._last) >= MOST:
+        if worker not in self._last and len(self._last) >= MAX_WORKERS:
             await self._tidy(now)
             return
         self._last[worker] = heard
-        if now - self._noted.get(worker, -EVERY) < EVERY:
+        if now - self._noted.get(worker, -SAVE_INTERVAL_S) < SAVE_INTERVAL_S:
             return
         self._noted[worker] = now
-        with suppress(StoreError):  # a note: nobody goes without work for want of it
+        with suppress(StoreError):  # informative only: workers get work without it
             await self._roster.note(heard)
         await self._tidy(now)
 
     async def _tidy(self, now: float) -> None:
-        gone = [name for name, last in self._last.items() if now - last.seen_at > GONE]
+        gone = [
+            name
+            for name, last in self._last.items()
+            if now - last.seen_at > FORGET_AFTER_S
+        ]
         for name in gone:
             del self._last[name]
             self._noted.pop(name, None)
         if gone:
             with suppress(StoreError):
-                await self._roster.forget(before=now - GONE)
+                await self._roster.forget(before=now - FORGET_AFTER_S)

@@ -1,4 +1,4 @@
-"""Making and changing accounts and tokens, with what follows for their sessions."""
+"""Administration of accounts and tokens, with the effects on their sessions."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from noetl.access.accounts import Account, read_name
-from noetl.access.grants import Grant, read_grants
-from noetl.access.passwords import check
-from noetl.access.ports import Accounts, Passwords, Sessions
+from noetl.access.accounts import Account, check, read_name
+from noetl.access.credentials import API, ApiToken, digest, mint
+from noetl.access.permissions import Grant, read_grants
 from noetl.access.sessions import Session
-from noetl.access.tokens import API, ApiToken, digest, mint
 from noetl.errors import AccessError
 from noetl.ports import Clock
+from noetl.ports.access import Accounts, Passwords, Sessions
 
 LOCAL = "local"
-"""The account behind the token in the home of whoever runs the server."""
-HOME = "home "
-"""How labels of such tokens begin."""
+"""The account of the token in a home: it belongs to the user who runs the server."""
+HOME_LABEL = "home "
+"""Prefix of the labels of such tokens."""
 
 
-class People:
-    """For admins. Whatever takes a right away ends the sessions that have it."""
+class AccountService:
+    """Changes accounts and tokens; a change that removes a right ends the sessions."""
 
     def __init__(
         self,
@@ -47,7 +46,7 @@ class People:
         email: str | None = None,
         display_name: str | None = None,
     ) -> Account:
-        """A service has no password: it comes with tokens."""
+        """Create an account; a service has no password and uses tokens."""
         name = read_name(name)
         grants = read_grants(roles)
         hashed = None
@@ -67,18 +66,18 @@ class People:
         return account
 
     async def find(self, name: str) -> Account:
-        """Raises ``AccessError`` (``account.unknown``)."""
+        """Return the account. Raises ``AccessError`` (``account.unknown``)."""
         account = await self._accounts.find(read_name(name))
         if account is None:
-            message = f"there is no account '{read_name(name)}'"
+            message = f"unknown account '{read_name(name)}'"
             raise AccessError("account.unknown", message, 404)
         return account
 
     async def get(self, user_id: str) -> Account:
-        """Raises ``AccessError`` (``account.unknown``)."""
+        """Return the account. Raises ``AccessError`` (``account.unknown``)."""
         account = await self._accounts.get(user_id)
         if account is None:
-            raise AccessError("account.unknown", "the account is gone", 404)
+            raise AccessError("account.unknown", "the account was deleted", 404)
         return account
 
     async def set_roles(self, user_id: str, roles: Sequence[str]) -> Account:
@@ -112,24 +111,24 @@ class People:
         scopes: Sequence[str] | None = None,
         seconds: float | None = None,
     ) -> tuple[str, ApiToken]:
-        """A new token, which is shown this once, and what is kept of it."""
+        """Return a new token, shown once, and its stored record."""
         limits = None if scopes is None else read_grants(scopes)
         text = mint(API, self._entropy(32))
         known = digest(text, API)
         assert known is not None
         return text, await self._keep(user_id, known, label, limits, seconds)
 
-    async def know_home(self, home: str, text: str) -> None:
-        """Let the token of a home in, as one of whoever runs its server: an admin.
+    async def ensure_home_account(self, home: str, text: str) -> None:
+        """Store the token of a home as a token of the local admin account.
 
-        ``home`` is its name among all that use these accounts. An earlier token of it
-        ends: the file that holds the token is the only place of it.
+        ``home`` identifies the home among all that share these accounts. The home's
+        previous token is revoked.
         """
         account = await self._local()
         known = digest(text, API)
         if known is None:
-            raise ValueError("that is no token")
-        label = f"{HOME}{home}"
+            raise ValueError("the text is not a valid API token")
+        label = f"{HOME_LABEL}{home}"
         for token in await self._accounts.list_tokens(account.user_id):
             if token.digest == known:
                 return
@@ -138,18 +137,18 @@ class People:
         await self._keep(account.user_id, known, label)
 
     async def has_others(self) -> bool:
-        """Whether anybody but the owner of the home can come in."""
-        everybody = await self._accounts.list_all()
-        return any(each.name != LOCAL and not each.disabled for each in everybody)
+        """Return True if an enabled account other than the local one exists."""
+        accounts = await self._accounts.list_all()
+        return any(each.name != LOCAL and not each.disabled for each in accounts)
 
-    async def everybody(self) -> Sequence[Account]:
+    async def list_accounts(self) -> Sequence[Account]:
         return await self._accounts.list_all()
 
     async def tokens_of(self, account: Account) -> Sequence[ApiToken]:
         return await self._accounts.list_tokens(account.user_id)
 
     async def revoke(self, token_id: str) -> None:
-        """Raises ``AccessError`` (``account.unknown``)."""
+        """Revoke the token. Raises ``AccessError`` (``account.unknown``)."""
         await self._accounts.revoke_token(token_id)
 
     async def sessions_of(self, user_id: str) -> Sequence[Session]:
@@ -158,7 +157,7 @@ class People:
         return [each.session for each in kept]
 
     async def end_session(self, user_id: str, session_id: str) -> bool:
-        """Whether it was theirs."""
+        """End the session; return False if it is not a session of this user."""
         now = self._clock.now()
         for kept in await self._sessions.list_by_user(user_id, now=now):
             if kept.session.session_id == session_id:
@@ -172,7 +171,7 @@ class People:
     async def _local(self) -> Account:
         account = await self._accounts.find(LOCAL)
         if account is None:
-            with suppress(AccessError):  # another server of the cluster was faster
+            with suppress(AccessError):  # another server of the cluster was first
                 return await self.add(LOCAL, ["admin", "worker:*"])
             account = await self.find(LOCAL)
         return account
@@ -202,6 +201,6 @@ class People:
         try:
             await self._sessions.invalidate_user(account.user_id)
         except AccessError as error:
-            message = f"'{account.name}' was changed, but has its sessions still"
-            message += f": {error.message}; do it again when they can be reached"
+            message = f"'{account.name}' was changed, but its sessions remain"
+            message += f": {error.message}; repeat the change when the store answers"
             raise AccessError("session.store_down", message, 503) from error

@@ -1,4 +1,4 @@
-"""Signing in and out: by password, or by what an OIDC provider vouches for."""
+"""Sign-in and sign-out, by password or OIDC."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from hashlib import sha256
 import msgspec
 
 from noetl.access.accounts import Account, read_name
-from noetl.access.attempts import Attempts
-from noetl.access.invitations import Invitations
+from noetl.access.credentials import SESSION, digest_session, mint
 from noetl.access.oidc import Identity
-from noetl.access.ports import Accounts, Passwords, Sessions
-from noetl.access.principal import Principal
-from noetl.access.sessions import Lifetime, Session
-from noetl.access.tokens import SESSION, digest_session, mint
+from noetl.access.permissions import Principal
+from noetl.access.rate_limit import SlidingWindow
+from noetl.access.sessions import Lifetime, LoginCodes, Session
 from noetl.errors import AccessError
 from noetl.ports import Clock
-from noetl.runtime.gate import signed_in
+from noetl.ports.access import Accounts, Passwords, Sessions
+from noetl.service.access.authenticate import signed_in
 
-TRIES = 10
-TRIES_BY_ADDRESS = 100
-"""Attempts a minute: of one address at one name, and at all names (row 68)."""
+MAX_TRIES = 10
+MAX_TRIES_BY_ADDRESS = 100
+"""Attempts per minute from one address: for one name, and for all (row 68)."""
 
 
 class SignedIn(msgspec.Struct, frozen=True):
-    """A new session. The token is for the cookie, and is kept nowhere."""
+    """A new session. The token is for the cookie, and is not stored."""
 
     token: str
     session: Session
@@ -35,8 +34,11 @@ class SignedIn(msgspec.Struct, frozen=True):
         return f"SignedIn({self.session.session_id!r})"
 
 
-class Logins:
-    """``entropy`` gives random bytes. Attempts are counted in this process."""
+class SignInService:
+    """Opens and ends sessions; counts sign-in attempts in this process.
+
+    ``entropy`` returns random bytes.
+    """
 
     def __init__(
         self,
@@ -54,19 +56,20 @@ class Logins:
         self._clock = clock
         self._lifetime = lifetime or Lifetime()
         self._entropy = entropy
-        self._by_name = Attempts(TRIES)
-        self._by_address = Attempts(TRIES_BY_ADDRESS)
-        self._invitations = Invitations()
+        self._by_name = SlidingWindow(MAX_TRIES)
+        self._by_address = SlidingWindow(MAX_TRIES_BY_ADDRESS)
+        self._invitations = LoginCodes()
 
     async def by_password(self, name: str, password: str, client_ip: str) -> SignedIn:
-        """Raises ``AccessError``: the same one for each wrong name and password.
+        """Sign in; raises the same ``AccessError`` for a wrong name and a wrong
+        password.
 
-        The address was counted when the request came in.
+        The attempt of the address was counted when the request arrived.
         """
         try:
             name = read_name(name)
         except AccessError:
-            name = ""  # nobody's
+            name = ""  # the account does not exist
         _refuse_after(self._by_name.take((client_ip, name), self._clock.now()))
         account = await self._accounts.find(name)
         known = None
@@ -81,14 +84,13 @@ class Logins:
         return await self._start(account, client_ip)
 
     async def by_identity(self, identity: Identity, client_ip: str) -> SignedIn:
-        """The provider decides on roles each time; a first sign-in makes the account.
+        """Sign in with the provider's roles; the first sign-in creates the account.
 
-        Nobody is taken for an account of the same name or address: only who the
-        provider says it is counts.
+        Accounts are matched by issuer and subject only, never by name or email address.
         """
         if not identity.grants:
             message = f"{identity.shown()} has no role here"
-            raise AccessError("auth.role", f"{message}; ask an admin for one")
+            raise AccessError("auth.role", f"{message}; ask an admin to grant one")
         account = await self._accounts.find_subject(identity.issuer, identity.subject)
         if account is None:
             account = await self._welcome(identity)
@@ -100,20 +102,22 @@ class Logins:
         return await self._start(account, client_ip)
 
     def invite(self, user_id: str) -> str:
-        """A code for an address that opens a session of theirs, once and soon."""
+        """Return a one-time code for a URL that opens a session of the user."""
         return self._invitations.issue(user_id, self._entropy(32), self._clock.now())
 
     async def by_invitation(self, code: str, client_ip: str) -> SignedIn:
         user_id = self._invitations.redeem(code, self._clock.now())
         account = None if user_id is None else await self._accounts.get(user_id)
         if account is None or account.disabled:
-            message = "this address was used, or is too old: ask for a new one"
+            message = "this link was used or has expired: request a new one"
             raise AccessError("auth.failed", message, 401)
         return await self._start(account, client_ip)
 
     async def known_name(self, text: str) -> str | None:
-        """The name of an account. What is none may be a password in the wrong place,
-        and is told to nobody."""
+        """Return the name of an existing account, or None.
+
+        An unknown name may be a password in the wrong field, and must not be recorded.
+        """
         try:
             account = await self._accounts.find(read_name(text))
         except AccessError:
@@ -121,7 +125,8 @@ class Logins:
         return None if account is None else account.name
 
     async def sign_out(self, key: str) -> Principal | None:
-        """Whose session it was; ``key`` is the digest of its token."""
+        """End the session and return its principal; ``key`` is the digest of its
+        token."""
         kept = await self._sessions.get(key, now=self._clock.now())
         await self._sessions.invalidate(key)
         if kept is None:
@@ -130,8 +135,9 @@ class Logins:
         return None if account is None else signed_in(kept.session, account)
 
     def count(self, client_ip: str) -> None:
-        """An attempt, before anything of it is read. Raises ``AccessError``
-        (``auth.too_many``)."""
+        """Count an attempt before its body is read. Raises ``AccessError``
+        (``auth.too_many``).
+        """
         _refuse_after(self._by_address.take(client_ip, self._clock.now()))
 
     async def _welcome(self, identity: Identity) -> Account:
@@ -148,7 +154,7 @@ class Logins:
         )
         try:
             await self._accounts.add(account)
-        except AccessError:  # their other window was faster
+        except AccessError:  # a concurrent sign-in created the account first
             found = await self._accounts.find_subject(identity.issuer, identity.subject)
             if found is None:
                 raise
@@ -173,8 +179,8 @@ class Logins:
             auth0_id=account.subject,
         )
         await self._sessions.create(key, session, now=now)
-        # Whoever changed the account ended the sessions that were there by then. A
-        # change since we read it is seen here, and so no session escapes.
+        # A change of the account ends the sessions that exist by then. A change after
+        # the read above is detected here, so that every session is ended.
         current = await self._accounts.get(account.user_id)
         if current is None or current.version != account.version:
             await self._sessions.invalidate(key)

@@ -1,35 +1,34 @@
-"""Orders to executions, and to those they wait for."""
+"""Cancel, pause, resume and signal executions and their children."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.engine.batch import Batch
-from noetl.engine.callers import Caller
-from noetl.engine.cancellation import cancel
 from noetl.engine.decide import pause, resume
-from noetl.engine.reports import OutOfOrder
-from noetl.engine.runs import status_of
-from noetl.engine.signals import Sender, receive
-from noetl.engine.state import ExecutionStatus, State
-from noetl.engine.waits import children_of
+from noetl.engine.events import Caller
+from noetl.engine.recorder import Batch
+from noetl.engine.reports.accept import OutOfOrder
+from noetl.engine.state import ExecutionStatus, State, status_of
+from noetl.engine.steps.completion import cancel
+from noetl.engine.waits.resume import children_of
+from noetl.engine.waits.signals import Sender, receive
 from noetl.errors import SetAside, SignalRefused, StoreError
 from noetl.runtime.orchestrator import Orchestrator
-from noetl.service.refusal import Refusal, no_execution
+from noetl.service.errors import RequestRefused, no_execution
 from noetl.types import JSON
 
 Order = Callable[[Batch], None]
 _CLOSED = frozenset({"completed", "failed", "cancelled", "quarantined"})
 
 
-class Steering:
-    """An order is decided on the state at its moment, or refused with that state."""
+class ExecutionControl:
+    """Applies an order to the current state of an execution, or refuses it."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self._orchestrator = orchestrator
 
     async def cancel(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
-        """Also of its children; a second time changes nothing."""
+        """Cancel the execution and its children; a repeated call changes nothing."""
         status = await self._status(execution_id)
         if status == "cancelled":
             return status
@@ -37,7 +36,8 @@ class Steering:
         return await self._order(execution_id, lambda batch: _cancel(batch, caller))
 
     async def pause(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
-        """Also of its children: what runs is finished, nothing new starts."""
+        """Pause the execution and its children: running tasks finish, no new task
+        starts."""
         status = await self._status(execution_id)
         self._need(status, "paused", status in ("running", "waiting"))
         status = await self._order(execution_id, lambda batch: _pause(batch, caller))
@@ -45,7 +45,8 @@ class Steering:
         return status
 
     async def resume(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
-        """Also of its children; what was set aside is taken back."""
+        """Resume the execution and its children; also release a quarantined
+        execution."""
         status = await self._status(execution_id)
         if status == "quarantined":
             return await self._take_back(execution_id)
@@ -61,8 +62,8 @@ class Steering:
         sender: Sender | None = None,
         caller: Caller = None,
     ) -> ExecutionStatus:
-        """Checked before it is recorded: whether it is waited for, its data, who sends
-        it."""
+        """Record a signal after a check of its name, its data and its sender's
+        roles."""
         status = await self._status(execution_id)
         self._need(status, "told anything", status not in _CLOSED)
 
@@ -76,16 +77,16 @@ class Steering:
             more: dict[str, JSON] = {"waits": error.waits}
             if error.problems is not None:
                 more["problems"] = error.problems
-            raise Refusal(error.kind, error.message, **more) from None
+            raise RequestRefused(error.kind, error.message, **more) from None
 
     async def _take_back(self, execution_id: str) -> ExecutionStatus:
         try:
-            return await self._orchestrator.take_back(execution_id)
+            return await self._orchestrator.recovery.release_quarantine(execution_id)
         except SetAside as error:
             raise _is_aside(error) from None
 
     async def _status(self, execution_id: str) -> ExecutionStatus:
-        """As it is stored: what is over need not be loaded."""
+        """Read the status from the store; finished executions are not loaded."""
         try:
             return (await self._orchestrator.store.summary(execution_id)).status
         except StoreError as error:
@@ -96,7 +97,7 @@ class Steering:
     async def _order(self, execution_id: str, order: Order) -> ExecutionStatus:
         try:
             await self._tell(execution_id, order)
-        except OutOfOrder:  # it has ended, and was forgotten, at this moment
+        except OutOfOrder:  # the execution ended and was evicted in the meantime
             raise _does_not_fit(await self._status(execution_id), "changed") from None
         except SetAside as error:
             raise _is_aside(error) from None
@@ -107,12 +108,12 @@ class Steering:
         try:
             await self._orchestrator.decide(execution_id, order)
         finally:
-            live = self._orchestrator.live(execution_id)
+            live = self._orchestrator.cache.get(execution_id)
             if live is not None and live.state.finished:
-                self._orchestrator.forget(execution_id)
+                self._orchestrator.cache.evict(execution_id)
 
     async def _reach(self, execution_id: str, order: Order) -> None:
-        """Those that it waits for, and those that these wait for."""
+        """Apply the order to all descendants that the execution waits for."""
         state = await self._orchestrator.load(execution_id)
         for _, child in list(children_of(state)):
             child_id: str = child["execution_id"]
@@ -120,7 +121,7 @@ class Steering:
                 await self._tell(child_id, order)
                 await self._reach(child_id, order)
             except (StoreError, OutOfOrder):
-                continue  # not begun yet, or over by now
+                continue  # the child has not started yet, or has finished
 
     @staticmethod
     def _need(status: ExecutionStatus, what: str, fits: bool) -> None:
@@ -133,15 +134,15 @@ def _need(state: State, what: str, fits: bool) -> None:
         raise _does_not_fit(status_of(state), what)
 
 
-def _does_not_fit(status: ExecutionStatus, what: str) -> Refusal:
+def _does_not_fit(status: ExecutionStatus, what: str) -> RequestRefused:
     message = f"the execution is {status}: it cannot be {what}"
-    hint = "noetl resume takes it back" if status == "quarantined" else None
-    return Refusal("execution.state", message, hint, state=status)
+    hint = "run noetl resume to continue it" if status == "quarantined" else None
+    return RequestRefused("execution.state", message, hint, state=status)
 
 
-def _is_aside(error: SetAside) -> Refusal:
-    hint = "repair what it names, then noetl resume takes it back"
-    return Refusal(SetAside.kind, str(error), hint, state="quarantined")
+def _is_aside(error: SetAside) -> RequestRefused:
+    hint = "repair the cause that the error names, then run noetl resume"
+    return RequestRefused(SetAside.kind, str(error), hint, state="quarantined")
 
 
 def _cancel(batch: Batch, caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""What has become of executions: listings, documents, events, states."""
+"""Queries on executions: listings, documents, events and states."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from noetl.dialects.views import make_view
-from noetl.dialects.views.correlation import fits
-from noetl.engine.document import Document, state_document
-from noetl.engine.events import Event
+from noetl.dialects.views.formal import fits
+from noetl.engine.event_codec import event_line
+from noetl.engine.events import Event, ExecutionRequested
 from noetl.engine.evolve import replay
+from noetl.engine.execution_document import Document, state_document
 from noetl.engine.state import ExecutionStatus, State
-from noetl.engine.tracing import event_line
-from noetl.engine.waits import WaitLine, waits_of
+from noetl.engine.waits.resume import WaitLine, waits_of
 from noetl.errors import BlobGone, StoreError
-from noetl.ports import Blobs, Store, Summary, summary_document
-from noetl.runtime.live import PAGE, fold
-from noetl.service.refusal import Refusal, no_execution
+from noetl.ports import Blobs, ExecutionHistory, Summary, summary_document
+from noetl.runtime.executions.loaded import EVENTS_PER_READ, fold
+from noetl.service.errors import RequestRefused, no_execution
 from noetl.types import JSON
 
-SCANNED = 10_000
-"""Lines that one listing looks at; if more are needed, its cursor goes on."""
+MAX_SCANNED = 10_000
+"""Index rows that one listing reads; its cursor continues after them."""
 
-LARGEST_PAGE = 4 * 1024 * 1024
+MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Bytes after which a page of events ends."""
-STEP = 100
-"""Events of a page that are read at once."""
+READ_BATCH = 100
+"""Events that are read from the store at once for a page."""
 
 OPEN: tuple[ExecutionStatus, ...] = ("running", "waiting", "paused")
 Visible = Callable[[Summary], bool]
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which executions; ``since`` is a time, ``path`` one playbook, or ``sales/*``."""
+    """Filter of a listing: ``since`` is a Unix time, ``path`` a playbook or
+    ``sales/*``."""
 
     status: ExecutionStatus | None = None
     path: str | None = None
@@ -49,14 +50,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """``cursor`` goes on where this ends; None if there is no more."""
+    """A page of summaries; ``cursor`` continues after it and is None on the last
+    page."""
 
     executions: Sequence[Summary]
     cursor: str | None = None
 
 
 def shown(document: Document, summary: Summary) -> dict[str, JSON]:
-    """What is set aside is shown as far as its log can be read."""
+    """Return the document; for a quarantined execution, its readable part."""
     found = document.as_json()
     if summary.status == "quarantined":
         found["execution_id"], found["status"] = summary.execution_id, summary.status
@@ -65,15 +67,15 @@ def shown(document: Document, summary: Summary) -> dict[str, JSON]:
     return found
 
 
-class Looking:
-    """Reads what is committed, and nothing else."""
+class ExecutionQueries:
+    """Reads committed events and summaries; changes nothing."""
 
-    def __init__(self, store: Store, blobs: Blobs) -> None:
+    def __init__(self, store: ExecutionHistory, blobs: Blobs) -> None:
         self._store = store
         self._blobs = blobs
 
     async def summary(self, execution_id: str) -> Summary:
-        """Raises ``Refusal`` (``execution.unknown``)."""
+        """Return the summary. Raises ``RequestRefused`` (``execution.unknown``)."""
         try:
             return await self._store.summary(execution_id)
         except StoreError as error:
@@ -89,11 +91,12 @@ class Looking:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
-        """The newest first; ``visible`` says which of them whoever asks may see."""
+        """List executions, newest first, that match and for which ``visible`` is
+        true."""
         found: list[Summary] = []
         seen = 0
-        while seen < SCANNED:
-            size = min(max(limit + 1, 100), SCANNED - seen)
+        while seen < MAX_SCANNED:
+            size = min(max(limit + 1, 100), MAX_SCANNED - seen)
             page = await self._store.find(
                 status=wanted.status, before=cursor, limit=size
             )
@@ -118,9 +121,10 @@ class Looking:
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[Page, dict[str, list[WaitLine]]]:
-        """Those that wait for something, and for what; the newest first.
+        """List executions that wait, newest first, with the waits of each.
 
-        A page may have fewer than ``limit``: what runs may wait for nothing.
+        A page may hold fewer than ``limit`` executions, because a running execution may
+        have no wait.
         """
         statuses = OPEN if wanted.status is None else (wanted.status,)
         pages = [
@@ -132,7 +136,7 @@ class Looking:
             )
             for status in statuses
         ]
-        page = _merged(pages, limit)
+        page = merge_pages(pages, limit)
         waits: dict[str, list[WaitLine]] = {}
         for each in page.executions:
             found = waits_of(await fold(self._store, each.execution_id))
@@ -142,7 +146,7 @@ class Looking:
         return Page(lines, page.cursor), waits
 
     async def document(self, execution_id: str) -> dict[str, JSON]:
-        """What ``noetl run --json`` prints."""
+        """Return the document that ``noetl run --json`` prints."""
         document, summary = Document(), await self.summary(execution_id)
         try:
             async for page in self._pages(execution_id):
@@ -153,23 +157,24 @@ class Looking:
         return shown(document, summary)
 
     async def source(self, execution_id: str) -> bytes:
-        """The text of its playbook, as it was when it began. Raises ``BlobGone``."""
+        """Return the playbook's source as it was at the start. Raises ``BlobGone``."""
         [first] = await self._store.read(execution_id, limit=1)
-        key = first.payload["playbook"].get("source")
+        asked: ExecutionRequested = first.payload
+        key: str | None = asked["playbook"].get("source")
         if key is None:
-            raise BlobGone("there was no playbook")
+            raise BlobGone("the execution has no playbook source")
         return await self._blobs.get(key)
 
     async def state(self, execution_id: str, at: int | None = None) -> dict[str, JSON]:
-        """What the log adds up to at that event, or at its end."""
+        """Return the state after the event ``at``, by default after the last event."""
         state = State()
         async for page in self._pages(execution_id):
             replay(page if at is None else page[: at - state.seq], state)
             if state.seq == at:
                 break
         if at is not None and state.seq < at:
-            message = f"there is no event {at} yet: the log has 1 to {state.seq}"
-            raise Refusal("query.invalid", message, parameter="at")
+            message = f"event {at} does not exist: the log ends at {state.seq}"
+            raise RequestRefused("query.invalid", message, parameter="at")
         return state_document(state)
 
     async def events(
@@ -179,19 +184,21 @@ class Looking:
 
     async def trace(self, execution_id: str) -> str:
         [first] = await self._store.read(execution_id, limit=1)
-        trace: str = first.payload["trace_id"]
-        return trace
+        asked: ExecutionRequested = first.payload
+        return asked["trace_id"]
 
     async def lines(
         self, execution_id: str, *, after: int, limit: int
     ) -> tuple[list[bytes], int | None]:
-        """Events as lines of JSON, and where the next page begins, None if there is
-        none. A page ends before ``limit`` if it has ``LARGEST_PAGE`` bytes."""
+        """Return events as lines of JSON, and the start of the next page or None.
+
+        A page ends early, before ``limit`` events, at ``MAX_PAGE_BYTES`` bytes.
+        """
         trace = await self.trace(execution_id)
         found: list[bytes] = []
         size = 0
-        while len(found) < limit and size < LARGEST_PAGE:
-            some = min(STEP, limit - len(found))
+        while len(found) < limit and size < MAX_PAGE_BYTES:
+            some = min(READ_BATCH, limit - len(found))
             events = await self.events(execution_id, after=after, limit=some)
             lines = [event_line(event, trace) for event in events]
             found += lines
@@ -210,10 +217,10 @@ class Looking:
         after: int,
         limit: int,
     ) -> tuple[list[dict[str, JSON]], int | None]:
-        """Events as a dialect shows them, those that have the ids that are asked for.
+        """Return the events that have the ``wanted`` ids, as a dialect shows them.
 
-        Also where the next page begins, None if this is the last one. A view needs
-        the events before ``after``, too: they are read, and not given.
+        Also returns the start of the next page, or None on the last page. The view is
+        computed from the start of the log; events up to ``after`` are not returned.
         """
         view = make_view(dialect)
         found: list[dict[str, JSON]] = []
@@ -228,7 +235,8 @@ class Looking:
         return found, None
 
     async def vars(self, execution_id: str) -> dict[str, JSON]:
-        """The transient variables: those it began with, and what steps have set."""
+        """Return the transient variables: initial values and those that steps have
+        set."""
         state = State()
         async for page in self._pages(execution_id):
             replay(page, state)
@@ -242,7 +250,9 @@ class Looking:
 
     async def _pages(self, execution_id: str) -> AsyncIterator[Sequence[Event]]:
         after = 0
-        while page := await self._store.read(execution_id, after=after, limit=PAGE):
+        while page := await self._store.read(
+            execution_id, after=after, limit=EVENTS_PER_READ
+        ):
             yield page
             after = page[-1].seq
         if after == 0:
@@ -252,13 +262,14 @@ class Looking:
 def waiting_document(
     summary: Summary, waits: dict[str, list[WaitLine]]
 ) -> dict[str, JSON]:
-    """The line of a listing, with what the execution waits for."""
+    """Return the line of a listing, with the waits of the execution."""
     found = waits[summary.execution_id]
     return {**summary_document(summary), "waits": msgspec.to_builtins(found)}
 
 
-def _merged(pages: Sequence[Page], limit: int) -> Page:
-    """The newest of all; not beyond the end of any that goes on."""
+def merge_pages(pages: Sequence[Page], limit: int) -> Page:
+    """Merge pages, newest first, up to the end of the shortest page that has a
+    successor."""
     ends = [page.cursor for page in pages if page.cursor is not None]
     found = sorted(
         (each for page in pages for each in page.executions),

@@ -1,7 +1,7 @@
-"""What is shown of an execution whose playbook is marked as sensitive.
+"""Redaction of executions whose playbooks are marked as sensitive.
 
-With ``metadata.sensitive: true`` the data of executions need ``payloads:read``: without
-it status, times and kinds of errors are shown, and nothing that a task got or made.
+With ``metadata.sensitive: true``, callers without ``payloads:read`` see the status,
+times and error kinds of an execution; inputs and outputs of tasks are hidden.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _WAIT = ("step", "task", "on", "since", "until", "iteration_id")
 
 
 def is_sensitive(playbook: Mapping[str, JSON]) -> bool:
-    """Of what the log says about the playbook of an execution."""
+    """Return True if the playbook record in the log is marked as sensitive."""
     return playbook.get("sensitive") is True
 
 
 def hide_in_line(line: dict[str, JSON]) -> dict[str, JSON]:
-    """The line of a listing. The key of its ``concurrency`` is made of data."""
+    """Hide the data in a line of a listing, including the ``concurrency`` key."""
     hidden = {**line, "error": _hide_error(line["error"]), "concurrency": None}
     if "waits" in line:
         hidden["waits"] = [_hide_wait(each) for each in line["waits"]]
@@ -29,7 +29,7 @@ def hide_in_line(line: dict[str, JSON]) -> dict[str, JSON]:
 
 
 def hide_in_document(document: dict[str, JSON]) -> dict[str, JSON]:
-    """The document of an execution, with every member that holds data emptied."""
+    """Hide every member of an execution's document that holds data."""
     return {
         **hide_in_line(document),
         "workload": {},

@@ -1,4 +1,4 @@
-"""Requests → executions, in the order of SRV-04; those that are refused, too."""
+"""Starts of executions in the order of SRV-04, with a record of refused requests."""
 
 from __future__ import annotations
 
@@ -8,31 +8,59 @@ from hashlib import sha256
 
 import msgspec
 
-from noetl.access.initiators import Initiator
+from noetl.access.initiator import Initiator
+from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.catalogs.files import pin
-from noetl.adapters.catalogs.registered import RegisteredCatalog
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load
-from noetl.dsl.kinds import Kinds
-from noetl.dsl.merge import deep_merge
-from noetl.engine.concurrency import Concurrency
+from noetl.dsl.playbook_inputs import (
+    check_inputs,
+    hide_secret_inputs,
+    merge_inputs,
+    warnings_of,
+)
+from noetl.dsl.tool_kinds import Kinds
 from noetl.engine.decide import Request
-from noetl.engine.runs import status_of
-from noetl.engine.state import ExecutionStatus
+from noetl.engine.events import ExecutionRequested
+from noetl.engine.state import ExecutionStatus, status_of
+from noetl.engine.steps.concurrency import Concurrency
 from noetl.errors import RequestKnown
 from noetl.ports import Blobs, CatalogEntry
 from noetl.runtime.orchestrator import Orchestrator
-from noetl.service.placing import concurrency_of
-from noetl.service.refusal import Refusal, no_playbook
-from noetl.triggers.inputs import TriggerError
+from noetl.service.errors import RequestRefused, no_playbook
+from noetl.triggers.inputs import TriggerError, render_place
 from noetl.types import JSON
 
-_MORE = ("diagnostics", "entries", "holders", "path")
+_PATH = "executor.spec.concurrency"
+
+
+def concurrency_of(
+    entry: CatalogEntry, asked: Concurrency | None, workload: dict[str, JSON]
+) -> Concurrency | None:
+    """Return the playbook's own limit, or else that of the request.
+
+    The key counts the executions of one playbook. Raises ``TriggerError`` if both the
+    playbook and the request set a limit.
+    """
+    spec = (entry.playbook.executor.get("spec") or {}) if entry.playbook else {}
+    declared = spec.get("concurrency")
+    if declared is not None and asked is not None:
+        message = "the playbook sets its own limit of concurrent executions"
+        raise TriggerError(_PATH, message, "remove concurrency from the request")
+    of = entry.about.get("path") or f"text:{entry.about.get('name')}"
+    if declared is None:
+        return asked and Concurrency(asked.key, asked.limit, asked.on_limit, of)
+    key = render_place(str(declared["key"]), {"workload": workload}, f"{_PATH}.key")
+    limit, on_limit = declared.get("limit", 1), declared.get("on_limit", "queue")
+    return Concurrency(key, limit, on_limit, of)
+
+
+_MORE = ("diagnostics", "entries", "holders", "path", "problems")
 """Members of an error that its problem document has, too."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be executed: one of path, playbook_id and text, and its inputs."""
+class StartInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The playbook of a request (path, playbook_id or text) and its inputs."""
 
     path: str | None = None
     version: str | None = None
@@ -45,22 +73,26 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """``repeated`` says that an earlier request with the same key had begun it."""
+    """An accepted request; ``repeated`` marks the replay of an idempotency key.
+
+    ``warnings`` are messages about inputs that the playbook does not name (S-72).
+    """
 
     execution_id: str
     status: ExecutionStatus
     repeated: bool = False
+    warnings: tuple[str, ...] = ()
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What a request is about; ``refusal`` says why it cannot run."""
+class ResolvedPlaybook(msgspec.Struct, frozen=True):
+    """The playbook of a request; ``refusal`` is the reason why it cannot run."""
 
     entry: CatalogEntry
-    refusal: Refusal | None = None
+    refusal: RequestRefused | None = None
 
 
-class Starting:
-    """Accepts requests; each is on record before anything comes of it."""
+class ExecutionStarter:
+    """Accepts requests to start executions; records each one before it takes effect."""
 
     def __init__(
         self,
@@ -79,8 +111,8 @@ class Starting:
         self._extensions = extensions
         self._kinds = kinds
 
-    async def resolve(self, asked: Asked) -> Found:
-        """The playbook that is meant (SRV-05, S-43), valid or not."""
+    async def resolve(self, asked: StartInputs) -> ResolvedPlaybook:
+        """Return the requested playbook (SRV-05, S-43), valid or not."""
         if asked.playbook is not None:
             return await self._inline(asked.playbook)
         if asked.playbook_id is not None:
@@ -95,37 +127,41 @@ class Starting:
         return _judged(entry, path)
 
     async def known(self, principal: str, key: str) -> str | None:
-        """The execution that answers the request with this key, if there is one."""
+        """Return the id of the execution that was started with this key, or None."""
         request_key = _key_of(principal, key)
         assert request_key is not None
         return await self._orchestrator.store.find_request(request_key)
 
     async def start(
         self,
-        asked: Asked,
-        found: Found,
+        asked: StartInputs,
+        found: ResolvedPlaybook,
         principal: str,
         initiator: Initiator | None,
         key: str | None = None,
         address: str | None = None,
         trigger: dict[str, JSON] | None = None,
     ) -> Started:
-        """Raises ``Refusal``, with the id of the execution that records it.
+        """Start an execution. Raises ``RequestRefused`` with the id of its record.
 
-        ``initiator`` is the account whose rights the execution has; ``trigger`` is
-        what the log says about the one that asks.
+        ``initiator`` is the account whose rights the execution has; ``trigger`` is the
+        record of the trigger that asks.
         """
-        digest = sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
-        await asyncio.sleep(0)  # it may be large: others are served before it goes on
+        digest = _digest(asked, found)
+        await asyncio.sleep(0)  # the text may be large: yield to other requests first
         request_key = _key_of(principal, key)
         if request_key is not None:
             known = await self._orchestrator.store.find_request(request_key)
             if known is not None:
                 return await self._again(known, digest, found)
         playbook, concurrency = found.entry.playbook, None
-        workload = deep_merge(playbook.workload if playbook else {}, asked.workload)
+        workload = (
+            merge_inputs(playbook, asked.workload) if playbook else asked.workload
+        )
         try:
-            concurrency = concurrency_of(found.entry, asked.concurrency, workload)
+            if playbook is None or check_inputs(playbook, workload) is None:
+                shown = hide_secret_inputs(playbook, workload) if playbook else {}
+                concurrency = concurrency_of(found.entry, asked.concurrency, shown)
         except TriggerError as error:
             found = _without_place(found, error)
         request = Request(
@@ -147,45 +183,49 @@ class Starting:
         )
         try:
             return await self._begin(request, found)
-        except RequestKnown:  # somebody else was faster with the same key
+        except RequestKnown:  # a concurrent request with the same key was first
             assert request_key is not None
             known = await self._orchestrator.store.find_request(request_key)
             assert known is not None
             return await self._again(known, digest, found)
 
-    def is_under_way(self, execution_id: str) -> bool:
-        """Whether this process works on it; if not, it has ended, or others do."""
-        live = self._orchestrator.live(execution_id)
+    def is_loaded(self, execution_id: str) -> bool:
+        """Return True if this process holds the execution in memory."""
+        live = self._orchestrator.cache.get(execution_id)
         return live is not None and not live.state.finished
 
-    async def _begin(self, request: Request, found: Found) -> Started:
+    async def _begin(self, request: Request, found: ResolvedPlaybook) -> Started:
         execution_id = request.execution_id
         if found.refusal is not None or found.entry.playbook is None:
             error = found.entry.error
-            await self._orchestrator.reject(request, error)
+            await self._orchestrator.starter.reject(request, error)
             raise _refused(error, execution_id, found.refusal)
         error_ = await self._orchestrator.start(found.entry.playbook, request)
         if error_ is not None:
             raise _refused(error_, execution_id)
-        live = self._orchestrator.live(execution_id)
-        if live is None:  # it has ended already
+        warnings = warnings_of(found.entry.playbook, request.workload)
+        live = self._orchestrator.cache.get(execution_id)
+        if live is None:  # the execution has already ended
             summary = await self._orchestrator.store.summary(execution_id)
-            return Started(execution_id, summary.status)
-        return Started(execution_id, status_of(live.state))
+            return Started(execution_id, summary.status, warnings=warnings)
+        return Started(execution_id, status_of(live.state), warnings=warnings)
 
-    async def _again(self, execution_id: str, digest: str, found: Found) -> Started:
-        """The same request gets the same answer; another one with its key none.
+    async def _again(
+        self, execution_id: str, digest: str, found: ResolvedPlaybook
+    ) -> Started:
+        """Return the first answer again if the request is the same, else refuse.
 
-        A playbook that the caller may not run any more is another one, too.
+        A caller who may not run the playbook any more is refused, too.
         """
         store = self._orchestrator.store
         [first] = await store.read(execution_id, limit=1)
-        path = first.payload["playbook"].get("path")
+        asked: ExecutionRequested = first.payload
+        path = asked["playbook"].get("path")
         same = path == found.entry.about.get("path")
-        if not same or first.payload["caller"]["sha256"] != digest:
+        if not same or asked["caller"]["sha256"] != digest:
             message = "the idempotency key was used for another request"
-            hint = "use a new key for each request, and the same only to repeat one"
-            raise Refusal(
+            hint = "use a new key for each new request; reuse a key only for retries"
+            raise RequestRefused(
                 "request.key_reused", message, hint, execution_id=execution_id
             )
         summary = await store.summary(execution_id)
@@ -197,7 +237,7 @@ class Starting:
         events = await self._orchestrator.store.read(execution_id, limit=2)
         return events[-1].status == "error"
 
-    async def _inline(self, text: str) -> Found:
+    async def _inline(self, text: str) -> ResolvedPlaybook:
         source = text.encode()
         loaded = await asyncio.to_thread(load, source, self._kinds, self._extensions)
         about = await pin(loaded, source, None, self._blobs)
@@ -208,20 +248,32 @@ class Starting:
         return _judged(CatalogEntry(loaded.playbook, about, error), "the playbook")
 
 
-def _judged(entry: CatalogEntry, name: str) -> Found:
-    """Whether it can run; an invalid one has said why."""
+def _digest(asked: StartInputs, found: ResolvedPlaybook) -> str:
+    """Return the digest of a request, which the log shows.
+
+    A short secret could be found from its digest: secret inputs are not part of it.
+    """
+    playbook = found.entry.playbook
+    if playbook is not None:
+        workload = hide_secret_inputs(playbook, asked.workload)
+        asked = msgspec.structs.replace(asked, workload=workload)
+    return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
+
+
+def _judged(entry: CatalogEntry, name: str) -> ResolvedPlaybook:
+    """Return the playbook with a refusal if it is not valid."""
     if entry.playbook is None:
         message = f"{name} is not a valid playbook"
-        return Found(entry, Refusal("playbook.invalid", message))
-    return Found(entry)
+        return ResolvedPlaybook(entry, RequestRefused("playbook.invalid", message))
+    return ResolvedPlaybook(entry)
 
 
-def missing(asked: Asked) -> Found:
-    """What is answered for a playbook that is not there, or not theirs to run."""
+def missing(asked: StartInputs) -> ResolvedPlaybook:
+    """Return the same refusal for an absent playbook and a hidden one."""
     refusal = no_playbook(asked.path or "", asked.version)
     if asked.playbook_id is not None:
-        message = f"there is no playbook with the id '{asked.playbook_id}'"
-        refusal = Refusal("playbook.not_found", message)
+        message = f"unknown playbook id '{asked.playbook_id}'"
+        refusal = RequestRefused("playbook.not_found", message)
     about = {"name": None, "path": asked.path, "version": asked.version, "source": None}
     error = {
         "kind": "playbook.not_found",
@@ -229,29 +281,29 @@ def missing(asked: Asked) -> Found:
         "step": None,
         "task": None,
     }
-    return Found(CatalogEntry(None, about, error), refusal)
+    return ResolvedPlaybook(CatalogEntry(None, about, error), refusal)
 
 
-def _without_place(found: Found, problem: TriggerError) -> Found:
+def _without_place(found: ResolvedPlaybook, problem: TriggerError) -> ResolvedPlaybook:
     message = f"{problem.path}: {problem.message}"
     error = {"kind": "concurrency.key", "message": message, "step": None, "task": None}
-    refusal = Refusal("concurrency.key", message, problem.hint)
-    return Found(CatalogEntry(None, found.entry.about, error), refusal)
+    refusal = RequestRefused("concurrency.key", message, problem.hint)
+    return ResolvedPlaybook(CatalogEntry(None, found.entry.about, error), refusal)
 
 
 def _refused(
-    error: dict[str, JSON], execution_id: str, refusal: Refusal | None = None
-) -> Refusal:
-    """What the log says, as an answer."""
+    error: dict[str, JSON], execution_id: str, refusal: RequestRefused | None = None
+) -> RequestRefused:
+    """Convert the recorded error into an exception."""
     more = {name: error[name] for name in _MORE if name in error}
     hint = refusal.hint if refusal is not None else None
-    return Refusal(
+    return RequestRefused(
         error["kind"], error["message"], hint, execution_id=execution_id, **more
     )
 
 
 def _key_of(principal: str, key: str | None) -> str | None:
-    """Keys of one do not meet those of another."""
+    """Scope the idempotency key to the principal."""
     if key is None:
         return None
     return sha256(f"{principal}\0{key}".encode()).hexdigest()

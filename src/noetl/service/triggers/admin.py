@@ -1,4 +1,4 @@
-"""Triggers are made, changed, paused and removed; and fired by hand."""
+"""Create, change, pause, remove and fire triggers."""
 
 from __future__ import annotations
 
@@ -7,42 +7,55 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from noetl.access.initiators import Initiator
-from noetl.access.tokens import digest, mint
+from noetl.access.credentials import digest, mint
+from noetl.access.initiator import Initiator
+from noetl.dsl.playbook_inputs import (
+    check_templates_of,
+    secret_inputs,
+    warnings_of,
+)
 from noetl.errors import StoreError
 from noetl.ports import Clock, Trigger, Triggers
-from noetl.service.backfills import no_trigger
-from noetl.service.firing import Firing
-from noetl.service.hearing import Hearing
-from noetl.service.looking import Looking
-from noetl.service.receiving import Receiving
-from noetl.service.refusal import Refusal
-from noetl.service.starting import Asked, Started, Starting
-from noetl.triggers.chains import find_loop
-from noetl.triggers.checks import check
+from noetl.service.errors import RequestRefused
+from noetl.service.executions.queries import ExecutionQueries
+from noetl.service.executions.start import (
+    ExecutionStarter,
+    ResolvedPlaybook,
+    Started,
+    StartInputs,
+)
+from noetl.service.triggers.backfills import no_trigger
+from noetl.service.triggers.fire import TriggerStarter
+from noetl.service.triggers.on_finished import CompletionTriggers
+from noetl.service.triggers.webhooks import WebhookReceiver
+from noetl.templates import compile_value
+from noetl.triggers.backfill import moment_in
 from noetl.triggers.cron import Cron
 from noetl.triggers.definition import Definition
-from noetl.triggers.deliveries import HOOK, delivery_scope
-from noetl.triggers.due import first_at
-from noetl.triggers.filling import moment_in
 from noetl.triggers.inputs import TriggerError, check_key
-from noetl.triggers.slots import slot_name, slot_scope
+from noetl.triggers.parse import check, find_loop
+from noetl.triggers.slots import first_at, slot_name, slot_scope
+from noetl.triggers.webhook import HOOK, delivery_scope
 from noetl.types import JSON
 
-RACES = 20
-SHORTEST_SECRET = 16
+MAX_CONFLICTS = 20
+MIN_SECRET_CHARS = 16
 
 
 class Made(msgspec.Struct, frozen=True):
-    """``token`` is what its senders prove themselves by: it is told this once."""
+    """A stored trigger; ``token`` authenticates its senders and is shown once.
+
+    ``warnings`` are messages about inputs that its playbook does not name (S-72).
+    """
 
     trigger: Trigger
     created: bool
     token: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trigger is to be fired with, by hand."""
+    """Inputs of a trigger that is fired by hand."""
 
     slot: str | None = None
     key: str | None = None
@@ -50,15 +63,15 @@ class Fired(msgspec.Struct, frozen=True, kw_only=True):
     execution_id: str | None = None
 
 
-class Arranging:
+class TriggerAdmin:
     def __init__(
         self,
         triggers: Triggers,
-        starting: Starting,
-        firing: Firing,
-        receiving: Receiving,
-        hearing: Hearing,
-        looking: Looking,
+        starting: ExecutionStarter,
+        firing: TriggerStarter,
+        receiving: WebhookReceiver,
+        hearing: CompletionTriggers,
+        looking: ExecutionQueries,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
@@ -72,7 +85,7 @@ class Arranging:
         self._new_id = new_id
 
     async def get(self, name: str) -> Trigger:
-        """Raises ``Refusal`` (``trigger.unknown``)."""
+        """Return the trigger. Raises ``RequestRefused`` (``trigger.unknown``)."""
         found = await self._triggers.get(name)
         if found is None:
             raise no_trigger(name)
@@ -91,10 +104,11 @@ class Arranging:
         secret: str | None = None,
         replace: bool = False,
     ) -> Made:
-        """The same again changes nothing. Raises ``Refusal``.
+        """Create or replace the trigger; an identical definition changes nothing.
 
-        ``check_known`` raises if the owner may not change the trigger that has the
-        name; ``sees`` says which paths a message may name.
+        ``check_known`` raises if the owner may not change the existing trigger of that
+        name; ``sees`` decides which paths a message may name. Raises
+        ``RequestRefused``.
         """
         now = self._clock.now()
         try:
@@ -102,16 +116,17 @@ class Arranging:
         except TriggerError as error:
             raise _invalid(error) from None
         found = await self._starting.resolve(
-            Asked(path=definition.path, version=definition.version)
+            StartInputs(path=definition.path, version=definition.version)
         )
         if found.refusal is not None:
             raise found.refusal
+        warnings = _check_inputs(found, definition)
         await self._refuse_loops(definition, sees)
         known = await self._triggers.get(definition.name)
         if known is not None:
             check_known(known)
             changed = await self._change(known, definition, owner, now, replace)
-            return Made(changed, False)
+            return Made(changed, False, warnings=warnings)
         credential, token = self._credential(definition, secret)
         trigger = Trigger(
             definition=definition,
@@ -122,7 +137,7 @@ class Arranging:
             cursor=now,
             next_at=_first_at(definition, now),
         )
-        if not await self._triggers.add(trigger):  # somebody else was faster
+        if not await self._triggers.add(trigger):  # a concurrent request was first
             return await self.make(
                 definition,
                 owner,
@@ -132,18 +147,18 @@ class Arranging:
                 replace=replace,
             )
         await self._hearing.refresh()
-        return Made(trigger, True, token)
+        return Made(trigger, True, token, warnings)
 
     async def pause(self, name: str) -> Trigger:
-        """Nothing is started by it until it is resumed."""
+        """Pause the trigger: it starts nothing until it is resumed."""
         return await self._set_paused(name, paused=True)
 
     async def resume(self, name: str) -> Trigger:
-        """From now on: what was due while it was paused is not."""
+        """Resume the trigger; slots that were due during the pause are skipped."""
         return await self._set_paused(name, paused=False)
 
     async def remove(self, name: str) -> None:
-        """With its backfills; executions stay."""
+        """Remove the trigger and its backfills; executions remain."""
         if not await self._triggers.remove(name):
             raise no_trigger(name)
         await self._hearing.refresh()
@@ -151,9 +166,10 @@ class Arranging:
     async def fire(
         self, trigger: Trigger, fired: Fired, initiator: Initiator
     ) -> Started:
-        """By hand, paused or not, with the rights of who fires it. Raises ``Refusal``.
+        """Fire the trigger by hand, even if it is paused. Raises ``RequestRefused``.
 
-        The owner's rights are not lent: the inputs are chosen by who fires it.
+        The execution has the rights of the initiator, who chooses the inputs, and not
+        those of the trigger's owner.
         """
         definition = trigger.definition
         try:
@@ -186,8 +202,8 @@ class Arranging:
             raise TriggerError("slot", str(error)) from None
         if cron.next(moment - 1.0) != moment:
             after = cron.next(moment)
-            hint = f"the next one is {slot_name(after)}" if after is not None else None
-            message = f"{fired.slot} is no slot of '{schedule.cron}'"
+            hint = f"the next slot is {slot_name(after)}" if after is not None else None
+            message = f"{fired.slot} is not a slot of '{schedule.cron}'"
             raise TriggerError("slot", message, hint)
         return slot_name(moment), {"slot": slot_scope(cron, moment)}
 
@@ -204,8 +220,8 @@ class Arranging:
         loop = find_loop(definition, others)
         if loop is not None:
             way = " → ".join(path if sees(path) else "…" for path in loop)
-            message = f"it would start itself without end: {way}"
-            raise Refusal("trigger.loop", message)
+            message = f"the trigger would start itself in a cycle: {way}"
+            raise RequestRefused("trigger.loop", message)
 
     async def _change(
         self,
@@ -219,10 +235,13 @@ class Arranging:
         if before == definition and (known.owner == owner or not replace):
             return known
         if not replace:
-            raise name_taken(known.name, "change it: --replace, or delete it first")
+            raise name_taken(
+                known.name, "use --replace to change it, or delete it first"
+            )
         if before.kind != definition.kind or _proof(before) != _proof(definition):
-            message = f"'{known.name}' is a {before.kind} of another sort"
-            raise Refusal("trigger.exists", message, "delete it, and create it anew")
+            message = f"'{known.name}' is a {before.kind} trigger of another kind"
+            hint = "delete the trigger and create it again"
+            raise RequestRefused("trigger.exists", message, hint)
         cursor = known.cursor if _clock(before) == _clock(definition) else now
         changed = msgspec.structs.replace(
             known,
@@ -234,7 +253,7 @@ class Arranging:
         return await self._put(changed, known.revision)
 
     async def _set_paused(self, name: str, *, paused: bool) -> Trigger:
-        for _ in range(RACES):
+        for _ in range(MAX_CONFLICTS):
             known = await self.get(name)
             if known.paused == paused:
                 return known
@@ -257,16 +276,16 @@ class Arranging:
     def _credential(
         self, definition: Definition, secret: str | None
     ) -> tuple[str | None, str | None]:
-        """What is kept, and what is told."""
+        """Return the stored form of the credential, and the token to show."""
         webhook = definition.webhook
         if webhook is None or (secret is not None and webhook.verify == "token"):
             if secret is not None:
-                message = "a secret goes with webhook.verify: signature"
+                message = "a secret requires webhook.verify: signature"
                 raise _invalid(TriggerError("secret", message))
             return None, None
         if secret is not None:
-            if len(secret) < SHORTEST_SECRET:
-                message = f"a secret has at least {SHORTEST_SECRET} characters"
+            if len(secret) < MIN_SECRET_CHARS:
+                message = f"a secret must have at least {MIN_SECRET_CHARS} characters"
                 raise _invalid(TriggerError("secret", message))
             return self._receiving.sealed(definition.name, secret), None
         token = mint(HOOK, secrets.token_bytes(32))
@@ -275,12 +294,30 @@ class Arranging:
         return digest(token, HOOK), token
 
 
-def name_taken(name: str, hint: str) -> Refusal:
-    return Refusal("trigger.exists", f"there is another trigger '{name}'", hint)
+def _check_inputs(found: ResolvedPlaybook, definition: Definition) -> tuple[str, ...]:
+    """Return warnings about the inputs. Raises ``RequestRefused`` for a value that
+    cannot fit, whatever its templates yield."""
+    playbook, workload = found.entry.playbook, definition.workload
+    assert playbook is not None
+    for name in sorted(secret_inputs(playbook) & workload.keys()):
+        if compile_value(workload[name]).literal:
+            message = "a trigger is stored as it is: it must not contain a secret input"
+            hint = "read the secret from the keychain of the playbook"
+            raise _invalid(TriggerError(f"workload.{name}", message, hint))
+    error = check_templates_of(playbook, workload)
+    if error is not None:
+        raise _invalid(TriggerError("workload", error["message"]))
+    return warnings_of(playbook, workload)
+
+
+def name_taken(name: str, hint: str) -> RequestRefused:
+    return RequestRefused(
+        "trigger.exists", f"the trigger '{name}' already exists", hint
+    )
 
 
 def _check_fired(definition: Definition, fired: Fired) -> None:
-    """What is of no use to this kind of trigger was meant for another one."""
+    """Refuse inputs that this kind of trigger does not take."""
     takes = {
         "schedule": ("slot", "key"),
         "webhook": ("payload", "key"),
@@ -288,10 +325,12 @@ def _check_fired(definition: Definition, fired: Fired) -> None:
     }[definition.kind]
     for name in fired.__struct_fields__:
         if name not in takes and getattr(fired, name) is not None:
-            message = f"a {definition.kind} trigger is not fired with it"
-            raise TriggerError(name, message, f"it takes: {', '.join(takes)}")
+            message = f"a {definition.kind} trigger does not take this input"
+            raise TriggerError(
+                name, message, f"inputs that it takes: {', '.join(takes)}"
+            )
     if definition.finished is not None and fired.execution_id is None:
-        message = "which execution has ended? name one: --execution ID"
+        message = "the finished execution is missing; pass --execution ID"
         raise TriggerError("execution_id", message)
 
 
@@ -310,12 +349,14 @@ def _proof(definition: Definition) -> str | None:
     return None if definition.webhook is None else definition.webhook.verify
 
 
-def _invalid(error: TriggerError) -> Refusal:
+def _invalid(error: TriggerError) -> RequestRefused:
     place = f"{error.path}: " if error.path else ""
-    return Refusal(
+    return RequestRefused(
         "trigger.invalid", f"{place}{error.message}", error.hint, path=error.path
     )
 
 
 def _busy(name: str) -> StoreError:
-    return StoreError(f"the trigger '{name}' changes all the time", "store.busy")
+    return StoreError(
+        f"the trigger '{name}' is being changed by others; try again", "store.busy"
+    )

@@ -1,4 +1,4 @@
-"""Backfills: the missing slots of a range, some at a time, until they are all there."""
+"""Backfills: executions for the missing slots of a schedule, a few at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from noetl.errors import StoreError
-from noetl.ports import Backfill, Clock, Store, Trigger, Triggers
-from noetl.service.firing import Firing
-from noetl.service.refusal import Refusal
-from noetl.triggers.cron import Cron
-from noetl.triggers.filling import (
-    MOST,
+from noetl.ports import Backfill, Clock, ExecutionIndex, Trigger, Triggers
+from noetl.service.errors import RequestRefused
+from noetl.service.triggers.fire import TriggerStarter
+from noetl.triggers.backfill import (
+    MAX_SLOTS,
     Flight,
     Progress,
     State,
@@ -23,24 +22,26 @@ from noetl.triggers.filling import (
     moment_in,
     take,
 )
+from noetl.triggers.cron import Cron
 from noetl.triggers.slots import first, slot_name, slot_scope
 
 log = logging.getLogger("noetl.triggers")
-RACES = 20
-"""How often another server may be first until something must be wrong."""
+MAX_CONFLICTS = 20
+"""Conflicting updates by other servers after which the request fails."""
 
 
 class Backfills:
-    """How far each of them is, is in its row: any server goes on with it.
+    """Runs backfills. Progress is in the backfill's row, so that any server can
+    continue.
 
-    ``busy`` says whether the last look found one that is open.
+    ``busy`` is True if the last check found an open backfill.
     """
 
     def __init__(
         self,
         triggers: Triggers,
-        firing: Firing,
-        store: Store,
+        firing: TriggerStarter,
+        store: ExecutionIndex,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
@@ -56,22 +57,24 @@ class Backfills:
     async def begin(
         self, trigger: Trigger, since: str, until: str | None, at_once: int, who: str
     ) -> Backfill:
-        """Raises ``Refusal`` (``backfill.range``, ``trigger.kind``)."""
+        """Create a backfill. Raises ``RequestRefused`` (``backfill.range``,
+        ``trigger.kind``)."""
         cron, now = _cron(trigger), self._clock.now()
         try:
             start = moment_in(cron, since)
             end = now if until is None else moment_in(cron, until)
         except ValueError as error:
-            raise Refusal("backfill.range", str(error)) from None
+            raise RequestRefused("backfill.range", str(error)) from None
         if end > now:
             message = f"the range ends in the future: {until}"
-            hint = "leave the end out, then it is now; the schedule does the rest"
-            raise Refusal("backfill.range", message, hint)
-        total = len(first(cron, start, end, MOST + 1))
-        if total == 0 or total > MOST:
-            found = f"more than {MOST:,}" if total else "no"
+            hint = "omit the end to use the current time; later slots run on schedule"
+            raise RequestRefused("backfill.range", message, hint)
+        total = len(first(cron, start, end, MAX_SLOTS + 1))
+        if total == 0 or total > MAX_SLOTS:
+            found = f"more than {MAX_SLOTS:,}" if total else "no"
             message = f"there are {found} slots from {since} to {until or 'now'}"
-            raise Refusal("backfill.range", message, "choose another range")
+            hint = f"choose a range with 1 to {MAX_SLOTS:,} slots"
+            raise RequestRefused("backfill.range", message, hint)
         backfill = Backfill(
             backfill_id=self._new_id(),
             trigger=trigger.name,
@@ -88,14 +91,14 @@ class Backfills:
         return backfill
 
     async def stop(self, backfill_id: str) -> Backfill:
-        """Nothing new is begun; what runs comes to its end."""
+        """Stop the backfill: running executions finish, no new one starts."""
         return await self._steer(backfill_id, "running", "stopped")
 
     async def resume(self, backfill_id: str) -> Backfill:
         return await self._steer(backfill_id, "stopped", "running")
 
     async def get(self, backfill_id: str) -> Backfill:
-        """Raises ``Refusal`` (``backfill.unknown``)."""
+        """Return the backfill. Raises ``RequestRefused`` (``backfill.unknown``)."""
         found = await self._triggers.get_backfill(backfill_id)
         if found is None:
             raise no_backfill()
@@ -105,16 +108,17 @@ class Backfills:
         return await self._triggers.list_backfills(trigger)
 
     async def _steer(self, backfill_id: str, before: State, after: State) -> Backfill:
-        for _ in range(RACES):
+        for _ in range(MAX_CONFLICTS):
             found = await self.get(backfill_id)
             if found.state == after:
                 return found
             if found.state != before:
                 message = f"the backfill is {found.state}"
-                raise Refusal("backfill.state", message, state=found.state)
+                raise RequestRefused("backfill.state", message, state=found.state)
             if await self._move(found, after, found.progress):
                 return await self.get(backfill_id)
-        raise StoreError("the backfill changes all the time", "store.busy")
+        message = "the backfill is being changed by other servers; try again"
+        raise StoreError(message, "store.busy")
 
     # -- work --------------------------------------------------------------------
 
@@ -124,14 +128,14 @@ class Backfills:
         for backfill in found:
             try:
                 await self._serve(backfill)
-            except Exception:  # what is wrong with one concerns no other
+            except Exception:  # an error in one backfill must not stop the others
                 about = {"backfill_id": backfill.backfill_id}
-                log.exception("a backfill fails", extra=about)
+                log.exception("a backfill failed; it is retried", extra=about)
 
     async def _serve(self, backfill: Backfill) -> None:
         trigger = await self._triggers.get(backfill.trigger)
         if trigger is None:
-            return  # it goes, and its backfills with it
+            return  # the trigger is being deleted, and its backfills with it
         cron, before = _cron(trigger), backfill.progress
         progress = land(before, await self._endings(before.flights))
         state = backfill.state
@@ -141,7 +145,7 @@ class Backfills:
         idle = all(flight.execution_id for flight in progress.flights)
         if (progress, state) != (before, backfill.state):
             if not await self._move(backfill, state, progress):
-                return  # another server was faster
+                return  # another server updated the backfill first
             backfill = msgspec.structs.replace(
                 backfill, state=state, progress=progress, revision=backfill.revision + 1
             )
@@ -175,7 +179,7 @@ class Backfills:
         await self._move(backfill, backfill.state, progress)
 
     async def _endings(self, flights: Sequence[Flight]) -> dict[str, str]:
-        """The status of each execution that is over, or gone."""
+        """Return the status of each execution that has finished or was deleted."""
         endings: dict[str, str] = {}
         for flight in flights:
             if flight.execution_id is None:
@@ -197,20 +201,22 @@ class Backfills:
         )
 
 
-def no_backfill() -> Refusal:
-    """One text for what is not there, or not theirs to see (row 64)."""
-    message = "there is no such backfill"
-    return Refusal("backfill.unknown", message, "see noetl backfill list")
+def no_backfill() -> RequestRefused:
+    """Return the same refusal for an absent backfill and a hidden one (row 64)."""
+    message = "unknown backfill"
+    hint = "noetl backfill list shows all backfills"
+    return RequestRefused("backfill.unknown", message, hint)
 
 
-def no_trigger(name: str) -> Refusal:
-    message = f"there is no trigger '{name[:64]}'"
-    return Refusal("trigger.unknown", message, "see noetl trigger list")
+def no_trigger(name: str) -> RequestRefused:
+    message = f"unknown trigger '{name[:64]}'"
+    hint = "noetl trigger list shows all triggers"
+    return RequestRefused("trigger.unknown", message, hint)
 
 
 def _cron(trigger: Trigger) -> Cron:
     schedule = trigger.definition.schedule
     if schedule is None:
-        message = f"'{trigger.name}' is no schedule: only schedules have slots"
-        raise Refusal("trigger.kind", message)
+        message = f"'{trigger.name}' is not a schedule: only schedules have slots"
+        raise RequestRefused("trigger.kind", message)
     return Cron(schedule.cron, schedule.zone)

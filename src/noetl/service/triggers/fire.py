@@ -1,32 +1,38 @@
-"""A slot of a trigger → one execution, however often it is asked for."""
+"""Starts of triggered executions: at most one execution per trigger and slot."""
 
 from __future__ import annotations
 
-from noetl.access.initiators import Initiator
-from noetl.engine.concurrency import Concurrency
+from noetl.access.initiator import Initiator
+from noetl.engine.steps.concurrency import Concurrency
 from noetl.errors import StoreError
 from noetl.ports import CatalogEntry, Trigger
-from noetl.runtime.rights import RUN, Rights
-from noetl.service.refusal import Refusal
-from noetl.service.starting import Asked, Found, Started, Starting
+from noetl.runtime.executions.initiator_rights import RUN, Rights
+from noetl.service.errors import RequestRefused
+from noetl.service.executions.start import (
+    ExecutionStarter,
+    ResolvedPlaybook,
+    Started,
+    StartInputs,
+)
 from noetl.triggers.definition import Definition
 from noetl.triggers.inputs import TriggerError, render_place, render_workload
 from noetl.types import JSON
 
 
-class Firing:
-    """Asks for executions with a key that names the slot.
+class TriggerStarter:
+    """Starts executions with an idempotency key that names the trigger's slot.
 
-    They have the rights of the trigger's owner, or of an account that fires it by
-    hand. An owner who may not run the playbook any more starts nothing by the trigger.
+    An execution has the rights of the trigger's owner, or of the account that fires the
+    trigger by hand. A trigger starts nothing if its owner lost the right to run the
+    playbook.
     """
 
-    def __init__(self, starting: Starting, rights: Rights) -> None:
+    def __init__(self, starting: ExecutionStarter, rights: Rights) -> None:
         self._starting = starting
         self._rights = rights
 
     async def known(self, name: str, slot: str) -> str | None:
-        """The execution of a slot, if it has one."""
+        """Return the id of the slot's execution, or None if there is none."""
         return await self._starting.known(_principal(name), _key(name, slot))
 
     async def fire(
@@ -37,20 +43,21 @@ class Firing:
         chain: int = 0,
         initiator: Initiator | None = None,
     ) -> Started:
-        """Raises ``Refusal``; what cannot run is on record, too, and has its id.
+        """Start the slot's execution. Raises ``RequestRefused``.
 
-        Instead of a ``scope`` there may be the reason why there is none.
+        ``scope`` is the template scope, or the error that prevented it: the failure is
+        then recorded as an execution, whose id the exception carries.
         """
         definition, name = trigger.definition, trigger.name
         initiator = initiator or trigger.initiator
-        asked = Asked(path=definition.path, version=definition.version)
+        asked = StartInputs(path=definition.path, version=definition.version)
         found = await self._starting.resolve(asked)
         try:
             if isinstance(scope, TriggerError):
                 raise scope
             scope = {**scope, "trigger": {"name": name, "slot": slot}}
             workload = render_workload(definition.workload, scope)
-            asked = Asked(
+            asked = StartInputs(
                 path=asked.path,
                 version=asked.version,
                 workload=workload,
@@ -72,16 +79,16 @@ class Firing:
         scope: dict[str, JSON] | TriggerError,
         chain: int = 0,
     ) -> str:
-        """The execution of the slot: the one that is there, or a new one.
+        """Return the id of the slot's execution; start one if there is none.
 
-        What the playbook's author must mend is on record as an execution that failed.
+        A request that is refused leaves a failed execution, whose id is returned.
         """
         known = await self.known(trigger.name, slot)
         if known is not None:
             return known
         try:
             return (await self.fire(trigger, slot, scope, chain)).execution_id
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             found: str | None = refusal.more.get("execution_id")
             if found is None:
                 raise StoreError(refusal.message) from None
@@ -104,20 +111,22 @@ def _concurrency(definition: Definition, scope: dict[str, JSON]) -> Concurrency 
     return Concurrency(key, places.limit, places.on_limit)
 
 
-def _without_inputs(found: Found, error: TriggerError) -> Found:
+def _without_inputs(found: ResolvedPlaybook, error: TriggerError) -> ResolvedPlaybook:
     message = f"{error.path}: {error.message}"
     refused = {"kind": "trigger.inputs", "message": message}
     return _refused(found, refused, error.hint)
 
 
-def _forbidden(found: Found, trigger: Trigger) -> Found:
+def _forbidden(found: ResolvedPlaybook, trigger: Trigger) -> ResolvedPlaybook:
     who, path = trigger.initiator.principal, trigger.definition.path
     message = f"{who}, the owner of the trigger '{trigger.name}', may not run '{path}'"
-    hint = "an account that may run it takes the trigger over by replacing it"
+    hint = "replace the trigger with an account that may run the playbook"
     return _refused(found, {"kind": "playbook.forbidden", "message": message}, hint)
 
 
-def _refused(found: Found, error: dict[str, JSON], hint: str | None) -> Found:
-    refusal = Refusal(error["kind"], error["message"], hint)
+def _refused(
+    found: ResolvedPlaybook, error: dict[str, JSON], hint: str | None
+) -> ResolvedPlaybook:
+    refusal = RequestRefused(error["kind"], error["message"], hint)
     error = {**error, "step": None, "task": None}
-    return Found(CatalogEntry(None, found.entry.about, error), refusal)
+    return ResolvedPlaybook(CatalogEntry(None, found.entry.about, error), refusal)

@@ -1,36 +1,36 @@
-"""Executions that are over start others."""
+"""Triggers that start executions when others finish."""
 
 from __future__ import annotations
 
 import logging
 
-from noetl.engine.references import SERVER_LIMIT, references_in
-from noetl.engine.suspensions import MAX_DEPTH
+from noetl.engine.values.references import SERVER_LIMIT, references_in
+from noetl.engine.waits.suspend import MAX_DEPTH
 from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
-from noetl.ports import Store, Summary, Triggers
-from noetl.runtime.ownership import Owners
-from noetl.runtime.rights import READ, Rights
-from noetl.service.firing import Firing
-from noetl.service.looking import Looking
-from noetl.service.sensitive import PAYLOADS, is_sensitive
+from noetl.ports import ExecutionHistory, Summary, Triggers
+from noetl.runtime.executions.initiator_rights import READ, Rights
+from noetl.runtime.values.ownership import Owners
+from noetl.service.executions.queries import ExecutionQueries
+from noetl.service.executions.sensitive import PAYLOADS, is_sensitive
+from noetl.service.triggers.fire import TriggerStarter
 from noetl.templates import compile_value
-from noetl.triggers.chains import LONGEST, covers, hears
 from noetl.triggers.definition import Definition
 from noetl.triggers.inputs import TriggerError
+from noetl.triggers.parse import MAX_CHAIN, covers, hears
 from noetl.types import JSON
 
 log = logging.getLogger("noetl.triggers")
 
 
-class Hearing:
-    """Knows of whose ends somebody wants to hear, as of the last look."""
+class CompletionTriggers:
+    """Caches the path patterns of all completion triggers since the last refresh."""
 
     def __init__(
         self,
         triggers: Triggers,
-        firing: Firing,
-        store: Store,
-        looking: Looking,
+        firing: TriggerStarter,
+        store: ExecutionHistory,
+        looking: ExecutionQueries,
         owners: Owners,
         rights: Rights,
     ) -> None:
@@ -52,9 +52,9 @@ class Hearing:
         return any(covers(pattern, path) for pattern in self._patterns)
 
     async def hear(self, execution_id: str) -> None:
-        """Start what waits for this end; it may be told of the same one again.
+        """Start the executions of all triggers that match this completion; idempotent.
 
-        A trigger hears only of executions that its owner may see.
+        A trigger matches only executions that its owner may see.
         """
         summary = await self._store.summary(execution_id)
         path, status = summary.playbook.get("path"), summary.status
@@ -69,9 +69,9 @@ class Hearing:
             return
         chain = await self._chain(summary)
         for trigger in fitting:
-            if chain >= LONGEST:
+            if chain >= MAX_CHAIN:
                 about = {"trigger": trigger.name, "execution_id": execution_id}
-                log.warning("executions start each other without an end", extra=about)
+                log.warning("executions start each other in a cycle", extra=about)
                 continue
             scope: dict[str, JSON] | TriggerError
             try:
@@ -81,7 +81,7 @@ class Hearing:
             await self._firing.ensure(trigger, execution_id, scope, chain + 1)
 
     async def scope(self, definition: Definition, summary: Summary) -> dict[str, JSON]:
-        """What templates read as ``execution``; its result only if they do.
+        """Return the template scope; the result is loaded only if a template reads it.
 
         Raises ``TriggerError`` for a result that cannot be passed on.
         """
@@ -102,12 +102,12 @@ class Hearing:
         return scope
 
     async def _result(self, summary: Summary, result: JSON) -> JSON:
-        """The value itself: references belong to the execution that has ended, and the
-        one that is started could not read them (S-48)."""
+        """Return the result with its references resolved: they belong to the finished
+        execution, and the new one could not read them (S-48)."""
         size = sum(reference["size"] for reference in references_in(result))
         if size > SERVER_LIMIT:
             message = (
-                f"the result has {size:,} bytes: at most {SERVER_LIMIT:,} are taken"
+                f"the result has {size:,} bytes; the limit is {SERVER_LIMIT:,} bytes"
             )
             raise TriggerError("execution.result", message)
         try:
@@ -116,7 +116,8 @@ class Hearing:
             raise TriggerError("execution.result", str(error)) from None
 
     async def _chain(self, summary: Summary) -> int:
-        """How many ends led to this one; a child counts as whoever called it."""
+        """Return the number of completions that led here; a child counts as its
+        root."""
         for _ in range(MAX_DEPTH + 1):
             if summary.parent_id is None:
                 break

@@ -1,4 +1,4 @@
-"""Webhooks: deliveries of senders that prove themselves become executions."""
+"""Webhooks: authenticated deliveries start executions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Protocol
 
 from noetl.errors import AccessError, SecretError, StoreError
 from noetl.ports import Trigger, Triggers
-from noetl.service.firing import Firing
-from noetl.service.refusal import Refusal
-from noetl.service.starting import Started
+from noetl.service.errors import RequestRefused
+from noetl.service.executions.start import Started
+from noetl.service.triggers.fire import TriggerStarter
 from noetl.triggers.definition import Webhook
-from noetl.triggers.deliveries import (
+from noetl.triggers.inputs import TriggerError, check_key, render_key
+from noetl.triggers.webhook import (
     Headers,
     delivery_scope,
     has_token,
     is_signed,
     proof_header,
 )
-from noetl.triggers.inputs import TriggerError, check_key, render_key
 from noetl.types import JSON
 
 _NONE = Webhook()
@@ -31,13 +31,13 @@ class Seal(Protocol):
     def open(self, sealed: bytes, purpose: str) -> bytes: ...
 
 
-class Receiving:
-    """One answer for whatever is not there, or not proved: nobody learns names."""
+class WebhookReceiver:
+    """Receives deliveries. Unknown names and failed proofs get the same refusal."""
 
     def __init__(
         self,
         triggers: Triggers,
-        firing: Firing,
+        firing: TriggerStarter,
         seal: Seal,
         new_id: Callable[[], str],
     ) -> None:
@@ -47,7 +47,7 @@ class Receiving:
         self._new_id = new_id
 
     async def find(self, name: str, headers: Headers) -> Trigger:
-        """The webhook of a sender that may be its own. Raises ``AccessError``."""
+        """Return the webhook that the sender may address. Raises ``AccessError``."""
         trigger = await self._triggers.get(name)
         webhook = trigger.definition.webhook if trigger is not None else None
         if trigger is None or webhook is None:
@@ -61,7 +61,11 @@ class Receiving:
         return trigger
 
     def check(self, trigger: Trigger, headers: Headers, body: bytes) -> None:
-        """A signature is of the body. Raises ``AccessError``, or ``Refusal``."""
+        """Verify the signature of the body and the state of the trigger.
+
+        Raises ``AccessError`` for a wrong signature, ``RequestRefused`` for a paused
+        trigger.
+        """
         webhook = trigger.definition.webhook
         assert webhook is not None
         if webhook.verify == "signature":
@@ -74,12 +78,13 @@ class Receiving:
                 raise _not_proved()
         if trigger.paused:
             message = f"the trigger '{trigger.name}' is paused"
-            raise Refusal("trigger.paused", message, "send it again when it is not")
+            hint = "resume the trigger, then send the delivery again"
+            raise RequestRefused("trigger.paused", message, hint)
 
     async def accept(
         self, trigger: Trigger, headers: Headers, payload: JSON
     ) -> Started:
-        """Raises ``Refusal``."""
+        """Start the execution of a delivery. Raises ``RequestRefused``."""
         definition = trigger.definition
         webhook = definition.webhook
         assert webhook is not None
@@ -88,7 +93,7 @@ class Receiving:
             slot = self._slot(webhook, headers, scope)
         except TriggerError as error:
             message = f"{error.path}: {error.message}"
-            raise Refusal("trigger.inputs", message, error.hint) from None
+            raise RequestRefused("trigger.inputs", message, error.hint) from None
         return await self._firing.fire(trigger, slot, scope)
 
     def _slot(self, webhook: Webhook, headers: Headers, scope: dict[str, JSON]) -> str:
@@ -98,14 +103,14 @@ class Receiving:
         return check_key(given[0], _KEY) if given else self._new_id()
 
     def sealed(self, name: str, secret: str) -> str:
-        """A secret as it is kept."""
+        """Return the secret in sealed form, as it is stored."""
         sealed = self._seal.seal(secret.encode(), _purpose(name))
         return b64encode(sealed).decode()
 
 
 def _not_proved() -> AccessError:
-    message = "there is no such webhook, or its sender does not prove itself: send its "
-    message += "token as Authorization: Bearer nth_…, or the signature that it asks for"
+    message = "unknown webhook, or its sender is not authenticated: send the webhook's "
+    message += "token as Authorization: Bearer nth_…, or the signature that it requires"
     return AccessError("auth.required", message, 401)
 
 

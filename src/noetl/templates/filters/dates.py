@@ -1,7 +1,7 @@
-"""Dates and times from given values; there is no clock here.
+"""Filters of dates and times; none of them reads a clock.
 
-A moment is RFC 3339 text or a number of seconds since 1970; text without an offset
-is UTC. What is given back is text or a number, because values stay JSON.
+A moment is RFC 3339 text or a number of seconds since 1970; text without an offset is
+UTC. Results are text or numbers, because values stay JSON.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from noetl.templates import faults
-from noetl.templates.catalog import FILTERS
+from noetl.templates import errors
 from noetl.templates.evaluation import Evaluation
+from noetl.templates.registry import FILTERS
 from noetl.templates.undefined import Undefined
 from noetl.types import JSON
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST = 128
-_COST = 25  # steps; calendars are slow
+_MAX_CHARS = 128
+_COST = 25  # steps; calendar arithmetic is slow
 _NEW_FORMAT = 60  # steps for each character: Python compiles an expression of it
-_KEPT_FORMATS = 4  # fewer than Python remembers
+_KEPT_FORMATS = 4  # fewer than Python caches
 _DIRECTIVE = re.compile(r"%(.?)", re.S)
 _DIRECTIVES = frozenset("YmdHIMSfpzjyGVuaAbB%")
 
@@ -50,10 +50,10 @@ def parse_datetime(run: Evaluation, value: JSON, format: str) -> str:
     run.charge(4 * _COST)
     _charge_format(run, format)
     try:
-        # Naive only until the last line.
+        # Naive until the last line adds UTC.
         moment = datetime.strptime(text, format)  # noqa: DTZ007
     except (ValueError, re.error):
-        raise faults.wrong(
+        raise errors.wrong(
             "parse_datetime: the text does not have that format"
         ) from None
     return _rfc3339(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
@@ -68,13 +68,13 @@ def date_add(
     minutes: float = 0,
     seconds: float = 0,
 ) -> str:
-    """A moment so much later (or earlier) as RFC 3339 text."""
+    """A moment shifted by the given time (negative: earlier), as RFC 3339 text."""
     run.charge(_COST)
     try:
         later = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         return _rfc3339(_moment(value) + later)
     except OverflowError:
-        raise faults.wrong(
+        raise errors.wrong(
             "date_add: the result is not in the years 1 to 9999"
         ) from None
 
@@ -90,9 +90,9 @@ def _moment(value: JSON) -> datetime:
             return _EPOCH + timedelta(seconds=value)
     except (ValueError, OverflowError):
         pass
-    raise faults.wrong(
+    raise errors.wrong(
         "expected a moment: RFC 3339 text such as 2026-01-02T03:04:05Z, or seconds "
-        f"since 1970; found {faults.kind_of(value)}",
+        f"since 1970; found {errors.kind_of(value)}",
         "read other formats with parse_datetime",
     )
 
@@ -100,28 +100,30 @@ def _moment(value: JSON) -> datetime:
 def _expect_text(value: JSON) -> str:
     if isinstance(value, Undefined):
         raise value.error()
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        raise faults.wrong(f"expected text of at most {_LONGEST} characters")
+    if not isinstance(value, str) or len(value) > _MAX_CHARS:
+        raise errors.wrong(f"expected text of at most {_MAX_CHARS} characters")
     return value
 
 
 def _charge_format(run: Evaluation, format: str) -> None:
-    """What a format costs that is not one of the last of this evaluation. What Python
-    remembers of others does not count: the same template costs the same (I-09)."""
+    """Charge for a format that this evaluation did not use recently.
+
+    Python's own cache does not count: the same template costs the same (I-09).
+    """
     if format not in run.formats:
         run.charge(4 * _NEW_FORMAT + _NEW_FORMAT * len(format))
         run.formats = [*run.formats[1 - _KEPT_FORMATS :], format]
 
 
 def _check_format(name: str, format: str) -> str:
-    if not isinstance(format, str) or len(format) > _LONGEST:
-        raise faults.wrong(
-            f"{name}: the format is text of at most {_LONGEST} characters"
+    if not isinstance(format, str) or len(format) > _MAX_CHARS:
+        raise errors.wrong(
+            f"{name}: the format is text of at most {_MAX_CHARS} characters"
         )
     for directive in _DIRECTIVE.findall(format):
         if directive not in _DIRECTIVES:
             known = " ".join(f"%{d}" for d in sorted(_DIRECTIVES))
-            raise faults.wrong(f"{name}: %{directive} is not one of {known}")
+            raise errors.wrong(f"{name}: %{directive} is not one of {known}")
     return format
 
 

@@ -1,26 +1,83 @@
-"""Filters on lists as a whole: order, ends, sums and pieces."""
+"""Filters on lists as a whole: order, ends, sums and pieces.
+
+Their argument ``attribute`` is ``'city'``, ``'address.city'`` or ``0``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.templates import faults, limits, operators
-from noetl.templates.catalog import FILTERS
+from noetl.templates import errors, limits, operators
 from noetl.templates.evaluation import Evaluation
-from noetl.templates.filters.attributes import attribute_getter, sort_key, texts
+from noetl.templates.registry import FILTERS
 from noetl.templates.undefined import Undefined
-from noetl.templates.values import iterate, text_of, weigh
+from noetl.templates.values import iterate, look_up, text_of, weigh
 from noetl.types import JSON
 
-# Hashes of larger numbers can be made to collide, and a set of such is quadratic.
+Getter = Callable[[JSON], JSON]
+
+
+def attribute_getter(run: Evaluation, attribute: JSON, default: JSON = None) -> Getter:
+    """Return a function that follows dots into each item."""
+    if attribute is None:
+        return lambda item: item
+    if not isinstance(attribute, str | int):
+        raise errors.wrong(
+            f"an attribute is text or a number, found {errors.kind_of(attribute)}"
+        )
+    parts: list[JSON] = [attribute]
+    if isinstance(attribute, str):
+        parts = [_part(p) for p in attribute.split(".")]
+    path = f"item.{attribute}"
+
+    def get(item: JSON) -> JSON:
+        run.charge(2 * len(parts))
+        for part in parts:
+            item = look_up(run, item, part, path, "an item")
+            if isinstance(item, Undefined):
+                run.charge(8)  # recording the missing key is slower
+                item = item if default is None else default
+        return item
+
+    return get
+
+
+def _part(text: str) -> JSON:
+    return int(text) if text.isdecimal() and len(text) < 10 else text
+
+
+def sort_key(
+    run: Evaluation, attribute: JSON, case_sensitive: bool, default: JSON = None
+) -> Getter:
+    """Return a getter that ignores case unless ``case_sensitive``."""
+    get = attribute_getter(run, attribute, default)
+    if case_sensitive:
+        return get
+
+    def fold(item: JSON) -> JSON:
+        value = get(item)
+        if isinstance(value, str):
+            run.charge(1 + len(value) // 64)
+            return value.lower()
+        return value
+
+    return fold
+
+
+def texts(run: Evaluation, items: list[JSON]) -> list[str]:
+    """Return all items as text."""
+    return [text_of(run, item) for item in items]
+
+
+# Hashes of larger numbers can be made to collide, which makes a set quadratic.
 _CROWDED = 1 << 60
 
 
 @FILTERS.add("length", "count", example="{{ [1, 2] | length }}")
 def length(run: Evaluation, value: JSON) -> int:
-    """How many items, keys or characters it has."""
+    """The number of items, keys or characters."""
     if not isinstance(value, list | dict | str | Undefined):
-        raise faults.wrong(f"{faults.kind_of(value)} has no length")
+        raise errors.wrong(f"{errors.kind_of(value)} has no length")
     return len(value)
 
 
@@ -53,7 +110,7 @@ def _nothing(run: Evaluation, which: str) -> Undefined:
 
 @FILTERS.add("reverse", example="{{ [1, 2] | reverse }}")
 def reverse(run: Evaluation, value: JSON) -> JSON:
-    """The other way round, a list or a text."""
+    """The items of a list, or the characters of a text, in reverse order."""
     if isinstance(value, str):
         run.size(len(value))
         return value[::-1]
@@ -78,7 +135,7 @@ def sort(
     case_sensitive: bool = False,
     attribute: JSON = None,
 ) -> list[JSON]:
-    """In order, by an attribute or several ('age,name') if given."""
+    """The items in order, by an attribute or several ('age,name') if given."""
     names = attribute.split(",") if isinstance(attribute, str) else [attribute]
     getters = [sort_key(run, name, case_sensitive) for name in names]
     items = iterate(run, value)
@@ -89,14 +146,14 @@ def sort(
 def arrange(
     run: Evaluation, items: list[JSON], keys: list[JSON], reverse: bool = False
 ) -> list[JSON]:
-    """The items in the order of their keys; what sorting compares is paid for."""
+    """Return the items in the order of their keys; comparisons are charged."""
     before = run.steps
     weigh(run, keys)
     run.charge((before - run.steps) * len(items).bit_length() // 4)
     try:
         order = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
     except TypeError:
-        raise faults.wrong(
+        raise errors.wrong(
             "the items cannot be put in order: their kinds differ"
         ) from None
     return [items[place] for place in order]
@@ -113,7 +170,7 @@ def unique(
     for item in iterate(run, value):
         mark = key(item)
         if isinstance(mark, list | dict):
-            raise faults.wrong(
+            raise errors.wrong(
                 "unique compares texts, numbers, booleans and null",
                 "name the attribute to compare",
             )
@@ -158,7 +215,7 @@ def _extreme(
     try:
         return items[choose(range(len(items)), key=keys.__getitem__)]
     except TypeError:
-        raise faults.wrong(f"there is no {which} item: their kinds differ") from None
+        raise errors.wrong(f"there is no {which} item: their kinds differ") from None
 
 
 @FILTERS.add("sum", example="{{ [1, 2, 3] | sum }}")
@@ -176,7 +233,7 @@ def total(
 def batch(
     run: Evaluation, value: JSON, linecount: int, fill_with: JSON = None
 ) -> list[JSON]:
-    """Lists of so many items each; the last is filled up if asked for."""
+    """Lists of ``linecount`` items each; the last is filled up with ``fill_with``."""
     _expect_count("batch", linecount)
     items = iterate(run, value)
     rows = [items[at : at + linecount] for at in range(0, len(items), linecount)]
@@ -191,7 +248,7 @@ def batch(
 def pieces(
     run: Evaluation, value: JSON, slices: int, fill_with: JSON = None
 ) -> list[JSON]:
-    """So many lists of nearly equal length; the shorter are filled if asked for."""
+    """A number of lists of nearly equal length, filled up with ``fill_with``."""
     _expect_count("slice", slices)
     items = iterate(run, value)
     run.size(slices)
@@ -209,6 +266,6 @@ def pieces(
 
 def _expect_count(name: str, count: JSON) -> None:
     if type(count) is not int or count < 1:
-        raise faults.wrong(f"{name}: the count is a whole number of at least 1")
+        raise errors.wrong(f"{name}: the count is a whole number of at least 1")
     if count > limits.SIZE:
-        raise faults.too_much(f"{name}: the count exceeds {limits.SIZE:,}")
+        raise errors.too_much(f"{name}: the count exceeds {limits.SIZE:,}")

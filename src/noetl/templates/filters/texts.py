@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from noetl.templates import faults, limits, text_methods
-from noetl.templates.catalog import FILTERS
+from noetl.templates import errors, limits, methods
 from noetl.templates.evaluation import Evaluation
+from noetl.templates.registry import FILTERS
 from noetl.templates.values import text_of
 from noetl.types import JSON
 
@@ -47,7 +47,7 @@ def title(run: Evaluation, value: JSON) -> str:
 def trim(run: Evaluation, value: JSON, chars: str | None = None) -> str:
     """Without white space, or the given characters, at both ends."""
     text = text_of(run, value)
-    return run.made(text.strip(text_methods.trimmable(run, text, chars)))
+    return run.made(text.strip(methods.trimmable(run, text, chars)))
 
 
 @FILTERS.add("replace", example="{{ 'a-b' | replace('-', '+') }}")
@@ -56,9 +56,7 @@ def replace(
 ) -> str:
     """With each occurrence replaced, or the first ``count``."""
     text, before, after = (text_of(run, v) for v in (value, old, new))
-    return text_methods.replace(
-        run, text, before, after, -1 if count is None else count
-    )
+    return methods.replace(run, text, before, after, -1 if count is None else count)
 
 
 @FILTERS.add("split", example="{{ 'a,b' | split(',') }}")
@@ -66,12 +64,12 @@ def split(
     run: Evaluation, value: JSON, sep: str | None = None, maxsplit: int = -1
 ) -> list[str]:
     """The parts between separators, or between white space."""
-    return text_methods.split(run, text_of(run, value), sep, maxsplit)
+    return methods.split(run, text_of(run, value), sep, maxsplit)
 
 
 @FILTERS.add("wordcount", example="{{ 'load the rows' | wordcount }}")
 def wordcount(run: Evaluation, value: JSON) -> int:
-    """How many words the text has."""
+    """The number of words of the text."""
     text = text_of(run, value)
     run.charge(1 + len(text) // 2)
     return sum(1 for _ in _WORD.finditer(text))
@@ -86,10 +84,10 @@ def truncate(
     end: str = "...",
     leeway: int = 5,
 ) -> str:
-    """Cut after so many characters, at a word unless ``killwords``."""
+    """Cut after ``length`` characters, at a word unless ``killwords``."""
     text = text_of(run, value)
     if length < len(end) or leeway < 0:
-        raise faults.wrong(
+        raise errors.wrong(
             "truncate: the length is at least that of the end, the leeway at least 0"
         )
     if len(text) <= length + leeway:
@@ -111,8 +109,8 @@ def indent(
     text = _text(run, value) + "\n"
     each = len(width) if isinstance(width, str) else width
     if not isinstance(each, int):
-        raise faults.wrong("indent: the width is a whole number or text")
-    lines = text_methods.splitlines(run, text)
+        raise errors.wrong("indent: the width is a whole number or text")
+    lines = methods.splitlines(run, text)
     run.size(len(text) + max(each, 0) * (len(lines) + 1))
     margin = width if isinstance(width, str) else " " * width
     rest = [margin + line if line or blank else line for line in lines[1:]]
@@ -123,19 +121,19 @@ def indent(
 def format_text(run: Evaluation, value: JSON, *args: JSON, **named: JSON) -> str:
     """Values in place of %s %d %f %x, with widths up to 1000."""
     if args and named:
-        raise faults.wrong("format: pass values by position or by name, not both")
+        raise errors.wrong("format: pass values by position or by name, not both")
     pattern = _text(run, value)
     run.charge(len(pattern) // 8)
     fields = _Fields(run, args, named, len(pattern))
     plain = _FIELD.sub(fields.fill, pattern)
     if fields.used < len(args):
-        raise faults.wrong("format: there are more values than fields")
+        raise errors.wrong("format: there are more values than fields")
     return run.made(plain % tuple(fields.values))
 
 
 @dataclass
 class _Fields:
-    """Collects the values of the fields in order, and sizes what they will make."""
+    """Collects the values of the fields in order and checks the size of the result."""
 
     run: Evaluation
     args: tuple[JSON, ...]
@@ -145,7 +143,7 @@ class _Fields:
     values: list[JSON] = field(default_factory=list)
 
     def fill(self, found: re.Match[str]) -> str:
-        """The field as Python knows it, by position."""
+        """Return the field in Python's syntax, by position."""
         name, flags, width, precision, kind = found.groups()
         _check_field(found.group(), width, precision, kind)
         if kind == "%":
@@ -160,13 +158,13 @@ class _Fields:
 
     def _next(self) -> JSON:
         if self.used >= len(self.args):
-            raise faults.wrong("format: there are more fields than values")
+            raise errors.wrong("format: there are more fields than values")
         self.used += 1
         return self.args[self.used - 1]
 
     def _named(self, name: str) -> JSON:
         if name not in self.named:
-            raise faults.wrong(f"format: there is no value named {name!r}")
+            raise errors.wrong(f"format: there is no value named {name!r}")
         return self.named[name]
 
 
@@ -175,19 +173,19 @@ def _digits(value: JSON) -> int:
         return len(value)
     if isinstance(value, int):
         return 2 + value.bit_length() // 3
-    return 320  # the longest number with a fraction, before its precision
+    return 320  # digits of the largest float before the point
 
 
 def _check_field(text: str, width: str, precision: str | None, kind: str) -> None:
     if kind not in tuple("sdfx%"):
-        raise faults.wrong(f"format: {text[:16]!r} is not one of %s %d %f %x")
+        raise errors.wrong(f"format: {text[:16]!r} is not one of %s %d %f %x")
     for digits in (width, precision or ""):
         if len(digits) > 4 or int(digits or 0) > limits.WIDTH:
-            raise faults.too_much(f"format: a field is wider than {limits.WIDTH:,}")
+            raise errors.too_much(f"format: a field is wider than {limits.WIDTH:,}")
 
 
 def _text(run: Evaluation, value: JSON) -> str:
-    """The value as text, refused where what is made of it would be too long."""
+    """Return the value as text; raises an error if the result would be too long."""
     text = text_of(run, value)
     run.size(len(text))
     return text

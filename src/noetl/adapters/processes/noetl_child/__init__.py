@@ -1,5 +1,5 @@
-"""What runs on the other side: the launcher, and user code in processes forked from it.
+"""Child side: the launcher, and user code in processes forked from it.
 
-Only the standard library, and little of it: this is started outside of NoETL, with
-``-I``, and whatever it imports is what each first call waits for.
+It uses little of the standard library and nothing else: it is started outside of
+NoETL, with ``-I``, and each import delays the first call.
 """

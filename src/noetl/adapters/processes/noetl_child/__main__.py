@@ -1,7 +1,7 @@
 """Entry: ``python -I __main__.py launch|serve <parent>``.
 
-The package gets a name of its own and leaves ``sys.path`` again, so that nothing of it
-hides, or is hidden by, a module of the user's.
+The package has a unique name and its folder is removed from ``sys.path``, so that its
+modules do not conflict with those of the user.
 """
 
 import importlib

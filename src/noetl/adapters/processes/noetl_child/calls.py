@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from .contained import compile_contained
 from .faults import CODE, Misfit
-from .returns import BODY, wrapped
+from .isolation import compile_contained
 
 MODULE = "__noetl__"  # a real module: dataclasses and pickle look for it
 _ANY_NAME = 0x08  # co_flags of **kwargs
 
 
 class Source:
-    """A text of code, compiled when it is first run."""
+    """Text of code, compiled when it is first run."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -26,7 +26,7 @@ class Source:
         self._contained: bool | None = None
 
     def is_contained(self) -> bool:
-        """Whether it can leave nothing behind."""
+        """Return whether the code cannot leave state behind."""
         if self._contained is None:
             self._code = compile_contained(self.text)
             self._contained = self._code is not None
@@ -55,7 +55,7 @@ def perform(source: Source, args: dict[str, Any]) -> Any:
 
 
 def _compile(text: str) -> CodeType:
-    # Not ours to pass on: our own `from __future__` must not change user code.
+    # dont_inherit: the `from __future__` of this module must not change user code.
     try:
         return compile(text, CODE, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -83,7 +83,7 @@ def find(name: str, function: str) -> Callable[..., Any]:
 
 
 def invoke(function: Callable[..., Any], args: dict[str, Any]) -> Any:
-    """Call it with the arguments that its parameters name; the rest is not passed."""
+    """Call a function with the arguments that its parameters name, and no others."""
     if type(function) is not FunctionType or hasattr(function, "__wrapped__"):
         return invoke_any(function, args)
     code = function.__code__
@@ -106,7 +106,7 @@ def invoke(function: Callable[..., Any], args: dict[str, Any]) -> Any:
 
 
 def invoke_any(function: Callable[..., Any], args: dict[str, Any]) -> Any:
-    """The same for whatever can be called; rarer, and slower."""
+    """Call any callable the same way; slower."""
     import inspect
 
     positional, named = [], {}
@@ -128,11 +128,11 @@ def invoke_any(function: Callable[..., Any], args: dict[str, Any]) -> Any:
 def missing(function: object, name: str, args: dict[str, Any]) -> Misfit:
     called = getattr(function, "__name__", "main")
     given = ", ".join(sorted(args)) or "nothing"
-    return Misfit(f"{called}(…) needs '{name}', which args does not give ({given})")
+    return Misfit(f"{called}(…) needs '{name}', which is not in args ({given})")
 
 
 def finish(value: Any) -> Any:
-    """The value itself, or what it comes to if it is awaitable."""
+    """Return the value, or its result if it is awaitable."""
     if not hasattr(value, "__await__"):
         return value
     import asyncio
@@ -141,3 +141,52 @@ def finish(value: Any) -> Any:
         return await value
 
     return asyncio.run(wait())
+
+
+BODY = "__noetl_body__"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def wrapped(source: str, file: str) -> ast.Module:
+    """Wrap the code in a function ``BODY``. Raises ``SyntaxError``."""
+    tree = ast.parse(source, file)
+    names = sorted(_set_in(tree.body))
+    body: list[ast.stmt] = [ast.Global(names)] if names else []
+    body += [_plain(statement) for statement in tree.body]
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    function = ast.FunctionDef(BODY, nothing, body, [])
+    if "type_params" in ast.FunctionDef._fields:
+        function.type_params = []  # type: ignore[attr-defined,unused-ignore]
+    module = ast.Module([function], [])
+    return ast.fix_missing_locations(module)
+
+
+def _plain(statement: ast.stmt) -> ast.stmt:
+    """Drop an annotation: a global name cannot be annotated in a function."""
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        value = statement.value
+        if value is None:
+            return ast.copy_location(ast.Pass(), statement)
+        return ast.copy_location(ast.Assign([statement.target], value), statement)
+    return statement
+
+
+def _set_in(body: Iterable[ast.AST]) -> set[str]:
+    names: set[str] = set()
+    stack = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, _FUNCTIONS):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            names |= {node.name} if node.name else set()
+        elif isinstance(node, _INNER):
+            continue
+        stack.extend(ast.iter_child_nodes(node))
+    return names

@@ -1,4 +1,4 @@
-"""Calls on their way in: frames from the channel, and the permits to begin them."""
+"""Incoming calls: frames from the channel, and permits to begin them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSED = 71
 
 
 class Call:
-    """Code with its ``source``, or a function by its ``target``."""
+    """Call of code, by its ``source``, or of a function, by its ``target``."""
 
     __slots__ = ("args", "begins", "environment", "number", "source", "target")
 
@@ -29,8 +29,10 @@ class Call:
 
 
 class Inbox:
-    """A call may begin if it comes to a process that is idle, or if there is a permit
-    for it. The worker takes permits back: calls without one are somebody else's now.
+    """Queue of calls of this process.
+
+    A call may begin if the process was idle when it came, or if there is a permit for
+    it. The worker takes a permit back when it gives the call to another process.
     """
 
     def __init__(self) -> None:
@@ -44,11 +46,11 @@ class Inbox:
         self._held = False
 
     def order(self) -> Any:
-        """What comes before all calls."""
+        """Read the order, which precedes all calls."""
         return json.loads(self._frame())
 
     def next(self) -> Call:
-        """Waits for it; ends the process if the worker is gone."""
+        """Wait for the next call; exits the process if the worker is gone."""
         while True:
             while self._calls:
                 call = self._calls.popleft()
@@ -60,7 +62,7 @@ class Inbox:
             self._fill()
 
     def hold(self) -> None:
-        """Begin nothing more before the worker has heard of the last call."""
+        """Begin no further call before the worker has answered the last report."""
         self._held = True
 
     def _is_permitted(self, number: int) -> bool:
@@ -72,7 +74,7 @@ class Inbox:
             except (OSError, struct.error):
                 os._exit(CLOSED)
         if self._permit != number:
-            return False  # it is for a call that comes later
+            return False  # the permit is for a later call
         self._permit = 0
         return True
 

@@ -1,4 +1,4 @@
-"""What went wrong in user code, told without the frames that are not the user's."""
+"""Errors of user code, with the frames of the user alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_ROOM = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
 
 class Misfit(Exception):
-    """The call does not fit: a parameter, a module or a function is missing."""
+    """A parameter, a module or a function of the call is missing."""
 
 
 def fault(kind: str, message: str, **more: Any) -> dict[str, Any]:
@@ -25,19 +25,19 @@ def fault(kind: str, message: str, **more: Any) -> dict[str, Any]:
 def explain(
     error: BaseException, folder: str, source: str | None = None
 ) -> dict[str, Any]:
-    """The exception as the caller sees it: type, message, line, the user's frames."""
+    """Describe an exception: type, message, line and the user's frames."""
     name = type(error).__name__
     if isinstance(error, MemoryError):
         return fault("tool.memory", f"{name}: the code needed too much memory")
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         why = "a file grew above spec.disk"
         if error.errno != errno.EFBIG:
-            why = "no room is left on the disk"
+            why = "the disk is full"
         return fault("tool.disk", f"{name}: {why}", type=name)
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(bool(error.code))
         message = f"the code called exit({said(error.code)})"
-        kind = "tool.exit" if code else "tool.contract"  # it gave no result
+        kind = "tool.exit" if code else "tool.contract"  # there is no result
         return fault(kind, message, type=name, exit_code=code)
     frames = own_frames(error, folder, source)
     line = next((line for file, line, _, _ in reversed(frames) if file == CODE), None)
@@ -52,7 +52,7 @@ def explain(
 
 
 def story(error: BaseException, folder: str, source: str | None) -> list[str]:
-    """The chain of causes, oldest first, as a traceback has it."""
+    """Return the lines of a traceback with the chain of causes, oldest first."""
     lines: list[str] = []
     chain: list[BaseException] = []
     link: BaseException | None = error
@@ -76,7 +76,7 @@ def story(error: BaseException, folder: str, source: str | None) -> list[str]:
 def own_frames(
     error: BaseException, folder: str, source: str | None
 ) -> list[tuple[str, int, str, str]]:
-    """(file, line, function, text) of frames in the code or below its folder."""
+    """Return (file, line, function, text) of frames in the code or its folder."""
     found = []
     trace = error.__traceback__
     while trace is not None:
@@ -106,7 +106,7 @@ def line_of(source: str | None, line: int) -> str:
 
 
 def said(value: object) -> str:
-    """Its text; user classes may fail even at that."""
+    """Return the text of a value; ``__str__`` of user classes may fail."""
     try:
         return clean(str(value))
     except Exception as error:
@@ -114,7 +114,7 @@ def said(value: object) -> str:
 
 
 def clean(text: str) -> str:
-    """Bounded, and encodable."""
+    """Shorten a text, and make it encodable as UTF-8."""
     if len(text) > TEXT:
         text = f"{text[: TEXT // 2]} … {text[-TEXT // 2 :]}"
     return text.encode(errors="backslashreplace").decode()

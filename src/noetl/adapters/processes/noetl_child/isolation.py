@@ -1,10 +1,9 @@
-"""Code that cannot leave anything behind, so that its process may serve others next.
+"""Contained code: it cannot leave state behind, so that executions may share a process.
 
-A list of what is allowed, and a short one: whatever is not on it makes it code that
-gets a process of its execution. What is allowed can compute, and change what it has
-made itself. It reaches no object that outlives the call and could be changed, it reads
-none that an earlier call could have changed, and it has nothing that runs when it is
-thrown away: no classes, no generator functions, nothing asynchronous.
+The module is a short allow-list; all other code gets a process of its execution.
+Contained code can compute, and change objects that it has made. It can neither reach
+nor read an object that outlives the call and could be changed, and has nothing that
+runs on destruction: no classes, no generator functions, no asynchronous code.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _NODES = frozenset(
     Not UAdd USub Eq NotEq Lt LtE Gt GtE Is IsNot In NotIn
     """.split()  # noqa: SIM905
 )
-# Not those that look for names (getattr, vars, type), make code, open or end something.
+# Without those that look up names (getattr, vars, type), make code, open files or exit.
 _BUILTINS = frozenset(
     """
     abs all any ascii bin bool bytearray bytes callable chr complex dict divmod
@@ -49,8 +48,8 @@ _BUILTINS = frozenset(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 }
-# Of each module what computes. They are imported ahead of any code, in all processes: a
-# file of the same name in the playbook's folder takes the place of none of them.
+# Functions without state of each module. The modules are imported before any code, in
+# all processes: a file of the same name in the playbook's folder replaces none of them.
 MODULES: dict[ModuleType, frozenset[str]] = {
     module: frozenset(names.split())
     for module, names in (
@@ -122,7 +121,7 @@ _FORBIDDEN = frozenset(vars(builtins)) - _BUILTINS
 
 
 def compile_contained(text: str) -> CodeType | None:
-    """The code, if it is contained; None if not, or if it is no code at all."""
+    """Return the compiled code; None if it is not contained or not valid."""
     try:
         flags: int = _ast.PyCF_ONLY_AST
         tree: _ast.Module = compile(text, CODE, "exec", flags, dont_inherit=True)
@@ -135,7 +134,7 @@ def compile_contained(text: str) -> CodeType | None:
 
 
 def nodes(tree: _ast.AST) -> list[_ast.AST]:
-    """All of them; by no recursion of ours, however deep they are."""
+    """Return all nodes, without recursion, since a tree may be deep."""
     found = [tree]
     for node in found:
         for name in node._fields:

@@ -1,11 +1,11 @@
-"""The launcher: one small process from which all others are forked.
+"""Launcher: one small process from which all others are forked.
 
-A Python takes 20 ms to start, a fork of a started one takes two. The launcher has a
-single thread, so that forking is safe. It alone signals and reaps its children: no
-process id is used after it was given to somebody else. Orders come as packets,
-``{"program": id}`` and ``{"server": id}`` with open files, or ``{"kill": id}``; answers
-are ``started``, ``failed`` and ``exited``. What a program is, says its first file; what
-a server is to serve, it hears later.
+Python takes 20 ms to start, a fork of a running interpreter takes 2 ms. The launcher
+has a single thread, so that forking is safe. It alone signals and reaps its children,
+so that it never signals a reused process id. Orders are packets, ``{"program": id}``
+and ``{"server": id}`` with open files, or ``{"kill": id}``; answers are ``started``,
+``failed`` and ``exited``. The first file of a program describes it; a server reads its
+order from its channel later.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .confine import adopt_orphans, die_with, limit
+from .rlimits import adopt_orphans, die_with, limit
 from .seccomp import install
 from .serve import NO_MEMORY, Server, prepare
 
 PACKET = 4096
-FILES = 9  # an order, standard streams, a channel, a sandbox: never all of them
+FILES = 9  # at most: an order, standard streams, a channel, a sandbox
 OPEN = 4096  # more than the launcher ever has open
 ROUNDS = 10_000
 NOT_FOUND, NOT_RUNNABLE, BROKEN = 127, 126, 70
@@ -41,7 +41,7 @@ class Launcher:
         self._watched: dict[int, int] = {}  # pidfd -> order
 
     def run(self) -> None:
-        """Serve orders until the worker is gone, then take everything along."""
+        """Serve orders until the worker is gone, then kill all processes."""
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._watched:
@@ -87,13 +87,13 @@ class Launcher:
         self._say({"started": number, "pid": pid})
 
     def _kill(self, pid: int) -> None:
-        # Not yet reaped, so both numbers still mean this child and its group.
+        # The child is not reaped yet, so the numbers are still those of its group.
         for kill in (os.killpg, os.kill):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(pid, signal.SIGKILL)
 
     def _bury(self, pidfd: int) -> None:
-        """After the death of a child: its group and its daemons follow it."""
+        """Reap a dead child, and kill its group and its daemons."""
         number = self._watched.pop(pidfd)
         pid = self._pids.pop(number)
         self._poll.unregister(pidfd)
@@ -105,8 +105,8 @@ class Launcher:
         self._say({"exited": number, "status": os.waitstatus_to_exitcode(status)})
 
     def _sweep(self) -> None:
-        """Kill what fell to us: descendants of the dead that had left its group."""
-        for _ in range(ROUNDS):  # a fork bomb goes on while we look
+        """Kill the adopted orphans: descendants of the dead that left its group."""
+        for _ in range(ROUNDS):  # a fork bomb starts more during a round
             strays = children(os.getpid()) - set(self._pids.values())
             if not strays:
                 return
@@ -116,7 +116,7 @@ class Launcher:
                     os.waitpid(pid, 0)
 
     def _say(self, answer: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the worker is gone: the next read says so
+        with contextlib.suppress(OSError):  # the worker is gone: the next read notices
             self._control.send(json.dumps(answer).encode())
 
 
@@ -124,12 +124,12 @@ def children(pid: int) -> set[int]:
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
             return {int(text) for text in file.read().split()}
-    except OSError:  # a kernel without this file: the group must do
+    except OSError:  # a kernel without this file: only the group is killed
         return set()
 
 
 def become_program(files: list[int], parent: int) -> NoReturn:
-    """In the forked child: put on what the order says, and never return."""
+    """Execute the program of the order in the forked child; never returns."""
     try:
         leave_home(parent)
         with open(files[0], "rb", closefd=False) as file:
@@ -137,7 +137,7 @@ def become_program(files: list[int], parent: int) -> NoReturn:
         put_on(files[1:])
         if order["folder"] is not None:
             os.chdir(order["folder"])
-        limit(order["memory"], order["disk"])
+        limit(order["memory"], order["disk"], order["processes"])
         if order["filtered"]:
             install()
         execute(order["program"], order["environment"])
@@ -146,7 +146,7 @@ def become_program(files: list[int], parent: int) -> NoReturn:
 
 
 def become_server(files: list[int], parent: int) -> NoReturn:
-    """As far as that goes before it is known for whom; standard input stays empty."""
+    """Run a server in the forked child; standard input stays empty."""
     try:
         leave_home(parent)
         put_on([0, *files])
@@ -164,7 +164,7 @@ def leave_home(parent: int) -> None:
 
 
 def put_on(files: list[int]) -> None:
-    """These files are its own from 0 on, and no others."""
+    """Make these files the descriptors from 0 on, and close all others."""
     for target, source in enumerate(files):
         os.dup2(source, target)
         os.set_inheritable(target, True)
@@ -177,7 +177,7 @@ def complain(error: BaseException) -> NoReturn:
 
 
 def execute(program: list[str], environment: dict[str, str]) -> NoReturn:
-    # Python ignores these; a program expects to die of them.
+    # Python ignores these signals; programs expect the default action.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
@@ -189,15 +189,15 @@ def execute(program: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def main(parent: int) -> None:
-    """The control socket is what it has for standard input."""
+    """Run the launcher; its standard input is the control socket."""
     die_with(parent)
     adopt_orphans()
     control = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    _, writer = os.pipe()  # as the servers' will be, so that streams fit
+    _, writer = os.pipe()  # pipes as in servers, so that streams are set up alike
     for file in (1, 2):
         os.dup2(writer, file)
     prepare()
     gc.collect()
-    gc.freeze()  # what is here is for ever: no child need look at it, and copy it
+    gc.freeze()  # a collection in a child would copy the pages of these objects
     Launcher(socket.socket(fileno=control)).run()

@@ -1,4 +1,4 @@
-"""Damage limitation: a process dies with its parent and cannot grow at will."""
+"""Limits of a process: it dies with its parent and has bounded resources."""
 
 from __future__ import annotations
 
@@ -11,40 +11,45 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 
-_PROCESSES = 8192  # of the user: a fork bomb leaves room for others
+_FILES = 16_384  # open at once
 _FIRST = b"1000"
 
 _libc = ctypes.CDLL(None)
 
 
 def die_with(parent: int) -> None:
-    """Be killed when the parent dies; at once if it already has."""
+    """Have this process killed when the parent dies; exit if it already has."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
 
 
 def adopt_orphans() -> None:
-    """Keep daemons below this process, where they are found and killed.
+    """Keep daemons below this process, so that they can be found and killed.
 
     The setting survives ``exec`` and is not inherited by children.
     """
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def limit(memory: int | None, disk: int | None) -> None:
-    """No core files (they hold secrets), no new rights, at most this much memory and
-    no file that is larger. If the machine has no memory left, it goes first."""
+def limit(memory: int | None, disk: int | None, processes: int) -> None:
+    """Limit memory and the size of files, in bytes, and the user's processes.
+
+    Inside a sandbox, its processes are counted. Core files, which contain secrets, and
+    new privileges are disabled. The kernel kills this process first when the machine
+    runs out of memory.
+    """
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    lower(resource.RLIMIT_NPROC, _PROCESSES)
+    lower(resource.RLIMIT_NPROC, processes)
+    lower(resource.RLIMIT_NOFILE, _FILES)
     if memory is not None:
         lower(resource.RLIMIT_AS, memory)
     if disk is not None:
         lower(resource.RLIMIT_FSIZE, disk)
     try:
         file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-    except OSError:  # no such file, or not ours to write: the kernel chooses
+    except OSError:  # the file is missing or read-only: the kernel chooses
         return
     try:
         os.write(file, _FIRST)
@@ -55,7 +60,7 @@ def limit(memory: int | None, disk: int | None) -> None:
 
 
 def lower(what: int, most: int) -> None:
-    """At most this, and never more than there was."""
+    """Set a limit, never above the present hard limit."""
     _, hard = resource.getrlimit(what)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)

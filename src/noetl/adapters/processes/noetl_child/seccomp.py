@@ -1,11 +1,10 @@
-"""System calls that code of a playbook must not make: a filter for the kernel.
+"""Seccomp filter: system calls that code of a playbook must not make.
 
-A list of what is denied, as containers have one: calls that reach other processes, the
-kernel's own interfaces or new namespaces, and that no program for data needs. Denied
-calls answer EPERM; ``clone3`` answers ENOSYS, so that libraries fall back to ``clone``,
-whose flags a filter can see. Of sockets there are those of programs for data only: a
-namespace of the network does not hold back AF_VSOCK, which leads out of a virtual
-machine, and others make the kernel load drivers.
+It denies calls that reach other processes, the kernel's own interfaces or new
+namespaces, like the filters of containers. Denied calls return EPERM; ``clone3``
+returns ENOSYS, so that libraries fall back to ``clone``, whose flags a filter can see.
+Only common socket families are allowed: a network namespace does not confine AF_VSOCK,
+which leads out of a virtual machine, and other families make the kernel load drivers.
 """
 
 from __future__ import annotations
@@ -81,11 +80,11 @@ _SOCKET = (41, 198)
 _FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 _CLONE, _CLONE3, _PERSONALITY = (56, 220), (435, 435), (135, 92)
 _NEW_NAMESPACE = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, …
-_X32 = 0x40000000  # the other numbers of x86_64, which no program of today needs
+_X32 = 0x40000000  # numbers of the x32 ABI of x86_64, which programs do not need
 _MACHINES = {"x86_64": (_X86_64, 0), "aarch64": (_AARCH64, 1)}
 
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _JUMP_FROM, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
-_NUMBER, _ARCH, _FIRST = 0, 4, 16  # where they are in what the filter is shown
+_NUMBER, _ARCH, _FIRST = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS = _ERRNO | 1, _ERRNO | 38
 _ANY = 0xFFFFFFFF
@@ -94,13 +93,13 @@ _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 
 def assemble(machine: str) -> bytes | None:
-    """The filter as the kernel takes it; None for a machine that it does not know."""
+    """Return the filter in the kernel's format; None for an unknown machine."""
     if machine not in _MACHINES:
         return None
     arch, column = _MACHINES[machine]
     lines = [
         _line(_LOAD, _ARCH),
-        _line(_JUMP_EQUAL, arch, 1, 0),  # another one, such as 32 bits: nothing
+        _line(_JUMP_EQUAL, arch, 1, 0),  # another one, such as 32 bits: deny all
         _line(_RETURN, _EPERM),
         _line(_LOAD, _NUMBER),
         _line(_JUMP_FROM, _X32, 0, 1),
@@ -128,8 +127,8 @@ def assemble(machine: str) -> bytes | None:
         _line(_RETURN, _ALLOW),
         _line(_JUMP_EQUAL, _PERSONALITY[column], 0, 4),
         _line(_LOAD, _FIRST),
-        _line(_JUMP_EQUAL, 0, 2, 0),  # the usual one
-        _line(_JUMP_EQUAL, _ANY, 1, 0),  # which one is it?
+        _line(_JUMP_EQUAL, 0, 2, 0),  # set the default personality
+        _line(_JUMP_EQUAL, _ANY, 1, 0),  # query the personality
         _line(_RETURN, _EPERM),
         _line(_RETURN, _ALLOW),
     ]
@@ -137,9 +136,9 @@ def assemble(machine: str) -> bytes | None:
 
 
 def install() -> None:
-    """Filter what this process and its children do from now on; they cannot undo it.
+    """Install the filter for this process and its children; it cannot be undone.
 
-    Needs ``no_new_privs``. A kernel without such filters goes without.
+    Needs ``no_new_privs``. Does nothing on a kernel without seccomp filters.
     """
     if FILTER is None:
         return

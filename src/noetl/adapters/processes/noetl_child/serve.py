@@ -1,4 +1,4 @@
-"""The process of user code: one call after another, and a reply to each."""
+"""Server of calls of user code: runs one after another and replies to each."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 from .calls import MODULE, Source, call_function, perform
-from .confine import die_with, limit
+from .calls_in import CLOSED, HEADER, Call, Inbox
 from .faults import OURS, Misfit, explain, fault
-from .inbox import CLOSED, HEADER, Call, Inbox
+from .output import Flusher, prepare_logging
+from .rlimits import die_with, limit
 from .seccomp import install
 from .values import NotJson, encode
 
 STREAMS = ("stdin", "stdout", "stderr")
 OUT = 4
 MAGIC = b"noe1"
-LARGEST = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 NO_MEMORY = 87
 NOTHING = bytes(4)  # a number of bytes
 WARM = 20
 
 
 def prepare() -> None:
-    """What is the same for all servers, once, before they are forked.
+    """Set up what all servers share, before they are forked.
 
     A page of memory that a child writes to is copied first, which takes longer than
-    what it does there: so streams are made here, and what changes with use is used.
+    the write. So streams are made here, and caches are filled by rehearsals.
     """
     sys.argv[:] = [""]
-    # Half a surrogate pair in a print is no reason to fail.
+    # Printing half a surrogate pair must not fail.
     streams = (
         open(0, encoding="utf-8", errors="replace"),  # noqa: SIM115
         open(1, "w", encoding="utf-8", errors="backslashreplace"),  # noqa: SIM115
@@ -47,10 +48,10 @@ def prepare() -> None:
 
 
 def rehearse() -> None:
-    """All that a call does, so that the first one finds it done."""
+    """Do all that a call does, so that caches are filled before the first one."""
     source = Source("def main(x): return [x]")
     if source.is_contained():
-        encode(perform(source, json.loads('{"x":1}')), LARGEST)
+        encode(perform(source, json.loads('{"x":1}')), MAX_BYTES)
     environment = dict(os.environ)
     os.environ.clear()
     os.environ.update(environment)
@@ -59,8 +60,9 @@ def rehearse() -> None:
 
 
 class Server:
-    """One that is ``shared`` runs for any execution, and only what is contained: such
-    code can neither put anything in disorder nor see in which folder it is.
+    """Runs calls. A ``shared`` server runs contained code of any execution.
+
+    Contained code can neither change the process nor see its folder.
     """
 
     def __init__(self) -> None:
@@ -70,14 +72,15 @@ class Server:
         self._pid = os.getpid()
         self._shared = self._exhausted = False
         self._streams = sys.stdin, sys.stdout, sys.stderr
-        rehearse()  # a spare has the time
+        Flusher(sys.stdout)
+        rehearse()  # a spare process is idle
 
     def _obey(self, order: dict[str, Any]) -> None:
-        """For whom it is: where, with which variables and limits."""
+        """Apply the order: folder, environment and limits."""
         self._shared = order["shared"]
         if order["folder"] is not None:
             os.chdir(order["folder"])
-        limit(order["memory"], order["disk"])
+        limit(order["memory"], order["disk"], order["processes"])
         if order["filtered"]:
             install()
         os.environ.clear()
@@ -85,6 +88,7 @@ class Server:
         self._folder = os.getcwd()
         if not self._shared:
             sys.path.insert(0, self._folder)
+            prepare_logging()
         self._path = list(sys.path)
         self._environment = dict(os.environ)
         self._variables = dict(variables())
@@ -101,7 +105,7 @@ class Server:
                 reply = self._answer(call)
                 self._flush()
                 if os.getpid() != self._pid:
-                    os._exit(0)  # the code forked, both came back: only one may answer
+                    os._exit(0)  # the code forked: only the parent may answer
                 if is_littered():
                     self._inbox.hold()
                     reply += b',"spent":true'
@@ -129,7 +133,7 @@ class Server:
                 value = perform(source, call.args)
             else:
                 value = call_function(call.target, call.args)
-            return b'"result":' + encode(value, LARGEST)
+            return b'"result":' + encode(value, MAX_BYTES)
         except NotJson as error:
             problem = fault("tool.contract", str(error))
         except Misfit as error:
@@ -138,11 +142,11 @@ class Server:
             folder = OURS if self._shared else self._folder
             self._exhausted = isinstance(error, MemoryError)
             problem = explain(error, folder, source.text if source else None)
-            error.__traceback__ = None  # its frames hold what the code had built
+            error.__traceback__ = None  # its frames hold the objects of the code
         return b'"fault":' + json.dumps(problem).encode()
 
     def _tidy(self, environment: dict[str, str]) -> None:
-        """What an earlier call of this execution may have left in disorder."""
+        """Restore environment, path, streams and folder after an earlier call."""
         os.environ.update(environment)
         wanted = {**self._variables, **encoded(environment)}
         if variables() != wanted:
@@ -161,11 +165,11 @@ class Server:
         for stream in {sys.stdout, sys.stderr, *self._streams[1:]}:
             try:
                 stream.flush()
-            except Exception:  # closed or replaced by the code: its output, its loss
+            except Exception:  # closed or replaced by the code
                 continue
 
     def _write(self, body: bytes) -> None:
-        # The code may have closed the channel, and opened a file that got its number.
+        # The code may have closed the channel and opened a file with its number.
         try:
             if identity() != self._identity:
                 os._exit(CLOSED)
@@ -177,7 +181,7 @@ class Server:
 
 
 def variables() -> dict[bytes, bytes]:
-    """The environment as ``os`` keeps it: to decode it takes as long as a call."""
+    """Return the environment as bytes: decoding it takes as long as a call."""
     kept: dict[bytes, bytes] | None = getattr(os.environ, "_data", None)
     return encoded(dict(os.environ)) if kept is None else kept
 
@@ -192,7 +196,7 @@ def identity() -> tuple[int, int]:
 
 
 def is_printed() -> bool:
-    """Whether there is output that the worker has not read, whoever wrote it."""
+    """Return whether the pipes have output that the worker has not read."""
     try:
         return any(ioctl(file, FIONREAD, NOTHING) != NOTHING for file in (1, 2))
     except OSError:  # closed by the code
@@ -200,7 +204,7 @@ def is_printed() -> bool:
 
 
 def is_littered() -> bool:
-    """Whether the code left threads or processes that would disturb the next call."""
+    """Return whether the code left threads or processes behind."""
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         return True
@@ -212,7 +216,7 @@ def is_littered() -> bool:
 
 
 def main(parent: int) -> None:
-    """Started by a sandbox instead of forked by the launcher."""
+    """Run a server that is started by a sandbox, not forked by the launcher."""
     die_with(parent)
     prepare()
     try:

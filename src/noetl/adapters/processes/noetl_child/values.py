@@ -1,4 +1,4 @@
-"""Results: what JSON can hold, and where a value cannot be held."""
+"""Results as JSON, with the path of a value that JSON cannot represent."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _encode = json.JSONEncoder(
 
 
 class Encoded(bytes):
-    """JSON already: code of ours has its own way to write it."""
+    """Result that is already JSON, made by code of NoETL."""
 
 
 class NotJson(Exception):
-    """``where`` is a path such as ``result.items[3]``."""
+    """Value that is not JSON; ``where`` is a path such as ``result.items[3]``."""
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(f"{where} {what}")
 
 
 def encode(value: Any, limit: int) -> bytes:
-    """The value as JSON. Raises ``NotJson`` with the place that is to blame."""
+    """Encode the value as JSON. Raises ``NotJson`` with the path of the fault."""
     if isinstance(value, Encoded):
         return value
     _check(value, [], set())
     try:
         data = _encode(value).encode()
-    except (ValueError, UnicodeEncodeError):  # NaN or half a character: look again
+    except (ValueError, UnicodeEncodeError):  # NaN or half a surrogate pair
         _find(value, [])
         raise
     if len(data) > limit:
@@ -39,7 +39,7 @@ def encode(value: Any, limit: int) -> bytes:
 
 
 def _check(value: Any, path: list[str | int], above: set[int]) -> None:
-    """Types, keys, depth and cycles; scalars are left to the encoder."""
+    """Check types, keys, depth and cycles; scalars are left to the encoder."""
     kind = type(value)
     if kind in _SCALARS or isinstance(value, str | int | float):
         return
@@ -87,10 +87,10 @@ def _find_scalar(value: Any, path: list[str | int], prefix: str = "") -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            what = "is text with half a surrogate pair, which UTF-8 cannot hold"
+            what = "is text with half a surrogate pair, which UTF-8 cannot encode"
             raise NotJson(where, prefix + what) from None
     elif isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        raise NotJson(where, f"is {value}, which JSON cannot hold")
+        raise NotJson(where, f"is {value}, which JSON cannot represent")
     elif isinstance(value, int):
         try:
             str(int(value))

@@ -1,23 +1,25 @@
-"""Commands of the store in memory: planned, ready, leased, done."""
+"""Command queue of the store in memory: planned, ready, leased, ended."""
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Literal
 
 import msgspec
 
-from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
+from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, in_turn
 from noetl.engine.state import ExecutionStatus
 from noetl.ports import Command, CommandRow, Lease, Transition
 
 
 class _Row(msgspec.Struct):
-    number: int  # the order of planning
+    number: int  # position in the order of planning
     command: Command
     execution: int
+    family: int
     state: Literal["delayed", "ready", "leased", "done"] = "ready"
     not_before: float = 0.0
     epoch: int = 0
@@ -27,31 +29,46 @@ class _Row(msgspec.Struct):
 
 
 class _Pool:
-    """Ready commands by execution; an entry counts only while its row is ready."""
+    """Ready commands of a pool by execution; entries of rows that are not ready any
+    more are skipped."""
 
     def __init__(self) -> None:
-        self.executions: list[int] = []
+        self.families: list[int] = []
+        self.executions: dict[int, list[int]] = {}
         self.ready: dict[int, list[int]] = {}
-        self.turn = 0
+        self.turn = Turn()
 
     def add(self, row: _Row) -> None:
         if row.execution not in self.ready:
             self.ready[row.execution] = []
-            insort(self.executions, row.execution)
+            if row.family not in self.executions:
+                self.executions[row.family] = []
+                insort(self.families, row.family)
+            insort(self.executions[row.family], row.execution)
         heappush(self.ready[row.execution], row.number)
 
-    def remove(self, execution: int) -> None:
+    def remove(self, family: int, execution: int) -> None:
         del self.ready[execution]
-        self.executions.remove(execution)
+        self.executions[family].remove(execution)
+        if not self.executions[family]:
+            del self.executions[family]
+            self.families.remove(family)
 
-    def in_turn(self) -> list[int]:
-        """All of them, from after the last one served, once round."""
-        at = bisect_right(self.executions, self.turn)
-        return self.executions[at:] + self.executions[:at]
+    def families_in_turn(self) -> list[int]:
+        """Return all families, beginning after the one that was served last."""
+        return _turned(self.families, self.turn.family)
+
+    def executions_in_turn(self, family: int) -> list[int]:
+        return _turned(self.executions[family], self.turn.after(family))
+
+
+def _turned(numbers: list[int], last: int) -> list[int]:
+    at = bisect_right(numbers, last)
+    return numbers[at:] + numbers[:at]
 
 
 class Commands:
-    """``status`` says by its number how an execution is."""
+    """Rows of commands; ``status`` returns the status of an execution by its number."""
 
     def __init__(self, status: Callable[[int], ExecutionStatus]) -> None:
         self._status = status
@@ -62,25 +79,26 @@ class Commands:
         self._leased: dict[str, _Row] = {}
         self._keepers: dict[str, tuple[str, float]] = {}
 
-    def change(self, execution: int, transition: Transition) -> None:
-        planned = {command.command_id: command for command in transition.commands}
+    def change(self, execution: int, family: int, transition: Transition) -> None:
+        changes = transition.commands
+        planned = {command.command_id: command for command in changes.planned}
         for command in planned.values():
             if command.command_id not in self._by_id:
-                row = _Row(len(self._rows), command, execution)
+                row = _Row(len(self._rows), command, execution, family)
                 self._rows.append(row)
                 self._by_id[command.command_id] = row
                 self._schedule(row, command.not_before)
-        if transition.grant is not None:
-            for lease in transition.grant.leases:
+        if changes.grant is not None:
+            for lease in changes.grant.leases:
                 row = self._by_id[lease.command_id]
-                self._lease(row, lease, transition.grant.expires_at)
-        for command_id, number in transition.reported.items():
+                self._lease(row, lease, changes.grant.expires_at)
+        for command_id, number in transition.reports.numbers.items():
             self._by_id[command_id].reported = number
-        for command_id in transition.done:
+        for command_id in changes.ended:
             if ended := self._by_id.get(command_id):
                 self._leased.pop(command_id, None)
                 ended.state = "done"
-        for command_id in transition.release:
+        for command_id in changes.released:
             given = self._by_id.get(command_id)
             if given is None or given.state == "done":
                 continue
@@ -94,33 +112,31 @@ class Commands:
     ) -> list[Lease]:
         self._make_due(now)
         queue = self._pools.setdefault(pool, _Pool())
-        hands: list[list[_Row]] = []
         others: list[_Row] = []
-        for execution in queue.in_turn():
-            if len(hands) == slots:
-                break
-            hand, kept = self._take(queue, execution, slots, owner, now)
-            others += kept
-            if hand:
-                hands.append(hand)
+        offers = in_turn(
+            in_turn(
+                self._take(queue, execution, owner, now, others)
+                for execution in queue.executions_in_turn(family)
+            )
+            for family in queue.families_in_turn()
+        )
         leases = []
-        for row in deal(hands, slots):
-            queue.turn = row.execution
+        for row in list(islice(offers, slots)):
+            queue.turn.note(row.family, row.execution)
             command = row.command
             epoch = row.epoch + 1
             lease = Lease(command.command_id, command.execution_id, owner, epoch)
             self._lease(row, lease, expires_at)
-            if command.together is not None:
-                self._keepers[command.together] = (owner, expires_at)
+            if command.affinity is not None:
+                self._keepers[command.affinity] = (owner, expires_at)
             leases.append(lease)
-        left = [row for hand in hands for row in hand if row.state == "ready"]
-        for row in left + others:
+        for row in others:
             queue.add(row)
         return leases
 
     def _is_kept(self, row: _Row, owner: str, now: float) -> bool:
-        """Whether somebody else keeps it."""
-        keeper, until = self._keepers.get(row.command.together or "", (owner, now))
+        """Return whether another owner keeps the commands of this affinity."""
+        keeper, until = self._keepers.get(row.command.affinity or "", (owner, now))
         return keeper != owner and until > now
 
     def _lease(self, row: _Row, lease: Lease, expires_at: float) -> None:
@@ -162,14 +178,14 @@ class Commands:
                 row.reported = max(row.reported, 0)
 
     def renew(self, leases: Sequence[Lease], expires_at: float) -> list[Lease]:
-        """Those that were lost."""
+        """Extend leases; return those that are lost."""
         lost = []
         for lease in leases:
             if self.is_held(lease):
                 row = self._leased[lease.command_id]
-                row.expires_at, together = expires_at, row.command.together
-                if together and self._keepers.get(together, ("",))[0] == lease.owner:
-                    self._keepers[together] = (lease.owner, expires_at)
+                row.expires_at, affinity = expires_at, row.command.affinity
+                if affinity and self._keepers.get(affinity, ("",))[0] == lease.owner:
+                    self._keepers[affinity] = (lease.owner, expires_at)
             else:
                 lost.append(lease)
         return lost
@@ -208,24 +224,33 @@ class Commands:
                 self._make_ready(row)
 
     def _take(
-        self, queue: _Pool, execution: int, slots: int, owner: str, now: float
-    ) -> tuple[list[_Row], list[_Row]]:
-        """Up to ``slots`` ready commands of one execution, off the queue; and those
-        on the way to them that are for others."""
+        self,
+        queue: _Pool,
+        execution: int,
+        owner: str,
+        now: float,
+        others: list[_Row],
+    ) -> Iterator[_Row]:
+        """Take ready commands of one execution off the queue.
+
+        Commands that another owner keeps are skipped and added to ``others``.
+        """
+        waiting = queue.ready[execution]
+        family = self._rows[waiting[0]].family
         status = self._status(execution)
         if status not in OPEN:
             if status in OVER:
-                queue.remove(execution)
-            return [], []
-        waiting = queue.ready[execution]
-        hand: list[_Row] = []
-        kept: list[_Row] = []
-        while waiting and len(hand) < slots:
+                queue.remove(family, execution)
+            return
+        last: _Row | None = None
+        while waiting:
             row = self._rows[heappop(waiting)]
-            # A row that became ready twice is there twice, side by side.
-            pile = kept if self._is_kept(row, owner, now) else hand
-            if row.state == "ready" and not (pile and pile[-1] is row):
-                pile.append(row)
-        if not waiting:
-            queue.remove(execution)
-        return hand, kept
+            if not waiting:
+                queue.remove(family, execution)
+            # A row that became ready twice is in the queue twice, side by side.
+            if row.state == "ready" and row is not last:
+                if self._is_kept(row, owner, now):
+                    others.append(row)
+                else:
+                    yield row
+            last = row

@@ -1,33 +1,42 @@
-"""The store in memory: every promise but durability. Simulation runs on it."""
+"""The store in memory: every promise of the ports except durability."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
-from noetl.adapters.stores.chain import FIRST, Damage, first_damage, link
-from noetl.adapters.stores.commands import Commands
 from noetl.adapters.stores.encoding import (
+    FIRST,
     Encoded,
     decode,
     decode_summary,
     encode,
     encode_summary,
+    first_damage,
+    link,
 )
-from noetl.adapters.stores.leasing import OVER, outlives
-from noetl.adapters.stores.queueing import NAME, has_room, next_in
-from noetl.adapters.stores.refusals import Aside, refuse_stale
+from noetl.adapters.stores.memory.commands import Commands
+from noetl.adapters.stores.rules import (
+    OVER,
+    TIMER_ID,
+    Aside,
+    is_slot_free,
+    next_to_admit,
+    outlives,
+    refuse_stale,
+)
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     Claimed,
     CommandRow,
+    ConcurrencySlot,
+    Damage,
     Lease,
-    Place,
+    QueuedExecution,
     Snapshot,
-    Standing,
     Summary,
     Timer,
     Transition,
@@ -38,13 +47,14 @@ class _Execution(msgspec.Struct):
     number: int
     status: ExecutionStatus
     summary: str
+    family: int
     bodies: list[bytes] = msgspec.field(default_factory=list)
     hashes: list[bytes] = msgspec.field(default_factory=list)
     snapshot: Snapshot | None = None
 
 
 class MemoryStore:
-    """Bytes are kept, not objects: nobody can change an event after its commit."""
+    """Keeps bytes, not objects: an event cannot be changed after its commit."""
 
     shared = False
 
@@ -54,10 +64,10 @@ class MemoryStore:
         self._commands = Commands(lambda number: self._by_number[number - 1].status)
         self._timers: dict[int, dict[str, Timer]] = {}
         self._requests: dict[str, str] = {}
-        self._places: dict[str, dict[str, Place]] = {}
+        self._slots: dict[str, dict[str, ConcurrencySlot]] = {}
 
     async def close(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: the store holds no file and no connection."""
 
     async def commit(self, transitions: Sequence[Transition]) -> None:
         group = encode(transitions)
@@ -66,7 +76,7 @@ class MemoryStore:
             self._position,
             self._commands.is_held,
             self._requests.__contains__,
-            self._has_room,
+            self._is_slot_free,
         )
         for item in group:
             self._write(item)
@@ -101,7 +111,7 @@ class MemoryStore:
         ]
         return [timer for *_, timer in sorted(due, key=lambda entry: entry[:3])]
 
-    async def mark(self, summary: Summary) -> None:
+    async def set_status(self, summary: Summary) -> None:
         execution = self._known(summary.execution_id)
         if execution.status in OVER:
             return
@@ -118,6 +128,13 @@ class MemoryStore:
             return []
         end = None if limit is None else after + limit
         return decode(execution.bodies[after:end], execution_id, after)
+
+    async def pages(
+        self, execution_id: str, *, after: int = 0, size: int = 2_000
+    ) -> AsyncIterator[Sequence[Event]]:
+        while events := await self.read(execution_id, after=after, limit=size):
+            yield events
+            after = events[-1].seq
 
     async def length(self, execution_id: str) -> int:
         execution = self._executions.get(execution_id)
@@ -164,18 +181,25 @@ class MemoryStore:
     async def find_request(self, request_key: str) -> str | None:
         return self._requests.get(request_key)
 
-    async def places(self, key: str) -> Sequence[Standing]:
-        return self._line(key)
+    async def count_family(self, execution_id: str, *, limit: int) -> int:
+        family = self._known(execution_id).family
+        count = sum(
+            each.family == family and each.number != family and each.status not in OVER
+            for each in self._by_number
+        )
+        return min(count, limit)
 
-    async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
-        """The ids that begin so; one that is whole means itself alone."""
-        if beginning in self._executions:
-            return [beginning]
-        found = (name for name in self._executions if name.startswith(beginning))
-        return sorted(found)[:limit]
+    async def slots_of(self, key: str) -> Sequence[QueuedExecution]:
+        return self._queue(key)
+
+    async def resolve(self, part: str, *, limit: int = 10) -> Sequence[str]:
+        if part in self._executions:
+            return [part]
+        names = sorted(self._executions)
+        found = [name for name in names if name.startswith(part)]
+        return (found or [name for name in names if name.endswith(part)])[:limit]
 
     async def verify(self, execution_id: str) -> Damage | None:
-        """Walk the hash chain; say where it breaks first."""
         execution = self._known(execution_id)
         hashes, bodies = execution.hashes, execution.bodies
         rows = zip(range(1, len(bodies) + 1), hashes, bodies, strict=True)
@@ -198,7 +222,10 @@ class MemoryStore:
         execution = self._executions.get(transition.execution_id)
         status = transition.summary.status
         if execution is None:
-            execution = _Execution(len(self._by_number) + 1, status, item.summary)
+            number = len(self._by_number) + 1
+            caller = self._executions.get(transition.summary.parent_id or "")
+            family = caller.family if caller is not None else number
+            execution = _Execution(number, status, item.summary, family)
             self._executions[transition.execution_id] = execution
             self._by_number.append(execution)
             if transition.request_key is not None:
@@ -208,50 +235,51 @@ class MemoryStore:
             previous = execution.hashes[-1] if execution.hashes else FIRST
             execution.hashes.append(link(previous, body))
             execution.bodies.append(body)
-        if transition.snapshot is not None:
-            execution.snapshot = Snapshot(len(execution.bodies), transition.snapshot)
-        self._commands.change(execution.number, transition)
+        snapshot = transition.log.snapshot
+        if snapshot is not None:
+            execution.snapshot = Snapshot(len(execution.bodies), snapshot)
+        self._commands.change(execution.number, execution.family, transition)
         self._change_timers(execution.number, transition)
-        if transition.place is not None:
-            self._change_place(transition, transition.place)
-        for timer in transition.notify:
+        if transition.slot is not None:
+            self._change_slot(transition, transition.slot)
+        for timer in transition.timers.relatives:
             relative = self._executions.get(timer.execution_id)
             if relative is not None and relative.status not in OVER:
                 timers = self._timers.setdefault(relative.number, {})
                 timers[timer.timer_id] = timer
 
-    def _line(self, key: str) -> list[Standing]:
+    def _queue(self, key: str) -> list[QueuedExecution]:
         return [
-            Standing(name, place.limit, place.queued)
-            for name, place in self._places.get(key, {}).items()
+            QueuedExecution(name, slot.limit, slot.queued)
+            for name, slot in self._slots.get(key, {}).items()
             if self._executions[name].status not in OVER
         ]
 
-    def _front(self, key: str) -> list[Standing]:
-        line = self._line(key)
-        waiting = [each for each in line if each.queued]
-        return [each for each in line if not each.queued] + waiting[:1]
+    def _front(self, key: str) -> list[QueuedExecution]:
+        queue = self._queue(key)
+        waiting = [each for each in queue if each.queued]
+        return [each for each in queue if not each.queued] + waiting[:1]
 
-    def _has_room(self, transition: Transition) -> bool:
-        assert transition.place is not None
-        return has_room(transition, self._front(transition.place.key))
+    def _is_slot_free(self, transition: Transition) -> bool:
+        assert transition.slot is not None
+        return is_slot_free(transition, self._front(transition.slot.key))
 
-    def _change_place(self, transition: Transition, place: Place) -> None:
-        standing = self._places.setdefault(place.key, {})
+    def _change_slot(self, transition: Transition, slot: ConcurrencySlot) -> None:
+        slots = self._slots.setdefault(slot.key, {})
         if transition.summary.status in OVER:
-            standing.pop(transition.execution_id, None)
+            slots.pop(transition.execution_id, None)
         else:
-            standing[transition.execution_id] = place
-        following = next_in(self._front(place.key))
+            slots[transition.execution_id] = slot
+        following = next_to_admit(self._front(slot.key))
         if following is not None:
             timers = self._timers.setdefault(self._executions[following].number, {})
-            timers[NAME] = Timer(following, NAME, 0.0, "place")
+            timers[TIMER_ID] = Timer(following, TIMER_ID, 0.0, "place")
 
     def _change_timers(self, execution: int, transition: Transition) -> None:
         timers = self._timers.pop(execution, {})
-        for timer_id in transition.disarm:
+        for timer_id in transition.timers.disarmed:
             timers.pop(timer_id, None)
-        timers.update((timer.timer_id, timer) for timer in transition.timers)
+        timers.update((timer.timer_id, timer) for timer in transition.timers.armed)
         if transition.summary.status in OVER:
             timers = {n: timer for n, timer in timers.items() if outlives(timer)}
         if timers:

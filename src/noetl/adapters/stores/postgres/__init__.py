@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: one for many servers, and the database decides."""
+"""The store in PostgreSQL: one for many servers."""
 
 from noetl.adapters.stores.postgres.store import PostgresStore
 

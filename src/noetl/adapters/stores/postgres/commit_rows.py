@@ -1,20 +1,23 @@
-"""A group of transitions as PostgreSQL takes it: the columns of one statement."""
+"""Rows of a group commit, as columns: the arguments of its one statement."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from noetl.adapters.stores.encoding import Encoded
-from noetl.adapters.stores.leasing import OPEN, OVER, outlives
+from noetl.adapters.stores.rules import OPEN, OVER, outlives
 from noetl.ports import Command, Lease, Transition
 
 RANK_BITS = 24
-"""The rank of a command is the position it was planned at, shifted, and its place."""
+"""Bits of a command's index in its transition; the log position is above them."""
 
 
 class _Table(list[tuple[Any, ...]]):
-    """Rows that are sent as columns."""
+    """Rows that are sent as arrays, one for each column."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -25,7 +28,7 @@ class _Table(list[tuple[Any, ...]]):
 
 
 class Group:
-    """The arguments of ``commit.sql``; each transition knows its place in the group."""
+    """The arguments of ``commit.sql``; rows carry the number of their transition."""
 
     def __init__(self) -> None:
         self._transitions = _Table(6)
@@ -40,7 +43,8 @@ class Group:
         self._notified = _Table(5)
         self._reported = _Table(3)
         self._requests = _Table(1)
-        self._together = _Table(1)
+        self._affinities = _Table(1)
+        self._parents = _Table(1)
 
     def add(
         self,
@@ -49,8 +53,11 @@ class Group:
         last_hash: bytes,
         was_open: bool = False,
     ) -> None:
-        """``was_open`` says that what it offers need not be looked at again, as long
-        as it is open."""
+        """Add a transition.
+
+        ``was_open`` says that the execution offered its commands before: as long as it
+        stays open, none of them need to be looked at.
+        """
         transition, summary = item.transition, item.transition.summary
         after, count = item.after, len(item.bodies)
         self._transitions.append(
@@ -67,32 +74,37 @@ class Group:
         known = was_open or after == 0
         self._offers.append((None if known and offers == "open" else offers,))
         self._requests.append((transition.request_key,))
-        place = len(self._transitions)
-        for number, body in enumerate(item.bodies):
-            self._events.append((place, after + number + 1, hashes[number], body))
-        for lease in transition.leases:
-            row = (place, lease.command_id, lease.epoch, lease.owner)
+        self._parents.append((summary.parent_id if after == 0 else None,))
+        number = len(self._transitions)
+        for index, body in enumerate(item.bodies):
+            self._events.append((number, after + index + 1, hashes[index], body))
+        for lease in transition.reports.leases:
+            row = (number, lease.command_id, lease.epoch, lease.owner)
             self._leases.append(row)
-        self._commands += [(place, *row) for row in planned_commands(transition)]
-        self._together += [(each.together,) for each in _last(transition.commands)]
-        self._changes += [(place, *row) for row in changed_commands(transition)]
-        armed = {timer.timer_id for timer in transition.timers}
-        self._disarmed += [(place, i) for i in transition.disarm if i not in armed]
+        self._commands += [(number, *row) for row in planned_commands(transition)]
+        self._affinities += [
+            (each.affinity,) for each in _last(transition.commands.planned)
+        ]
+        self._changes += [(number, *row) for row in changed_commands(transition)]
+        timers = transition.timers
+        armed = {timer.timer_id for timer in timers.armed}
+        self._disarmed += [(number, i) for i in timers.disarmed if i not in armed]
         self._timers += [
-            (place, timer.timer_id, timer.due_at, timer.kind)
-            for timer in transition.timers
+            (number, timer.timer_id, timer.due_at, timer.kind)
+            for timer in timers.armed
             if summary.status not in OVER or outlives(timer)
         ]
         self._notified += [
-            (place, each.execution_id, each.timer_id, each.due_at, each.kind)
-            for each in transition.notify
+            (number, each.execution_id, each.timer_id, each.due_at, each.kind)
+            for each in timers.relatives
         ]
-        self._reported += [(place, *each) for each in transition.reported.items()]
-        if transition.snapshot is not None:
-            self._snapshots.append((place, transition.snapshot))
+        numbers = transition.reports.numbers
+        self._reported += [(number, *each) for each in numbers.items()]
+        if transition.log.snapshot is not None:
+            self._snapshots.append((number, transition.log.snapshot))
 
     def parts(self) -> set[str]:
-        """Which parts of the statement have something to do."""
+        """Return the optional parts of the statement that this group needs."""
         found = set()
         if self._disarmed or self._timers or self._notified or self._snapshots:
             found.add("timing")
@@ -116,7 +128,8 @@ class Group:
             self._notified,
             self._reported,
             self._requests,
-            self._together,
+            self._affinities,
+            self._parents,
         )
         return [column for table in tables for column in table.columns()]
 
@@ -135,15 +148,16 @@ class _Planned(NamedTuple):
 def planned_commands(transition: Transition) -> Iterator[_Planned]:
     granted: dict[str, Lease] = {}
     until = None
-    if transition.grant is not None:
-        granted = {lease.command_id: lease for lease in transition.grant.leases}
-        until = transition.grant.expires_at
-    done = set(transition.done)
+    commands = transition.commands
+    if commands.grant is not None:
+        granted = {lease.command_id: lease for lease in commands.grant.leases}
+        until = commands.grant.expires_at
+    ended = set(commands.ended)
     for rank, command in enumerate(
-        _last(transition.commands), transition.after << RANK_BITS
+        _last(commands.planned), transition.log.after << RANK_BITS
     ):
         name, pool, due = command.command_id, command.pool, command.not_before
-        if name in done:
+        if name in ended:
             yield _Planned(name, rank, pool, "", due)
         elif lease := granted.get(name):
             owner, epoch = lease.owner, lease.epoch
@@ -153,13 +167,14 @@ def planned_commands(transition: Transition) -> Iterator[_Planned]:
 
 
 def changed_commands(transition: Transition) -> Iterator[tuple[str, str, float | None]]:
-    """What becomes of commands that were there before: one line for each."""
-    planned = {command.command_id: command for command in transition.commands}
-    done = set(transition.done)
-    for name in done:
+    """Iterate over changes of earlier commands: id, new state, new due time."""
+    commands = transition.commands
+    planned = {command.command_id: command for command in commands.planned}
+    ended = set(commands.ended)
+    for name in ended:
         yield name, "", None
-    for name in dict.fromkeys(transition.release):
-        if name in done:
+    for name in dict.fromkeys(commands.released):
+        if name in ended:
             continue
         if command := planned.get(name):
             due = command.not_before
@@ -169,7 +184,7 @@ def changed_commands(transition: Transition) -> Iterator[tuple[str, str, float |
 
 
 def _last(commands: Sequence[Command]) -> list[Command]:
-    """Of two plans for one command the second counts."""
+    """Drop all but the last plan of each command."""
     return list({command.command_id: command for command in commands}.values())
 
 
@@ -184,3 +199,30 @@ def offers_of(transition: Transition) -> str:
     if status in OVER:
         return "over"
     return "open" if status in OPEN else "held"
+
+
+_TEXT = (files(__package__) / "sql" / "commit.sql").read_text(encoding="utf-8")
+_PART = re.compile(r"^-- part: (\w+)\n", re.MULTILINE)
+_PARAMETER = re.compile(r"\$(\d+)")
+
+
+def statement(
+    parts: Collection[str], arguments: Sequence[Any]
+) -> tuple[str, Sequence[Any]]:
+    """Return the statement, and the arguments that occur in it."""
+    text, numbers = _assemble(frozenset(parts))
+    return text, [arguments[number - 1] for number in numbers]
+
+
+@cache
+def _assemble(parts: frozenset[str]) -> tuple[str, list[int]]:
+    """Join the needed parts and number the parameters that are left."""
+    first, *marked = _PART.split(_TEXT)
+    texts = [first]
+    for name, text in zip(marked[::2], marked[1::2], strict=True):
+        if name == "all" or name in parts:
+            texts.append(text)
+    text = "".join(texts)
+    numbers = sorted({int(number) for number in _PARAMETER.findall(text)})
+    new = {number: str(index) for index, number in enumerate(numbers, 1)}
+    return _PARAMETER.sub(lambda found: "$" + new[int(found[1])], text), numbers

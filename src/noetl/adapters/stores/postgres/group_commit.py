@@ -1,4 +1,4 @@
-"""Group commit: what is queued while one commit runs goes into the next one."""
+"""Group commit: transitions that arrive during one commit share the next one."""
 
 from __future__ import annotations
 
@@ -10,33 +10,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.stores.chain import FIRST, link
-from noetl.adapters.stores.encoding import Encoded
-from noetl.adapters.stores.leasing import OPEN
-from noetl.adapters.stores.postgres.places import (
-    change_place,
+from noetl.adapters.stores.encoding import FIRST, Encoded, link
+from noetl.adapters.stores.postgres.commit_rows import Group, statement
+from noetl.adapters.stores.postgres.queries import (
+    SQL,
+    change_slot,
     is_refused,
     lock_keys,
 )
-from noetl.adapters.stores.postgres.plain import LOST, commit, plain
-from noetl.adapters.stores.postgres.plans import Group
-from noetl.adapters.stores.postgres.statements import statement
-from noetl.adapters.stores.refusals import Aside, Conflict, Known, Lost, Taken
+from noetl.adapters.stores.postgres.single_commit import LOST, commit, plain
+from noetl.adapters.stores.rules import OPEN, Aside, Conflict, Known, Lost, Taken
 from noetl.errors import StoreError
 
-MOST_BYTES = 8 * 1024 * 1024
-MOST_HEADS = 10_000
+MAX_GROUP_BYTES = 8 * 1024 * 1024
+MAX_HEADS = 10_000
 PATIENCE = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2, 3.2, 3.2, 3.2)
-"""Seconds to wait, one after the other, for a database that does not answer."""
-
-_HASH = (
-    "SELECT e.hash FROM event AS e JOIN execution AS x ON x.number = e.execution "
-    "WHERE x.execution_id = $1 AND e.seq = $2"
-)
+"""Seconds between attempts to reach a database that does not answer."""
 
 
 class Head(NamedTuple):
-    """Where a log ends; whether its execution offers its commands."""
+    """The end of a log; ``is_open`` says whether its execution offers commands."""
 
     seq: int
     last_hash: bytes
@@ -44,19 +37,21 @@ class Head(NamedTuple):
 
 
 class Commit(msgspec.Struct):
+    """A queued transition with the future of its caller."""
+
     item: Encoded
     future: asyncio.Future[None]
     hashes: Sequence[bytes] = ()
     last_hash: bytes = b""
 
     def link(self, head: Head) -> None:
-        """Its events follow those up to there."""
+        """Compute the hashes of its events, which follow this head."""
         self.hashes = hashes_of(self.item, head)
         self.last_hash = self.hashes[-1] if self.hashes else head.last_hash
 
 
 class Committer:
-    """One group at a time; each execution once in a group."""
+    """Commits one group at a time; a group has one transition of each execution."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
@@ -73,7 +68,7 @@ class Committer:
         await future
 
     async def commit_together(self, items: Sequence[Encoded]) -> None:
-        """All of them or none, also several of one execution. Raises the refusal."""
+        """Commit all or none, also several of one execution. Raises the refusal."""
         heads = {item.transition.execution_id: await self._head(item) for item in items}
 
         async def work(connection: Any) -> None:
@@ -90,7 +85,7 @@ class Committer:
                     sql, values = statement(group.parts(), group.arguments())
                     for row in await connection.fetch(sql, *values):
                         raise _refusal(item, row["last_seq"], row["lost"])
-                    await change_place(connection, item.transition)
+                    await change_slot(connection, item.transition)
 
         await self._postgres.run(work)
         for item in items:
@@ -114,19 +109,19 @@ class Committer:
         size = 0
         for each in self._queue:
             execution_id = each.item.transition.execution_id
-            place = each.item.transition.place
-            waits = place is not None and place.key in keys
-            if execution_id in taken or waits or size > MOST_BYTES:
+            slot = each.item.transition.slot
+            waits = slot is not None and slot.key in keys
+            if execution_id in taken or waits or size > MAX_GROUP_BYTES:
                 left.append(each)
             else:
-                keys |= {place.key} if place is not None else set()
+                keys |= {slot.key} if slot is not None else set()
                 taken[execution_id] = each
                 size += sum(map(len, each.item.bodies))
         self._queue = left
         return [taken[name] for name in sorted(taken)]
 
     async def _commit(self, commits: Sequence[Commit]) -> None:
-        """Until it is known what became of it: a lost connection says nothing."""
+        """Commit a group; after a lost connection find out which of it is stored."""
         waits = iter(PATIENCE)
         while commits:
             try:
@@ -140,7 +135,7 @@ class Committer:
     async def _missing(
         self, commits: Sequence[Commit], waits: Iterator[float], error: StoreError
     ) -> Sequence[Commit]:
-        """Those that are not in the log, as soon as somebody can be asked."""
+        """Return the commits that are not stored, once the database answers again."""
         for seconds in waits:
             await asyncio.sleep(seconds)
             try:
@@ -161,9 +156,9 @@ class Committer:
         transition = commit.item.transition
         seq = commit.item.after + len(commit.item.bodies)
         if not commit.item.bodies:
-            return False  # doing it twice does no harm
+            return False  # storing it twice changes nothing
         found = await self._postgres.run(
-            lambda c: c.fetchval(_HASH, transition.execution_id, seq)
+            lambda c: c.fetchval(SQL["hash_at"], transition.execution_id, seq)
         )
         return bool(found == commit.last_hash)
 
@@ -171,8 +166,8 @@ class Committer:
         heads = [await self._head(each.item) for each in commits]
         for each, head in zip(commits, heads, strict=True):
             each.link(head)
-        if any(each.item.transition.place is not None for each in commits):
-            refused = await self._try_with_places(commits, heads)
+        if any(each.item.transition.slot is not None for each in commits):
+            refused = await self._try_with_slots(commits, heads)
         elif len(commits) == 1 and (values := _plain(commits[0], heads[0])):
             found = await self._postgres.run(lambda c: commit(c, values))
             refused = _plain_refusal(commits[0], found)
@@ -180,53 +175,56 @@ class Committer:
             sql, columns = _statement(commits, heads)
             rows = await self._postgres.run(lambda c: c.fetch(sql, *columns))
             refused = _refusals(commits, rows)
-        for place, each in enumerate(commits):
-            if place not in refused:
+        for index, each in enumerate(commits):
+            if index not in refused:
                 self._remember(each.item, each.last_hash)
                 if not each.future.done():
                     each.future.set_result(None)
                 continue
             self._heads.pop(each.item.transition.execution_id, None)
             if not each.future.done():
-                each.future.set_exception(refused[place])
+                each.future.set_exception(refused[index])
 
-    async def _try_with_places(
+    async def _try_with_slots(
         self, commits: Sequence[Commit], heads: Sequence[Head]
     ) -> dict[int, StoreError]:
-        """Who has a place is asked when nobody else can take or give one back."""
+        """Read the slots while their keys are locked, then commit what has a slot."""
 
         async def work(connection: Any) -> dict[int, StoreError]:
             async with connection.transaction():
                 await lock_keys(connection, [each.item for each in commits])
                 refused: dict[int, StoreError] = {}
-                for place, each in enumerate(commits):
+                for index, each in enumerate(commits):
                     if await is_refused(connection, each.item.transition):
-                        refused[place] = Taken(each.item.transition)
+                        refused[index] = Taken(each.item.transition)
                 left = [n for n in range(len(commits)) if n not in refused]
                 if not left:
                     return refused
-                some = [commits[place] for place in left]
-                sql, values = _statement(some, [heads[place] for place in left])
+                some = [commits[index] for index in left]
+                sql, values = _statement(some, [heads[index] for index in left])
                 found = _refusals(some, await connection.fetch(sql, *values))
-                refused |= {left[place]: error for place, error in found.items()}
-                for place, each in enumerate(commits):
-                    if place not in refused:
-                        await change_place(connection, each.item.transition)
+                refused |= {left[index]: error for index, error in found.items()}
+                for index, each in enumerate(commits):
+                    if index not in refused:
+                        await change_slot(connection, each.item.transition)
                 return refused
 
         return await self._postgres.run(work)
 
     async def _head(self, item: Encoded) -> Head:
-        """The hash that its first event is linked to; if the log has moved on
-        meanwhile, the position refuses it anyway."""
+        """Return the head that its first event follows.
+
+        If the log has moved on, the commit is refused by its position.
+        """
         execution_id, after = item.transition.execution_id, item.after
         if after == 0:
             return Head(0, FIRST)
         head = self._heads.get(execution_id)
         if head is not None and head.seq == after:
             return head
-        sql = "SELECT last_hash FROM execution WHERE execution_id = $1"
-        found = await self._postgres.run(lambda c: c.fetchval(sql, execution_id))
+        found = await self._postgres.run(
+            lambda c: c.fetchval(SQL["last_hash"], execution_id)
+        )
         return Head(after, found or FIRST)
 
     def _remember(self, item: Encoded, last_hash: bytes) -> None:
@@ -235,7 +233,7 @@ class Committer:
         is_open = transition.summary.status in OPEN
         self._heads[transition.execution_id] = Head(seq, last_hash, is_open)
         self._heads.move_to_end(transition.execution_id)
-        while len(self._heads) > MOST_HEADS:
+        while len(self._heads) > MAX_HEADS:
             self._heads.popitem(last=False)
 
 
@@ -256,13 +254,13 @@ def _plain_refusal(commit: Commit, found: int | None) -> dict[int, StoreError]:
     if found is None:
         return {}
     if found == LOST:
-        lease = commit.item.transition.leases[0]
+        lease = commit.item.transition.reports.leases[0]
         return {0: _refusal(commit.item, 0, lease.command_id)}
     return {0: _refusal(commit.item, found, None)}
 
 
 def _refusals(commits: Sequence[Commit], rows: Sequence[Any]) -> dict[int, StoreError]:
-    """Why each of those is not stored that are not, by their places in the group."""
+    """Return the refusals of a group, by the index of the commit."""
     return {
         row["place"] - 1: _refusal(
             commits[row["place"] - 1].item, row["last_seq"], row["lost"]
@@ -281,13 +279,13 @@ def hashes_of(item: Encoded, head: Head) -> list[bytes]:
 
 def _refusal(item: Encoded, last_seq: int, lost: str | None) -> StoreError:
     transition = item.transition
-    if lost is None and transition.after == last_seq == 0:
+    if lost is None and transition.log.after == last_seq == 0:
         return Known(transition)
     if lost is None and item.after == last_seq > 0:
         return Aside(transition.execution_id)
     if lost is None:
-        return Conflict(transition.execution_id, transition.after, last_seq)
-    for lease in transition.leases:
+        return Conflict(transition.execution_id, transition.log.after, last_seq)
+    for lease in transition.reports.leases:
         if lease.command_id == lost:
             return Lost(lease)
     raise AssertionError(lost)

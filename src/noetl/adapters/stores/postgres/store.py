@@ -1,4 +1,4 @@
-"""The store in PostgreSQL: every promise of the port, for any number of servers."""
+"""The store in PostgreSQL: every promise of the ports, for any number of servers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any, TypeVar
 import msgspec
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.scripts import read_migrations
-from noetl.adapters.stores.chain import Damage, first_damage
+from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.encoding import (
     decode,
     decode_summary,
     encode,
     encode_summary,
+    first_damage,
     read_line,
 )
-from noetl.adapters.stores.leasing import GRACE
-from noetl.adapters.stores.postgres.commits import Committer
-from noetl.adapters.stores.postgres.places import LINE, standings
-from noetl.adapters.stores.refusals import refuse_foreign
+from noetl.adapters.stores.postgres.group_commit import Committer
+from noetl.adapters.stores.postgres.queries import SQL, queued_executions
+from noetl.adapters.stores.rules import GRACE, Turn, refuse_foreign
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     Claimed,
     CommandRow,
+    Damage,
     Lease,
+    QueuedExecution,
     Snapshot,
-    Standing,
     Summary,
     Timer,
     Transition,
@@ -38,62 +38,22 @@ from noetl.ports import (
 
 T = TypeVar("T")
 
-_SQL = files(__package__) / "sql"
 _NEWEST = (1 << 63) - 1
-_HEAD = "SELECT number, last_seq, last_hash, summary FROM execution "
-_EVENTS = (
-    "SELECT x.last_seq, e.seq, e.body FROM execution AS x LEFT JOIN event AS e "
-    "ON e.execution = x.number AND e.seq > $2 AND e.seq <= x.last_seq "
-    "WHERE x.execution_id = $1 ORDER BY e.seq"
-)
-_LINKS = "SELECT seq, hash, body FROM event WHERE execution = $1 ORDER BY seq"
-_SNAPSHOT = (
-    "SELECT s.seq, s.body FROM snapshot AS s JOIN execution AS x "
-    "ON x.number = s.execution WHERE x.execution_id = $1"
-)
-_DISARM = (
-    "DELETE FROM timer AS t USING execution AS x WHERE x.number = t.execution "
-    "AND t.timer_id = $1 AND x.execution_id = $2"
-)
-_HELD = (
-    "SELECT c.command_id, x.execution_id, c.owner, c.epoch FROM command AS c "
-    "JOIN execution AS x ON x.number = c.execution "
-    "WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id"
-)
-_COMMANDS = (
-    "SELECT c.command_id, x.execution_id, c.pool, c.epoch, c.owner, "
-    "coalesce(c.state = 'leased', false), c.reported "
-    "FROM command AS c JOIN execution AS x ON x.number = c.execution "
-    "WHERE c.command_id = ANY ($1::text[])"
-)
-_FORGIVE = (
-    "UPDATE command SET reported = greatest(reported, 0) "
-    "WHERE command_id = $1 AND state = 'leased' AND epoch = $2 AND owner = $3"
-)
-_DUE = (
-    "SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t "
-    "JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1 "
-    "AND x.status <> 'quarantined' "
-    "ORDER BY t.due_at, t.execution, t.timer_id"
-)
 
 
 class PostgresStore:
-    """Commits go through one queue; readers and claims have connections beside it."""
+    """Commits go through one queue; reads and claims use connections beside it."""
 
     shared = True
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
         self._committer = Committer(postgres)
-        self._turns: dict[str, int] = {}
+        self._turns: dict[str, Turn] = {}
 
     @classmethod
     async def open(cls, postgres: Postgres) -> PostgresStore:
-        """Connect, and bring the tables up to date. Raises ``StoreError``.
-
-        Whoever made the connections closes them.
-        """
+        """Migrate the tables. Raises ``StoreError``. The caller closes ``postgres``."""
         await postgres.migrate("log", read_migrations(__package__), read_functions())
         return cls(postgres)
 
@@ -108,13 +68,14 @@ class PostgresStore:
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
     ) -> Claimed:
-        turn = self._turns.get(pool, 0)
-        sql = "SELECT * FROM claim($1, $2, $3, $4, $5, $6)"
+        turn = self._turns.setdefault(pool, Turn())
+        families, executions = list(turn.executions), list(turn.executions.values())
+        sought = (owner, pool, slots, now, now + ttl, turn.family)
         rows = await self._run(
-            lambda c: c.fetch(sql, owner, pool, slots, now, now + ttl, turn)
+            lambda c: c.fetch(SQL["claim"], *sought, families, executions)
         )
-        if rows:
-            self._turns[pool] = rows[-1]["number"]
+        for row in rows:
+            turn.note(row["kin"], row["number"])
         claimed = Claimed(
             Lease(row["command_id"], row["execution_id"], owner, row["epoch"])
             for row in rows
@@ -127,9 +88,8 @@ class PostgresStore:
     ) -> Sequence[Lease]:
         columns = zip(*map(msgspec.structs.astuple, leases), strict=True)
         names, executions, owners, epochs = columns if leases else ((),) * 4
-        sql = "SELECT * FROM renew_leases($1, $2, $3, $4, $5)"
         values = (names, executions, epochs, owners, now + ttl)
-        rows = await self._run(lambda c: c.fetch(sql, *values))
+        rows = await self._run(lambda c: c.fetch(SQL["renew"], *values))
         held = {tuple(row) for row in rows}
         return [
             lease
@@ -138,27 +98,27 @@ class PostgresStore:
         ]
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
-        rows = await self._run(lambda c: c.fetch(_COMMANDS, command_ids))
+        rows = await self._run(lambda c: c.fetch(SQL["commands"], command_ids))
         return {name: CommandRow.read(*rest) for name, *rest in rows}
 
     async def forgive(self, leases: Sequence[Lease]) -> None:
         keys = [(each.command_id, each.epoch, each.owner) for each in leases]
-        await self._run(lambda c: c.executemany(_FORGIVE, keys))
+        await self._run(lambda c: c.executemany(SQL["forgive"], keys))
 
     async def held(self, owner: str) -> Sequence[Lease]:
-        rows = await self._run(lambda c: c.fetch(_HELD, owner))
+        rows = await self._run(lambda c: c.fetch(SQL["held"], owner))
         return [Lease(*row) for row in rows]
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
-        await self._run(lambda c: c.execute("SELECT expire_leases($1)", now - GRACE))
-        rows = await self._run(lambda c: c.fetch(_DUE, now))
+        await self._run(lambda c: c.execute(SQL["expire_leases"], now - GRACE))
+        rows = await self._run(lambda c: c.fetch(SQL["due_timers"], now))
         return [Timer(*row) for row in rows]
 
-    async def mark(self, summary: Summary) -> None:
+    async def set_status(self, summary: Summary) -> None:
         await self._known(summary.execution_id)
         text = encode_summary(summary)
         key = (summary.execution_id, summary.status, text)
-        await self._run(lambda c: c.execute("SELECT mark($1, $2, $3)", *key))
+        await self._run(lambda c: c.execute(SQL["set_status"], *key))
 
     # -- reading -----------------------------------------------------------------
 
@@ -167,12 +127,13 @@ class PostgresStore:
     ) -> Sequence[Event]:
         if limit == 0:
             return []
-        sql = _EVENTS if limit is None else f"{_EVENTS} LIMIT {int(limit)}"
+        # A literal limit, so that the plan is made for this number of rows.
+        sql = SQL["events"] if limit is None else f"{SQL['events']} LIMIT {int(limit)}"
         rows = await self._run(lambda c: c.fetch(sql, execution_id, after))
         if not rows:
             return []
         last_seq = rows[0]["last_seq"]
-        if rows[0]["seq"] is None:  # nothing after that
+        if rows[0]["seq"] is None:  # no event follows
             rows = []
         for seq, row in enumerate(rows, after + 1):
             if row["seq"] != seq:
@@ -184,7 +145,6 @@ class PostgresStore:
     async def pages(
         self, execution_id: str, *, after: int = 0, size: int = 2_000
     ) -> AsyncIterator[Sequence[Event]]:
-        """The events in order, some at a time: a log may be larger than memory."""
         while events := await self.read(execution_id, after=after, limit=size):
             yield events
             after = events[-1].seq
@@ -194,7 +154,7 @@ class PostgresStore:
         return 0 if head is None else int(head["last_seq"])
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
-        row = await self._run(lambda c: c.fetchrow(_SNAPSHOT, execution_id))
+        row = await self._run(lambda c: c.fetchrow(SQL["snapshot"], execution_id))
         return Snapshot(*row) if row else None
 
     async def find(
@@ -205,19 +165,17 @@ class PostgresStore:
         limit: int = 100,
     ) -> Sequence[Summary]:
         number = _NEWEST if before is None else await self._number_before(before)
-        sql = "SELECT execution_id, summary FROM execution WHERE number < $1 "
-        sql += "AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2"
-        rows = await self._run(lambda c: c.fetch(sql, number, limit, status))
+        rows = await self._run(lambda c: c.fetch(SQL["find"], number, limit, status))
         return [read_line(*row) for row in rows]
 
     async def _number_before(self, execution_id: str) -> int:
-        """The first number that is too large; ids are in the order of time."""
+        """Return the number that the page must stay below; ids are in order of time."""
         head = await self._head(execution_id)
         if head is not None:
             return int(head["number"])
-        sql = "SELECT number FROM execution WHERE execution_id < $1 "
-        sql += "ORDER BY execution_id DESC LIMIT 1"
-        number = await self._run(lambda c: c.fetchval(sql, execution_id))
+        number = await self._run(
+            lambda c: c.fetchval(SQL["newest_below"], execution_id)
+        )
         return int(number) + 1 if number is not None else 0
 
     async def summary(self, execution_id: str) -> Summary:
@@ -225,35 +183,36 @@ class PostgresStore:
 
     async def disarm(self, timer: Timer) -> None:
         given = (timer.timer_id, timer.execution_id)
-        await self._run(lambda c: c.execute(_DISARM, *given))
+        await self._run(lambda c: c.execute(SQL["disarm"], *given))
 
     async def find_request(self, request_key: str) -> str | None:
-        sql = "SELECT execution_id FROM execution WHERE request_key = $1"
-        found: str | None = await self._run(lambda c: c.fetchval(sql, request_key))
+        found: str | None
+        found = await self._run(lambda c: c.fetchval(SQL["request"], request_key))
         return found
 
-    async def places(self, key: str) -> Sequence[Standing]:
-        return standings(await self._run(lambda c: c.fetch(LINE, key)))
+    async def count_family(self, execution_id: str, *, limit: int) -> int:
+        given = (execution_id, limit)
+        return int(await self._run(lambda c: c.fetchval(SQL["count_family"], *given)))
 
-    async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
-        """The ids that begin so; one that is whole means itself alone."""
-        if await self._head(beginning):
-            return [beginning]
-        sql = "SELECT execution_id FROM execution WHERE starts_with(execution_id, $1) "
-        sql += "AND execution_id >= $1 ORDER BY execution_id LIMIT $2"
-        rows = await self._run(lambda c: c.fetch(sql, beginning, limit))
+    async def slots_of(self, key: str) -> Sequence[QueuedExecution]:
+        return queued_executions(await self._run(lambda c: c.fetch(SQL["slots"], key)))
+
+    async def resolve(self, part: str, *, limit: int = 10) -> Sequence[str]:
+        if await self._head(part):
+            return [part]
+        rows = await self._run(lambda c: c.fetch(SQL["resolve"], part, limit))
+        if not rows:
+            rows = await self._run(lambda c: c.fetch(SQL["resolve_end"], part, limit))
         return [row[0] for row in rows]
 
     async def verify(self, execution_id: str) -> Damage | None:
-        """Walk the hash chain; say where it breaks first."""
         head = await self._known(execution_id)
-        rows = await self._run(lambda c: c.fetch(_LINKS, head["number"]))
+        rows = await self._run(lambda c: c.fetch(SQL["links"], head["number"]))
         links = [tuple(row) for row in rows if row["seq"] <= head["last_seq"]]
         return first_damage(links, head["last_seq"], head["last_hash"])
 
     async def _head(self, execution_id: str) -> Any:
-        sql = f"{_HEAD} WHERE execution_id = $1"
-        return await self._run(lambda c: c.fetchrow(sql, execution_id))
+        return await self._run(lambda c: c.fetchrow(SQL["head"], execution_id))
 
     async def _known(self, execution_id: str) -> Any:
         head = await self._head(execution_id)
@@ -266,7 +225,8 @@ class PostgresStore:
 
 
 def read_functions() -> str:
-    return (_SQL / "functions.sql").read_text(encoding="utf-8")
+    """Return the functions of the database, created anew at every opening."""
+    return (files(__package__) / "sql" / "functions.sql").read_text(encoding="utf-8")
 
 
 def _missing(execution_id: str, seq: int) -> StoreError:

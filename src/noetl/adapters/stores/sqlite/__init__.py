@@ -1,4 +1,4 @@
-"""The log in one SQLite file: durable without a server."""
+"""The store in one SQLite file: durable without a database server."""
 
 from noetl.adapters.stores.sqlite.store import SqliteStore
 

@@ -1,25 +1,31 @@
-"""Who may run what: claim, renew and expire on the rows of commands."""
+"""Changes besides commits: leases, timers, statuses, and removal of executions."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from math import inf
 
-from noetl.adapters.stores.leasing import GRACE, OPEN, OVER, deal
-from noetl.adapters.stores.sqlite.memory import Memory
-from noetl.adapters.stores.sqlite.queries import SQL
+from noetl.adapters.stores.encoding import decode_summary, encode_summary
+from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, in_turn, once_round
+from noetl.adapters.stores.sqlite.schema import SQL
+from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head, Memory
 from noetl.engine.times import NEVER
-from noetl.ports import Lease, Timer
+from noetl.errors import StoreError
+from noetl.ports import Lease, Summary, Timer
+
+_Offer = tuple[int, int, str, str, int, str | None]
+"""Family, execution, execution id, command id, epoch and affinity."""
 
 
 class Leases:
-    """Remembers whose turn it is; everything else is in the rows."""
+    """Claims commands in turns; remembers the last turn of each pool."""
 
     def __init__(self, boot_id: str, memory: Memory) -> None:
         self._boot_id = boot_id
         self._memory = memory
-        self._turns: dict[str, int] = {}
+        self._turns: dict[str, Turn] = {}
 
     def claim(
         self,
@@ -31,67 +37,86 @@ class Leases:
         now: float,
     ) -> list[Lease]:
         db.execute(SQL["make_due"], (now,))
-        hands = []
-        for number, execution_id in self._in_turn(db, pool, slots, owner, now):
-            sought = (pool, number, owner, now, slots)
-            ready = db.execute(SQL["ready_commands"], sought)
-            hands.append([(number, execution_id, *row) for row in ready.fetchall()])
+        turn = self._turns.setdefault(pool, Turn())
+        offers = in_turn(
+            in_turn(self._hands(db, pool, family, slots, owner, now))
+            for family in self._families(db, pool, owner, now)
+        )
         leases, rows = [], []
-        for number, execution_id, command_id, epoch, together in deal(hands, slots):
-            lease = Lease(command_id, execution_id, owner, epoch + 1)
+        for family, number, execution_id, name, epoch, affinity in list(
+            islice(offers, slots)
+        ):
+            lease = Lease(name, execution_id, owner, epoch + 1)
             leases.append(lease)
-            self._memory.keep_lease(lease)
-            rows.append((epoch + 1, owner, self._boot_id, expires_at, command_id))
-            self._turns[pool] = number
-            if together is not None:
-                db.execute(SQL["keep_together"], (together, owner, expires_at))
+            self._memory.held[name] = lease
+            rows.append((epoch + 1, owner, self._boot_id, expires_at, name))
+            turn.note(family, number)
+            if affinity is not None:
+                db.execute(SQL["keep_affinity"], (affinity, owner, expires_at))
         db.executemany(SQL["lease"], rows)
         if not db.execute(SQL["is_offered"], (pool,)).fetchone():
             (due,) = db.execute(SQL["next_due"]).fetchone()
-            self._memory.keep_quiet(pool, NEVER if due is None else due)
+            self._memory.quiet[pool] = NEVER if due is None else due
         return leases
 
     def sweep(self, db: sqlite3.Connection, now: float) -> list[Timer]:
-        """Expired leases end here; their epoch rises with the next claim."""
+        """End expired leases and return due timers; epochs rise with the next claim."""
         if db.execute(SQL["expire"], (now - GRACE,)).rowcount:
-            self._memory.drop_leases()
-            self._memory.end_quiet()
+            self._memory.held.clear()
+            self._memory.quiet.clear()
         if db.execute(SQL["forget_keepers"], (now - GRACE,)).rowcount:
-            self._memory.end_quiet()
+            self._memory.quiet.clear()
         return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
 
-    def _in_turn(
-        self, db: sqlite3.Connection, pool: str, slots: int, owner: str, now: float
-    ) -> list[tuple[int, str]]:
-        """Executions with ready commands, from after the last one served, once round.
+    def _families(
+        self, db: sqlite3.Connection, pool: str, owner: str, now: float
+    ) -> Iterator[int]:
+        """Iterate over families with ready commands, from after the last one served.
 
-        Each costs one look at the index, however many commands it has (I-39).
+        A family costs one index lookup, whatever the number of its commands (I-39);
+        so does each of its executions.
         """
-        found: list[tuple[int, str]] = []
-        first = self._turns.get(pool, 0)
-        at, wrapped = first, False
-        while len(found) < slots:
+
+        def following(at: int) -> tuple[int] | None:
             sought = (pool, at, owner, now)
-            row = db.execute(SQL["next_execution"], sought).fetchone()
-            if row is None and wrapped:
-                break
-            if row is None:
-                at, wrapped = 0, True
-                continue
-            at, execution_id, status = row
-            if wrapped and at > first:
-                break
+            found: tuple[int] | None = db.execute(SQL["next_family"], sought).fetchone()
+            return found
+
+        for (family,) in once_round(self._turns[pool].family, following):
+            yield family
+
+    def _hands(
+        self,
+        db: sqlite3.Connection,
+        pool: str,
+        family: int,
+        slots: int,
+        owner: str,
+        now: float,
+    ) -> Iterator[list[_Offer]]:
+        """Iterate over the executions of a family with their ready commands, beginning
+        with the execution whose turn it is."""
+
+        def following(at: int) -> tuple[int, str, str] | None:
+            sought = (pool, family, at, owner, now)
+            found: tuple[int, str, str] | None
+            found = db.execute(SQL["next_execution"], sought).fetchone()
+            return found
+
+        first = self._turns[pool].after(family)
+        for number, execution_id, status in once_round(first, following):
             if status in OPEN:
-                found.append((at, execution_id))
-            elif status in OVER:  # so that the next claim need not walk over them
-                db.execute(SQL["end_ready"], (pool, at))
-        return found
+                sought = (pool, family, number, owner, now, slots)
+                ready = db.execute(SQL["ready_commands"], sought).fetchall()
+                yield [(family, number, execution_id, *row) for row in ready]
+            elif status in OVER:  # the next claim need not skip them again
+                db.execute(SQL["end_ready"], (pool, family, number))
 
 
 def renew(
     db: sqlite3.Connection, leases: Sequence[Lease], expires_at: float
 ) -> list[Lease]:
-    """Those that were lost."""
+    """Extend leases; return those that are lost."""
     lost = []
     for lease in leases:
         key = (lease.command_id, lease.epoch, lease.owner, lease.execution_id)
@@ -114,8 +139,53 @@ def disarm(db: sqlite3.Connection, timer: Timer) -> None:
 
 
 def expire_other_boots(db: sqlite3.Connection, boot_id: str) -> None:
-    """Their owners ended with the process that held the store (RELIABILITY 5.10)."""
+    """End leases of an earlier boot: their owners ended with it (RELIABILITY 5.10)."""
     db.execute("BEGIN IMMEDIATE")
     db.execute(SQL["expire_other_boots"], (boot_id,))
     db.execute(SQL["forget_keepers"], (inf,))
     db.execute("COMMIT")
+
+
+def set_status(db: sqlite3.Connection, summary: Summary) -> None:
+    """Replace the line of an unfinished execution; quarantine ends its leases.
+
+    The owners of these leases learn of it at their next renewal.
+    """
+    row = db.execute(SQL["head"], (summary.execution_id,)).fetchone()
+    if row is None:
+        message = f"there is no execution {summary.execution_id}"
+        raise StoreError(message, "store.missing")
+    number = Head(*row).number
+    db.execute(SQL["set_status"], (summary.status, encode_summary(summary), number))
+    if summary.status == "quarantined":
+        db.execute(SQL["release_all"], (number,))
+
+
+_NAME = "event_is_never_removed"
+_GUARD = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
+
+
+def remove(db: sqlite3.Connection, execution_ids: Sequence[str]) -> None:
+    """Remove all of them or none. Raises ``StoreError`` if one is unfinished."""
+    numbers = []
+    for execution_id in execution_ids:
+        row = db.execute(SQL["head"], (execution_id,)).fetchone()
+        if row is None:
+            raise StoreError(f"there is no execution {execution_id}", "store.missing")
+        if decode_summary(row[3]).finished_at is None:
+            message = f"execution {execution_id} is not over: it is not removed"
+            raise StoreError(message, "store.conflict")
+        numbers.append((row[0], execution_id))
+    # A trigger forbids deleting events. It is dropped for the removal of whole
+    # executions, and created again in the same transaction.
+    [[guard]] = db.execute(_GUARD, (_NAME,)).fetchall()
+    db.execute(f"DROP TRIGGER {_NAME}")
+    for number, execution_id in numbers:
+        first = number << SEQ_BITS
+        db.execute(SQL["remove_events"], (first, first + (1 << SEQ_BITS) - 1))
+        db.execute(SQL["remove_commands"], (f"{execution_id}-", f"{execution_id}."))
+        db.execute(SQL["disarm_all"], (number,))
+        db.execute(SQL["leave_slot"], (number,))
+        db.execute(SQL["remove_snapshot"], (number,))
+        db.execute(SQL["remove_execution"], (number,))
+    db.execute(guard)

@@ -1,32 +1,32 @@
-"""What readers ask: a log, a listing, whether the log is intact."""
+"""Queries of readers: logs, listings, commands, and the check of the hash chain."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
 
-from noetl.adapters.stores.chain import Damage, first_damage
-from noetl.adapters.stores.encoding import decode, decode_summary, read_line
-from noetl.adapters.stores.sqlite.memory import Head
-from noetl.adapters.stores.sqlite.queries import SQL
-from noetl.adapters.stores.sqlite.transitions import SEQ_BITS
+from noetl.adapters.stores.encoding import (
+    decode,
+    decode_summary,
+    first_damage,
+    read_line,
+)
+from noetl.adapters.stores.sqlite.connection import connect_reader, translated
+from noetl.adapters.stores.sqlite.schema import SQL
+from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import CommandRow, Lease, Snapshot, Summary
+from noetl.ports import CommandRow, Damage, Lease, LogHead, Snapshot, Summary
 
 _SEQ = (1 << SEQ_BITS) - 1
 _NEWEST = (1 << 63) - 1
 _LAST = "\U0010ffff"
-
-
-class Position(NamedTuple):
-    """An execution's place in the file, the end of its log, its line in a listing."""
-
-    number: int
-    last_seq: int
-    summary: Summary
 
 
 def read(
@@ -88,15 +88,15 @@ def find(
     return [read_line(*row) for row in rows]
 
 
-def heads(db: sqlite3.Connection, after: int, limit: int) -> list[Position]:
+def heads(db: sqlite3.Connection, after: int, limit: int) -> list[LogHead]:
     return [
-        Position(number, last_seq, decode_summary(text))
+        LogHead(number, last_seq, decode_summary(text))
         for number, last_seq, text in db.execute(SQL["heads"], (after, limit))
     ]
 
 
 def _number_before(db: sqlite3.Connection, execution_id: str) -> int:
-    """The first number that is too large; ids are in the order of time."""
+    """Return the number that the page must stay below; ids are in order of time."""
     head = _head(db, execution_id)
     if head is not None:
         return head.number
@@ -107,6 +107,11 @@ def _number_before(db: sqlite3.Connection, execution_id: str) -> int:
 def find_request(db: sqlite3.Connection, request_key: str) -> str | None:
     row = db.execute(SQL["request"], (request_key,)).fetchone()
     return row[0] if row else None
+
+
+def count_family(db: sqlite3.Connection, execution_id: str, limit: int) -> int:
+    (count,) = db.execute(SQL["count_family"], (execution_id, limit)).fetchone()
+    return int(count)
 
 
 def has_open(db: sqlite3.Connection) -> bool:
@@ -120,15 +125,15 @@ def summary(db: sqlite3.Connection, execution_id: str) -> Summary:
     return decode_summary(head.summary)
 
 
-def resolve(db: sqlite3.Connection, beginning: str, limit: int) -> list[str]:
-    if _head(db, beginning):
-        return [beginning]
-    span = (beginning, beginning + _LAST, limit)
-    return [found for (found,) in db.execute(SQL["resolve"], span)]
+def resolve(db: sqlite3.Connection, part: str, limit: int) -> list[str]:
+    if _head(db, part):
+        return [part]
+    rows = db.execute(SQL["resolve"], (part, part + _LAST, limit)).fetchall()
+    return [found for (found,) in rows or db.execute(SQL["resolve_end"], (part, limit))]
 
 
 def verify(db: sqlite3.Connection, execution_id: str) -> Damage | None:
-    db.execute("BEGIN")  # the position and the events of one moment
+    db.execute("BEGIN")  # position and events in one snapshot
     try:
         head = _head(db, execution_id)
         if head is None:
@@ -151,3 +156,42 @@ def _head(db: sqlite3.Connection, execution_id: str) -> Head | None:
 def _missing(execution_id: str, seq: int) -> StoreError:
     message = f"execution {execution_id}: event {seq} is missing"
     return StoreError(message, "log.hash_mismatch")
+
+
+T = TypeVar("T")
+THREADS = 2
+
+
+class Readers:
+    """Connections that are opened when first needed, and then kept."""
+
+    def __init__(self, path: Path, *, threaded: bool) -> None:
+        self._path = path
+        self._free: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        self._pool = ThreadPoolExecutor(THREADS, "noetl-reader") if threaded else None
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._pool is None:
+            return self.run_now(work)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self.run_now, work)
+
+    def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with translated(self._path):
+            try:
+                db = self._free.get_nowait()
+            except Empty:
+                db = connect_reader(self._path)
+            try:
+                return work(db)
+            finally:
+                self._free.put(db)
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.shutdown)
+        self.close_now()
+
+    def close_now(self) -> None:
+        while not self._free.empty():
+            self._free.get_nowait().close()

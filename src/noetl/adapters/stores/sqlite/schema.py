@@ -1,18 +1,29 @@
-"""The version of a store: checked at each opening, raised by migrations only."""
+"""The SQL of the store: named queries, migrations, and the version of a file."""
 
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 from pathlib import Path
 
-from noetl.adapters.stores.sqlite.queries import migrations, statements
+from noetl.adapters.sql_files import read_migrations, read_queries, statements
 from noetl.errors import StoreError
+
+_PACKAGE = __name__.rpartition(".")[0]
+SQL = read_queries(_PACKAGE)
+
+
+@cache
+def migrations() -> list[tuple[int, str]]:
+    """Return all migrations in order."""
+    return read_migrations(_PACKAGE)
+
 
 APPLICATION = 1315915092
 
 
 def check_version(db: sqlite3.Connection, path: Path, newest: int) -> int:
-    """The file's version; raises if it is not ours, too new, or half made."""
+    """Return the version of the file; raise if it is foreign, too new, or half made."""
     version, application, tables = _read(db)
     if not version and not tables:
         return 0
@@ -28,8 +39,8 @@ def check_version(db: sqlite3.Connection, path: Path, newest: int) -> int:
 
 
 def _read(db: sqlite3.Connection) -> list[int]:
-    """Version, application and number of tables; of one moment, for a writer may be
-    making them just now."""
+    """Read version, application and number of tables in one snapshot: a writer may be
+    creating them at this moment."""
     db.execute("BEGIN")
     try:
         return [
@@ -46,13 +57,13 @@ def _read(db: sqlite3.Connection) -> list[int]:
 
 
 def newest_version() -> int:
-    """What this NoETL brings a store to."""
+    """Return the version that this NoETL migrates a store to."""
     return migrations()[-1][0]
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the file up to date, in one transaction: whoever reads it meanwhile finds
-    it as it was, and never half-way."""
+    """Migrate the file in one transaction: a concurrent reader sees either version,
+    and never a part."""
     steps = migrations()
     version = check_version(db, path, steps[-1][0])
     missing = [script for number, script in steps if number > version]
@@ -72,7 +83,7 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
 
 
 def require_current(db: sqlite3.Connection, path: Path) -> None:
-    """A reader cannot migrate: it needs the version that its queries are for."""
+    """Raise unless the file has the newest version: a reader cannot migrate it."""
     newest = newest_version()
     version = check_version(db, path, newest)
     if not version:

@@ -1,4 +1,4 @@
-"""The store in one SQLite file: every promise of the port, kept through power cuts."""
+"""The store in one SQLite file: every promise of the ports, also after power cuts."""
 
 from __future__ import annotations
 
@@ -10,43 +10,45 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from noetl.adapters.stores.chain import Damage
 from noetl.adapters.stores.encoding import encode
-from noetl.adapters.stores.sqlite import reading
-from noetl.adapters.stores.sqlite.connections import connect_writer
-from noetl.adapters.stores.sqlite.faults import translated
+from noetl.adapters.stores.sqlite import reads
+from noetl.adapters.stores.sqlite.connection import (
+    Lock,
+    connect_writer,
+    refuse_network,
+    translated,
+)
 from noetl.adapters.stores.sqlite.leases import (
     Leases,
     disarm,
     expire_other_boots,
     forgive,
+    remove,
     renew,
+    set_status,
 )
-from noetl.adapters.stores.sqlite.lock import Lock
-from noetl.adapters.stores.sqlite.memory import Memory
-from noetl.adapters.stores.sqlite.mounts import refuse_network
-from noetl.adapters.stores.sqlite.places import line
-from noetl.adapters.stores.sqlite.queues import (
+from noetl.adapters.stores.sqlite.reads import Readers
+from noetl.adapters.stores.sqlite.schema import migrate, require_current
+from noetl.adapters.stores.sqlite.transitions import Memory, record, slots_of
+from noetl.adapters.stores.sqlite.writer import (
     DirectQueue,
     Queue,
     ThreadQueue,
+    Writer,
     closed,
     submit,
 )
-from noetl.adapters.stores.sqlite.readers import Readers
-from noetl.adapters.stores.sqlite.removal import remove
-from noetl.adapters.stores.sqlite.schema import migrate, require_current
-from noetl.adapters.stores.sqlite.transitions import mark, record
-from noetl.adapters.stores.sqlite.writer import Writer
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     Claimed,
     CommandRow,
+    Damage,
     Lease,
+    LogHead,
+    QueuedExecution,
     Snapshot,
-    Standing,
     Summary,
     Timer,
     Transition,
@@ -89,11 +91,11 @@ class SqliteStore:
         readonly: bool = False,
         boot_id: str | None = None,
     ) -> SqliteStore:
-        """Open or make a store; raises ``StoreError`` with a kind that says why not.
+        """Open or create a store. Raises ``StoreError``.
 
-        ``threaded`` writes on a thread of its own, for a server; otherwise commits
-        run on the loop, and leases, whose owners live in this process, are not
-        synced by themselves. Leases of another ``boot_id`` end here and now.
+        A server is ``threaded``: it writes on a thread. Otherwise commits run on the
+        event loop, and leases, whose owners end with this process, are not synced
+        until the next commit of events. Leases of another ``boot_id`` end at once.
         """
         path = Path(path).resolve()
         refuse_network(path)
@@ -118,18 +120,15 @@ class SqliteStore:
             durable_leases=threaded,
         )
 
-    def announce(self, where: str) -> None:
-        """Say where the process that has this store can be talked to."""
+    def publish_address(self, address: str) -> None:
         if self._lock is not None:
-            self._lock.announce(where)
+            self._lock.publish_address(address)
 
     def has_open(self) -> bool:
-        """Whether some execution in it is not over."""
         assert self._readers is not None
-        return self._readers.run_now(reading.has_open)
+        return self._readers.run_now(reads.has_open)
 
     def close_now(self) -> None:
-        """Give back a store in which nothing was written."""
         if self._readers is not None:
             self._readers.close_now()
         if isinstance(self._queue, DirectQueue):
@@ -139,7 +138,6 @@ class SqliteStore:
         self._readers = self._queue = None
 
     async def close(self) -> None:
-        """Store what is queued, give the file back; a second time does nothing."""
         readers, self._readers = self._readers, None
         queue, self._queue = self._queue, None
         if readers is not None:
@@ -161,7 +159,7 @@ class SqliteStore:
     async def claim(
         self, owner: str, *, pool: str, slots: int, now: float, ttl: float
     ) -> Claimed:
-        if self._memory.is_quiet(pool, now):
+        if now < self._memory.quiet.get(pool, 0.0):  # it has no ready command
             return Claimed()
         leases = await self._write(
             lambda db: self._leases.claim(db, owner, pool, slots, now + ttl, now),
@@ -181,19 +179,19 @@ class SqliteStore:
         await self._write(lambda db: forgive(db, leases), durable=self._durable_leases)
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
-        return await self._read(lambda db: reading.commands(db, command_ids))
+        return await self._read(lambda db: reads.commands(db, command_ids))
 
     async def held(self, owner: str) -> Sequence[Lease]:
-        return await self._read(lambda db: reading.held(db, owner))
+        return await self._read(lambda db: reads.held(db, owner))
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(
             lambda db: self._leases.sweep(db, now), durable=self._durable_leases
         )
 
-    async def mark(self, summary: Summary) -> None:
+    async def set_status(self, summary: Summary) -> None:
         def change(db: sqlite3.Connection) -> None:
-            mark(db, summary)
+            set_status(db, summary)
             self._memory.clear()
 
         await self._write(change)
@@ -201,27 +199,23 @@ class SqliteStore:
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Event]:
-        return await self._read(lambda db: reading.read(db, execution_id, after, limit))
+        return await self._read(lambda db: reads.read(db, execution_id, after, limit))
 
     async def pages(
         self, execution_id: str, *, after: int = 0, size: int = 2_000
     ) -> AsyncIterator[Sequence[Event]]:
-        """The events in order, some at a time: a log may be larger than memory."""
         while events := await self.read(execution_id, after=after, limit=size):
             yield events
             after = events[-1].seq
 
-    async def heads(
-        self, *, after: int = 0, limit: int = 500
-    ) -> Sequence[reading.Position]:
-        """Every execution in the order of their numbers, some at a time."""
-        return await self._read(lambda db: reading.heads(db, after, limit))
+    async def heads(self, *, after: int = 0, limit: int = 500) -> Sequence[LogHead]:
+        return await self._read(lambda db: reads.heads(db, after, limit))
 
     async def length(self, execution_id: str) -> int:
-        return await self._read(lambda db: reading.length(db, execution_id))
+        return await self._read(lambda db: reads.length(db, execution_id))
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return await self._read(lambda db: reading.snapshot(db, execution_id))
+        return await self._read(lambda db: reads.snapshot(db, execution_id))
 
     async def find(
         self,
@@ -230,27 +224,27 @@ class SqliteStore:
         before: str | None = None,
         limit: int = 100,
     ) -> Sequence[Summary]:
-        return await self._read(lambda db: reading.find(db, status, before, limit))
+        return await self._read(lambda db: reads.find(db, status, before, limit))
 
     async def summary(self, execution_id: str) -> Summary:
-        return await self._read(lambda db: reading.summary(db, execution_id))
+        return await self._read(lambda db: reads.summary(db, execution_id))
 
     async def disarm(self, timer: Timer) -> None:
         await self._write(lambda db: disarm(db, timer))
 
     async def find_request(self, request_key: str) -> str | None:
-        return await self._read(lambda db: reading.find_request(db, request_key))
+        return await self._read(lambda db: reads.find_request(db, request_key))
 
-    async def places(self, key: str) -> Sequence[Standing]:
-        return await self._read(lambda db: line(db, key))
+    async def count_family(self, execution_id: str, *, limit: int) -> int:
+        return await self._read(lambda db: reads.count_family(db, execution_id, limit))
 
-    async def resolve(self, beginning: str, *, limit: int = 10) -> Sequence[str]:
-        """The ids that begin so; one that is whole means itself alone."""
-        return await self._read(lambda db: reading.resolve(db, beginning, limit))
+    async def slots_of(self, key: str) -> Sequence[QueuedExecution]:
+        return await self._read(lambda db: slots_of(db, key))
+
+    async def resolve(self, part: str, *, limit: int = 10) -> Sequence[str]:
+        return await self._read(lambda db: reads.resolve(db, part, limit))
 
     async def remove(self, execution_ids: Sequence[str]) -> None:
-        """Forget executions that are over, each as a whole; all of them or none."""
-
         def forget(db: sqlite3.Connection) -> None:
             remove(db, execution_ids)
             self._memory.clear()
@@ -258,8 +252,7 @@ class SqliteStore:
         await self._write(forget)
 
     async def verify(self, execution_id: str) -> Damage | None:
-        """Walk the hash chain; say where it breaks first."""
-        return await self._read(lambda db: reading.verify(db, execution_id))
+        return await self._read(lambda db: reads.verify(db, execution_id))
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._readers is None:

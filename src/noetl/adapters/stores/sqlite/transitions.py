@@ -1,36 +1,142 @@
-"""A commit's rows: fence, events, commands and timers."""
+"""Rows of a commit: events, commands, timers, slots, and the checks before them."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any, NamedTuple
 
-from noetl.adapters.stores.chain import FIRST, link
-from noetl.adapters.stores.encoding import Encoded, encode_summary
-from noetl.adapters.stores.leasing import OPEN, OVER, outlives
-from noetl.adapters.stores.refusals import Aside, refuse_stale
-from noetl.adapters.stores.sqlite.bulk import run
-from noetl.adapters.stores.sqlite.memory import Head, Memory
-from noetl.adapters.stores.sqlite.places import change_place, is_room_for
-from noetl.adapters.stores.sqlite.queries import SQL
-from noetl.errors import StoreError
-from noetl.ports import Lease, Summary, Transition
+import msgspec
+
+from noetl.adapters.stores.encoding import (
+    FIRST,
+    Encoded,
+    link,
+)
+from noetl.adapters.stores.rules import (
+    OPEN,
+    OVER,
+    TIMER_ID,
+    Aside,
+    is_slot_free,
+    next_to_admit,
+    outlives,
+    refuse_stale,
+)
+from noetl.adapters.stores.sqlite.schema import SQL
+from noetl.ports import Grant, Lease, QueuedExecution, Transition
+
+MAX_HEADS = 10_000
+"""Cached ends of logs; at this number the cache is emptied."""
+
+
+class Head(NamedTuple):
+    """The end of an execution's log, with its summary and status."""
+
+    number: int
+    last_seq: int
+    last_hash: bytes
+    summary: str
+    status: str
+    family: int | None
+
+
+class Memory(msgspec.Struct):
+    """Cache of the rows that this process, the only writer, has written: ends of logs
+    by execution, and held leases by command.
+
+    Rows that are not cached are read from the file. A rollback empties the cache. A
+    pool has no ready command until its time in ``quiet``.
+    """
+
+    heads: dict[str, Head] = msgspec.field(default_factory=dict)
+    held: dict[str, Lease] = msgspec.field(default_factory=dict)
+    quiet: dict[str, float] = msgspec.field(default_factory=dict)
+
+    def clear(self) -> None:
+        self.heads.clear()
+        self.held.clear()
+        self.quiet.clear()
+
+
+def slots_of(db: sqlite3.Connection, key: str) -> list[QueuedExecution]:
+    """Return holders of slots and waiting executions in the order of arrival."""
+    return _queued(db, "slots", key)
+
+
+def may_take_slot(db: sqlite3.Connection, transition: Transition) -> bool:
+    """Return whether a slot is free for the execution of this transition."""
+    assert transition.slot is not None
+    return is_slot_free(transition, _queued(db, "slots_in_front", transition.slot.key))
+
+
+def change_slot(db: sqlite3.Connection, number: int, transition: Transition) -> None:
+    """Take a slot, wait for it or give it back; wake the next execution."""
+    slot = transition.slot
+    if slot is None:
+        return
+    if transition.summary.status in OVER:
+        db.execute(SQL["leave_slot"], (number,))
+    else:
+        row = (number, slot.key, slot.limit, slot.queued)
+        db.execute(SQL["take_slot"], row)
+    following = next_to_admit(_queued(db, "slots_in_front", slot.key))
+    if following is not None:
+        db.execute(SQL["notify"], (TIMER_ID, 0.0, "place", following))
+
+
+def _queued(db: sqlite3.Connection, query: str, key: str) -> list[QueuedExecution]:
+    return [
+        QueuedExecution(execution_id, limit, bool(queued))
+        for execution_id, limit, queued in db.execute(SQL[query], (key,))
+    ]
+
+
+_SIZES = (64, 16, 8, 7, 6, 5, 4, 3, 2, 1)
+"""Rows of one statement. A few sizes are enough, and stay prepared."""
+
+
+def run(db: sqlite3.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Run a statement for all rows.
+
+    The text between ``/* row */`` and ``/* end */`` is repeated for each row.
+    """
+    for some in _parts(rows):
+        db.execute(_repeated(sql, len(some)), list(chain.from_iterable(some)))
+
+
+def _parts(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
+    start = 0
+    for size in _SIZES:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
+
+
+@cache
+def _repeated(sql: str, count: int) -> str:
+    before, _, rest = sql.partition("/* row */")
+    row, _, after = rest.partition("/* end */")
+    return before + ",".join([row] * count) + after
+
 
 SEQ_BITS = 32
-"""The key of an event is its execution's number, shifted, and its ``seq``."""
+"""Bits of ``seq`` in the key of an event; the execution's number is above them."""
 
 RANK_BITS = 24
-"""The rank of a command is the position it was planned at, shifted, and its place."""
+"""Bits of a command's index in its transition; the log position is above them."""
 
 
 def record(
     db: sqlite3.Connection, group: Sequence[Encoded], boot_id: str, memory: Memory
 ) -> None:
-    """Check all of them, then write; a refusal has written nothing."""
+    """Check the whole group, then write it; a refused group has written nothing."""
     heads: dict[str, Head | None] = {}
 
     def position(execution_id: str) -> int:
-        head = memory.head(execution_id)
+        head = memory.heads.get(execution_id)
         if head is None:
             row = db.execute(SQL["head"], (execution_id,)).fetchone()
             head = Head(*row) if row else None
@@ -40,7 +146,7 @@ def record(
         return head.last_seq if head else 0
 
     def is_held(lease: Lease) -> bool:
-        if memory.holds(lease):
+        if memory.held.get(lease.command_id) == lease:
             return True
         key = (lease.command_id, lease.epoch, lease.owner, lease.execution_id)
         return db.execute(SQL["holds"], key).fetchone() is not None
@@ -48,31 +154,21 @@ def record(
     def is_known(key: str) -> bool:
         return db.execute(SQL["request"], (key,)).fetchone() is not None
 
-    def has_room(transition: Transition) -> bool:
-        return is_room_for(db, transition)
+    def is_slot_free(transition: Transition) -> bool:
+        return may_take_slot(db, transition)
 
     transitions = [item.transition for item in group]
-    refuse_stale(transitions, position, is_held, is_known, has_room)
+    refuse_stale(transitions, position, is_held, is_known, is_slot_free)
     for item in group:
         execution_id = item.transition.execution_id
         head = _write(db, item, heads[execution_id], boot_id, memory)
         heads[execution_id] = head
         if item.transition.summary.status in OVER:
-            memory.drop_head(execution_id)
+            memory.heads.pop(execution_id, None)
         else:
-            memory.keep_head(execution_id, head)
-
-
-def mark(db: sqlite3.Connection, summary: Summary) -> None:
-    """Leases of what is set aside end: whoever has them hears of it with its beat."""
-    row = db.execute(SQL["head"], (summary.execution_id,)).fetchone()
-    if row is None:
-        message = f"there is no execution {summary.execution_id}"
-        raise StoreError(message, "store.missing")
-    number = Head(*row).number
-    db.execute(SQL["mark"], (summary.status, encode_summary(summary), number))
-    if summary.status == "quarantined":
-        db.execute(SQL["release_all"], (number,))
+            if len(memory.heads) >= MAX_HEADS:
+                memory.heads.clear()
+            memory.heads[execution_id] = head
 
 
 def _write(
@@ -88,31 +184,34 @@ def _write(
     elif head.summary != item.summary:
         status = transition.summary.status
         if status in OPEN and head.status not in OPEN:
-            memory.end_quiet()  # what was held back is offered now
+            memory.quiet.clear()  # its commands are offered again
         db.execute(SQL["summarize"], (status, item.summary, head.number))
     last_hash = _append(db, head, item.bodies)
     last_seq = head.last_seq + len(item.bodies)
     if item.bodies:
         db.execute(SQL["advance"], (last_seq, last_hash, head.number))
-    if transition.snapshot is not None:
-        db.execute(SQL["keep"], (head.number, last_seq, transition.snapshot))
-    _change_commands(db, head.number, transition, boot_id, memory)
+    if transition.log.snapshot is not None:
+        db.execute(SQL["keep"], (head.number, last_seq, transition.log.snapshot))
+    _change_commands(db, head, transition, boot_id, memory)
     _change_timers(db, head.number, transition)
-    change_place(db, head.number, transition)
-    for timer in transition.notify:
+    change_slot(db, head.number, transition)
+    for timer in transition.timers.relatives:
         row = (timer.timer_id, timer.due_at, timer.kind, timer.execution_id)
         db.execute(SQL["notify"], row)
     status = transition.summary.status
-    return Head(head.number, last_seq, last_hash, item.summary, status)
+    return Head(head.number, last_seq, last_hash, item.summary, status, head.family)
 
 
 def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
     transition = item.transition
     status, key = transition.summary.status, transition.request_key
-    row = (transition.execution_id, status, item.summary, key)
+    family = None
+    if (caller := transition.summary.parent_id) is not None:
+        (family,) = db.execute(SQL["family"], (caller,)).fetchone() or (None,)
+    row = (transition.execution_id, status, item.summary, key, family)
     number = db.execute(SQL["begin_execution"], row).lastrowid
     assert number is not None
-    return Head(number, 0, FIRST, item.summary, status)
+    return Head(number, 0, FIRST, item.summary, status, family)
 
 
 def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> bytes:
@@ -129,42 +228,45 @@ def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> byte
 
 def _change_commands(
     db: sqlite3.Connection,
-    number: int,
+    head: Head,
     transition: Transition,
     boot_id: str,
     memory: Memory,
 ) -> None:
-    planned = {command.command_id: command for command in transition.commands}
-    granted = _grant(transition, boot_id, memory)
+    changes = transition.commands
+    planned = {command.command_id: command for command in changes.planned}
+    granted = _grant(changes.grant, boot_id, memory)
     if planned:
         ready, leased = [], []
         for rank, (name, each) in enumerate(
-            planned.items(), transition.after << RANK_BITS
+            planned.items(), transition.log.after << RANK_BITS
         ):
-            row = (name, number, rank, each.pool, each.together)
+            # A root is its own family: families take turns.
+            kin = (head.number, head.family or head.number)
+            row = (name, *kin, rank, each.pool, each.affinity)
             if name in granted:
                 leased.append((*row, *granted.pop(name)))
             else:
                 ready.append((*row, _state(each.not_before), each.not_before))
         if ready:
-            memory.end_quiet()
+            memory.quiet.clear()
             run(db, SQL["plan"], ready)
         if leased:
             run(db, SQL["plan_leased"], leased)
     if granted:
         db.executemany(SQL["lease"], [(*row, name) for name, row in granted.items()])
-    for command_id, count in transition.reported.items():
+    for command_id, count in transition.reports.numbers.items():
         db.execute(SQL["count"], (count, command_id))
-    if transition.done:
-        run(db, SQL["end"], [(name,) for name in transition.done])
-        for name in transition.done:
-            memory.drop_lease(name)
-    done = set(transition.done)
-    released = [name for name in transition.release if name not in done]
+    if changes.ended:
+        run(db, SQL["end"], [(name,) for name in changes.ended])
+        for name in changes.ended:
+            memory.held.pop(name, None)
+    ended = set(changes.ended)
+    released = [name for name in changes.released if name not in ended]
     if released:
-        memory.end_quiet()
+        memory.quiet.clear()
     for name in released:
-        memory.drop_lease(name)
+        memory.held.pop(name, None)
         if command := planned.get(name):
             due = command.not_before
             db.execute(SQL["reschedule"], (_state(due), due, name))
@@ -173,15 +275,15 @@ def _change_commands(
 
 
 def _grant(
-    transition: Transition, boot_id: str, memory: Memory
+    grant: Grant | None, boot_id: str, memory: Memory
 ) -> dict[str, tuple[int, str, str, float]]:
-    """What is given to owners at once, by command."""
+    """Return the columns of granted leases, by command."""
     granted: dict[str, tuple[int, str, str, float]] = {}
-    if transition.grant is not None:
-        until = transition.grant.expires_at
-        for lease in transition.grant.leases:
+    if grant is not None:
+        until = grant.expires_at
+        for lease in grant.leases:
             granted[lease.command_id] = (lease.epoch, lease.owner, boot_id, until)
-            memory.keep_lease(lease)
+            memory.held[lease.command_id] = lease
     return granted
 
 
@@ -190,12 +292,12 @@ def _state(not_before: float) -> str:
 
 
 def _change_timers(db: sqlite3.Connection, number: int, transition: Transition) -> None:
-    for timer_id in transition.disarm:
+    for timer_id in transition.timers.disarmed:
         db.execute(SQL["disarm"], (number, timer_id))
     over = transition.summary.status in OVER
-    if over:  # nothing is due of what is over
+    if over:
         db.execute(SQL["disarm_over"], (number,))
-    for timer in transition.timers:
+    for timer in transition.timers.armed:
         if not over or outlives(timer):
             row = (number, timer.timer_id, timer.due_at, timer.kind)
             db.execute(SQL["arm"], row)

@@ -1,32 +1,35 @@
-"""The one connection that writes: all that is queued, in one transaction."""
+"""The writer: runs all queued jobs in one transaction."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
 
-from noetl.adapters.stores.sqlite.faults import LASTING, translate
-from noetl.adapters.stores.sqlite.memory import Memory
+from noetl.adapters.stores.sqlite.connection import LASTING, translate
+from noetl.adapters.stores.sqlite.transitions import Memory
 from noetl.errors import StoreError
 
 PAGE = 4096
 CHECKPOINT = 512 * PAGE
-"""About how much may be in the log before its pages go to the file.
+"""Approximate bytes in the write-ahead log before its pages are moved to the file.
 
-Then the log is written from its start again. It must not grow: a commit into blocks
-that are there takes two thirds of the time of one that needs new ones.
+The log is then written from its start again. It must not grow: a commit into allocated
+blocks takes two thirds of the time of a commit that allocates new ones.
 """
 TOUCHED = 6 * PAGE
-"""What a transaction writes besides its events: pages of tables and indexes."""
+"""Bytes that a transaction writes besides its events: pages of tables and indexes."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Work of one caller. A ``StoreError`` it raises says that it wrote nothing."""
+    """Work of one caller. If it raises a ``StoreError``, it has written nothing."""
 
     work: Callable[[sqlite3.Connection], Any]
     size: int
@@ -48,7 +51,7 @@ class Writer:
         self._broken: StoreError | None = None
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Fill in the answers. When it returns, what is durable is on the disk."""
+        """Run jobs and set their answers; durable jobs are on the disk on return."""
         if self._broken:
             self._fail(jobs, self._broken)
             return
@@ -59,16 +62,16 @@ class Writer:
             if fault.kind in LASTING or self._db.in_transaction:
                 self._break(fault)
             self._after_failure(jobs, fault)
-        except Exception as error:  # a defect in one job is not the others' fault
+        except Exception as error:  # a defect in one job must not fail the others
             self._after_failure(jobs, error)
 
     def checkpoint(self) -> None:
-        """Move the log into the file if it is time; the commits are safe either way."""
+        """Move a large write-ahead log into the file; commits are safe either way."""
         if self._written < CHECKPOINT or self._broken:
             return
         self._written = 0
         try:
-            # Passive: it never waits for readers. What they still need stays.
+            # Passive: it does not wait for readers, and keeps the pages they need.
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         except sqlite3.Error as error:
             fault = translate(error, self._path)
@@ -97,9 +100,10 @@ class Writer:
         self._written += TOUCHED + sum(job.size for job in jobs)
 
     def _synchronize(self, full: bool) -> None:
-        """Leases of owners that end with this process need not outlive it.
+        """Choose whether the next commit is synced to the disk.
 
-        Their commit is not synced; the next full one carries it along.
+        Leases whose owners end with this process need not be synced; the next synced
+        commit includes them.
         """
         if full != self._synchronous:
             level = "FULL" if full else "NORMAL"
@@ -115,11 +119,139 @@ class Writer:
             self.run([job])
 
     def _break(self, fault: StoreError) -> None:
-        """After a failed sync the system may forget pages it had promised (I-06)."""
-        message = f"{fault}; what was being stored may or may not be: open it again"
+        """Refuse later jobs: after a failed sync the system may drop pages (I-06)."""
+        message = (
+            f"{fault}; it is unknown whether the last commit was stored: "
+            "open the store again"
+        )
         self._broken = StoreError(message, fault.kind)
 
     @staticmethod
     def _fail(jobs: Sequence[Job], error: Exception) -> None:
         for job in jobs:
             job.answer, job.error = None, error
+
+
+T = TypeVar("T")
+
+
+class Queue(Protocol):
+    """Hands jobs to the writer."""
+
+    def put(self, job: Job) -> None: ...
+
+    async def close(self) -> None:
+        """Finish all queued jobs and close the writer."""
+        ...
+
+
+class DirectQueue:
+    """Runs jobs on the event loop: one turn gathers them, the next commits them.
+
+    For an engine with a loop of its own, which would only wait for a thread.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._jobs: list[Job] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def put(self, job: Job) -> None:
+        loop = job.future.get_loop()
+        if (
+            self._loop is not loop
+        ):  # no flush is planned, or only on a loop that has ended
+            self._loop = loop
+            loop.call_soon(self._flush)
+        self._jobs.append(job)
+
+    async def close(self) -> None:
+        self.close_now()
+
+    def close_now(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        jobs, self._jobs, self._loop = self._jobs, [], None
+        if jobs:
+            self._writer.run(jobs)
+            answer(jobs)
+            self._writer.checkpoint()
+
+
+class ThreadQueue:
+    """Runs jobs on a thread, so that a slow disk does not stall the loop.
+
+    The thread takes all queued jobs and commits once. It does not wait for more jobs:
+    the latency of a single job is one commit, and under load jobs share commits.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._serve, name="noetl-writer", daemon=True
+        )
+        self._thread.start()
+
+    def put(self, job: Job) -> None:
+        self._jobs.put(job)
+
+    async def close(self) -> None:
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _serve(self) -> None:
+        while jobs := self._take():
+            self._writer.run(jobs)
+            by_loop = defaultdict(list)
+            for job in jobs:
+                by_loop[job.future.get_loop()].append(job)
+            for loop, mine in by_loop.items():
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(answer, mine)
+            self._writer.checkpoint()
+        self._writer.close()
+
+    def _take(self) -> list[Job]:
+        """Wait for a job and take all others that are queued; empty once closed."""
+        jobs = []
+        job = self._jobs.get()
+        try:
+            while job is not None:
+                jobs.append(job)
+                job = self._jobs.get_nowait()
+            if jobs:  # close after these
+                self._jobs.put(None)
+        except Empty:
+            pass
+        return jobs
+
+
+def submit(
+    queue: Queue,
+    work: Callable[[sqlite3.Connection], T],
+    *,
+    size: int = 0,
+    durable: bool = True,
+) -> asyncio.Future[T]:
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    queue.put(Job(work, size, durable, future))
+    return future
+
+
+def answer(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        future: asyncio.Future[Any] = job.future
+        # The caller was cancelled, or its loop has ended.
+        if future.done() or future.get_loop().is_closed():
+            continue
+        if job.error is None:
+            future.set_result(job.answer)
+        else:
+            future.set_exception(job.error)
+
+
+def closed() -> StoreError:
+    return StoreError("the store is closed", "store.closed")

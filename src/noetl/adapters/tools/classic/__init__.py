@@ -1,1 +1,1 @@
-"""Tools as playbooks of the dialect ``classic`` know them."""
+"""Tools of the dialect ``classic``."""

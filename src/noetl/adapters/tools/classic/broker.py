@@ -1,4 +1,4 @@
-"""What is asked of a NATS server: keys, objects, messages."""
+"""Operations on a NATS server: keys, objects, messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def perform(client: Client, inputs: Mapping[str, JSON]) -> dict[str, JSON]
         case "object_put" | "object_get":
             return await use_objects(stream, str(operation), inputs)
         case _:
-            message = f"operation {operation!r:.40} is not known to kind nats"
+            message = f"unknown operation {operation!r:.40} of kind nats"
             raise ToolError("tool.contract", message)
 
 
@@ -82,7 +82,7 @@ async def use_objects(
 
 
 async def publish(client: Client, inputs: Mapping[str, JSON]) -> dict[str, JSON]:
-    """By JetStream where a stream keeps the subject, else to whoever listens."""
+    """Publish by JetStream if a stream stores the subject, else to subscribers."""
     subject = text(inputs, "subject")
     given = inputs.get("payload", inputs.get("data"))
     headers = inputs.get("headers")
@@ -100,7 +100,7 @@ async def publish(client: Client, inputs: Mapping[str, JSON]) -> dict[str, JSON]
 def text(inputs: Mapping[str, JSON], name: str) -> str:
     value = inputs.get(name)
     if not isinstance(value, str) or not value:
-        raise ToolError("tool.contract", f"'{name}' must be text, and is needed here")
+        raise ToolError("tool.contract", f"'{name}' is required, and must be text")
     return value
 
 
@@ -109,7 +109,7 @@ def encoded(value: JSON) -> bytes:
 
 
 def decoded(data: bytes) -> JSON:
-    """JSON if it is, else text."""
+    """Decode JSON, or text if it is not JSON."""
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:

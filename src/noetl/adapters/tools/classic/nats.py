@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from noetl.adapters.processes.limits import read_timeout
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
+from noetl.extras import install_command
 from noetl.types import JSON
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from noetl.adapters.network import Network
     from noetl.ports import ToolCall
 
-_INSTALL = "run: pip install '.[nats]' in a checkout of NoETL"
+
 _READING = frozenset({"kv_get", "kv_list", "object_get"})
 _URLS = ("url", "nats_url", "servers", "value")
 _EXPECTED = "give url: nats://host:4222, or auth with a url"
@@ -26,14 +27,14 @@ _PORT = 4222
 
 
 class Server(NamedTuple):
-    """Several are tried in their order."""
+    """Servers, tried in this order, and the credential."""
 
     urls: list[SplitResult]
     credential: dict[str, Any]
 
 
 class NatsTool:
-    """Connects for each call: who waits for a server does not hold a connection."""
+    """Opens a connection for each call."""
 
     instant = False
 
@@ -50,8 +51,9 @@ class NatsTool:
             import nats.errors
             import nats.js.errors
         except ModuleNotFoundError:
-            message = f"kind nats needs the package nats-py; {_INSTALL}"
-            raise ToolError("nats.driver", message) from None
+            message = "kind nats needs the package nats-py"
+            hint = f"run: {install_command('nats')}"
+            raise ToolError("nats.driver", f"{message}; {hint}") from None
         from noetl.adapters.network import BlockedAddress
         from noetl.adapters.tools.classic.broker import perform
 
@@ -71,12 +73,10 @@ class NatsTool:
             )
             raise ToolError("timeout", what, retryable=True) from None
         except nats.errors.NoServersError:
-            message = "no connection to NATS: nobody answers there"
+            message = "no connection to NATS: no server answers"
             raise ToolError("connection", message, retryable=True) from None
         except nats.js.errors.NotFoundError as error:
-            raise ToolError(
-                "nats.missing", f"NATS has no such thing: {error}"
-            ) from None
+            raise ToolError("nats.missing", f"NATS did not find it: {error}") from None
         except (nats.errors.Error, ValueError) as error:
             raise ToolError("nats.refused", f"NATS: {error!s:.200}") from None
         except BlockedAddress as error:
@@ -88,7 +88,7 @@ class NatsTool:
     async def _connect(self, where: Server) -> Client:
         """Connect to a checked address of the first server that answers.
 
-        The client tries this one address: a server could name further ones.
+        The client uses this address alone, not those that a server announces.
         """
         import nats.errors
         from nats.aio.client import Client
@@ -104,7 +104,7 @@ class NatsTool:
                         tls_hostname=url.hostname,
                         allow_reconnect=False,
                         connect_timeout=_CONNECT,
-                        max_reconnect_attempts=1,  # else it tries sixty times
+                        max_reconnect_attempts=1,  # the default is 60
                         reconnect_time_wait=0,
                         error_cb=_ignore,
                     )
@@ -123,11 +123,11 @@ class NatsTool:
 
 
 async def _ignore(_: Exception) -> None:
-    """What goes wrong is raised as well; the client would print it."""
+    """Keep the client from printing errors, which it raises as well."""
 
 
 async def pin(url: SplitResult, network: Network) -> list[str]:
-    """The same server by its checked addresses. Raises ``OSError``."""
+    """Return URLs of the server with checked addresses. Raises ``OSError``."""
     who = url.netloc.rpartition("@")[0]
     user, port = f"{who}@" if who else "", url.port or _PORT
     found = await network.resolve(url.hostname or "", port)
@@ -138,7 +138,8 @@ async def pin(url: SplitResult, network: Network) -> list[str]:
 def read_server(inputs: Mapping[str, JSON]) -> Server:
     auth = inputs.get("auth") or {}
     if not isinstance(auth, Mapping):
-        raise ToolError("auth", "auth is text, and names no entry of keychain")
+        message = "auth must be a mapping, or name an entry of keychain"
+        raise ToolError("auth", message)
     found = [inputs.get("url"), *(auth.get(name) for name in _URLS)]
     url = next((each for each in found if each), None)
     if not isinstance(url, str):
@@ -152,7 +153,7 @@ def read_server(inputs: Mapping[str, JSON]) -> Server:
 
 
 def read_url(text: str) -> SplitResult:
-    """No message repeats a part of it: it may hold a token."""
+    """Read a URL; messages do not quote it, since it may contain a token."""
     try:
         url = urlsplit(text if "://" in text else f"nats://{text}")
         known = url.scheme in ("nats", "tls") and url.hostname and url.port != 0
@@ -160,6 +161,6 @@ def read_url(text: str) -> SplitResult:
         known = None
     if not known:
         raise ToolError(
-            "tool.contract", f"the url is not an address of NATS: {_EXPECTED}"
+            "tool.contract", f"the url is not a valid address of NATS: {_EXPECTED}"
         )
     return url

@@ -1,4 +1,4 @@
-"""One call of DuckDB: its files, its turn at them, its process, its outcome."""
+"""Client of DuckDB: prepares a call, runs it in a process, returns the outcome."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ import os
 import msgspec
 
 from noetl.adapters.files import Files, is_under
-from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.isolation import Isolation
-from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.limits import read_timeout
+from noetl.adapters.processes.limits import clean_environment, read_timeout
 from noetl.adapters.processes.pool import Pool
 from noetl.adapters.processes.request import Fault as Ending
+from noetl.adapters.processes.request import Key
 from noetl.adapters.processes.request import Request as Asked
 from noetl.adapters.processes.sandbox import Sandbox
-from noetl.adapters.tools.duck.faults import Fault, explain
-from noetl.adapters.tools.duck.gates import Gates
-from noetl.adapters.tools.duck.request import Request, read_request
-from noetl.adapters.tools.duck.scratch import Bench, Scratch
-from noetl.adapters.tools.duck.tables import Files as Stored
-from noetl.adapters.tools.duck.tables import Tables, fetch
-from noetl.engine.outcome import Outcome
+from noetl.adapters.tools.duckdb.errors import Fault, explain
+from noetl.adapters.tools.duckdb.file_locks import Gates
+from noetl.adapters.tools.duckdb.request import Request, read_request
+from noetl.adapters.tools.duckdb.tables import Files as Stored
+from noetl.adapters.tools.duckdb.tables import Tables, fetch
+from noetl.adapters.tools.duckdb.temp_dirs import Bench, Scratch
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
+from noetl.extras import install_command
 from noetl.ports import ToolCall
 from noetl.types import JSON
 
-# The folder is the playbook's, whose modules must not take the place of others.
+# The first entry is the playbook's folder, whose modules must not replace others.
 _PROGRAM = """
 import sys
 sys.path[:] = [*sys.path[1:], *folders]
 from noetl_child.values import Encoded
-from noetl_duck.desk import answer
+from noetl_duck.main import answer
 result = Encoded(answer(request))
 """
-_OLDEST = 2
+_MIN_VERSION = 2
 _MEBIBYTE = 1024**2
-_BESIDES = 1024 * _MEBIBYTE  # of addresses: the interpreter, the driver, a result
+_BESIDES = 1024 * _MEBIBYTE  # address space for the interpreter, driver and result
 _THREAD = 128 * _MEBIBYTE
 
 
@@ -51,7 +51,7 @@ class Refused(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """One of the three."""
+    """Answer of the process: one of result, refusal and fault."""
 
     result: JSON = None
     refusal: Refused | None = None
@@ -59,8 +59,10 @@ class Answer(msgspec.Struct):
 
 
 class Client:
-    """``home`` is where files for the time of a call are; no SQL can name them there
-    if ``host`` hides the home."""
+    """``home`` holds the temporary files of calls.
+
+    SQL cannot name them there if ``host`` hides the home.
+    """
 
     def __init__(
         self, slots: int, home: str | None, host: Files, isolation: Isolation
@@ -97,7 +99,7 @@ class Client:
             async with contextlib.AsyncExitStack() as stack:
                 tables = call.inputs.get("tables")
                 files = await fetch(tables, call.drafts, stack)
-                # Rows are written here, and that takes a while.
+                # On a thread, since rows are written to files.
                 request = await asyncio.to_thread(
                     self._prepare, call, scratch, files, place
                 )
@@ -113,7 +115,7 @@ class Client:
         self, call: ToolCall, scratch: Scratch, files: Stored, place: str | None
     ) -> Request:
         roots = self._host.roots(call.folder, home=True)
-        request = read_request(call, roots)
+        request = read_request(call, roots, self._isolation.memory)
         if place is not None:
             request = moved(request, scratch)
         tables = Tables(roots, scratch, files).read(call.inputs.get("tables"))
@@ -124,7 +126,7 @@ class Client:
     async def _sandbox(
         self, call: ToolCall, request: Request, place: str | None
     ) -> Sandbox | None:
-        """One that shows the call's files and no others of the home."""
+        """Make a sandbox with the files of the call, but no others of the home."""
         if place is None:
             return None
         files = [table.file for table in request.tables]
@@ -144,7 +146,7 @@ class Client:
         asked = Asked(args=args, code=_PROGRAM, environment={})
         key = Key(call.execution_id, request.folder, memory, sandbox=sandbox)
         try:
-            # DuckDB prints nothing; what others print is not kept.
+            # DuckDB prints nothing; other output is dropped.
             reply = await self._pool.call(key, asked, None)
         except ToolError as error:
             raise crash(error, request) from None
@@ -160,8 +162,7 @@ class Client:
 
 
 def moved(request: Request, scratch: Scratch) -> Request:
-    """The same with the files for the result store in the scratch: a sandbox shows no
-    other place where they could be written."""
+    """Move the files for the result store to the scratch, which a sandbox can write."""
     export = request.export
     if export is not None and export.path is None:
         part = os.path.join(scratch.path, "export")
@@ -173,7 +174,7 @@ def moved(request: Request, scratch: Scratch) -> Request:
 
 
 def parts_of(request: Request) -> list[str]:
-    """Files that are in their place when all went well, and else of no use."""
+    """Return the temporary files, which are moved away after a success."""
     parts = [request.export.part] if request.export is not None else []
     return parts if request.rows_file is None else [*parts, request.rows_file]
 
@@ -189,13 +190,13 @@ def result_of(answer: Answer, request: Request) -> dict[str, JSON]:
         refusal = answer.refusal
         raise ToolError(refusal.kind, refusal.message, details=refusal.details)
     if answer.fault is not None:
-        raise explain(answer.fault, memory_of(request))
+        raise explain(answer.fault, tell_memory(request))
     result: dict[str, JSON] = answer.result
     return result
 
 
 def defect(ending: Ending, request: Request) -> ToolError:
-    """The process did not expect it; what it says may hold data, so it is not told."""
+    """Report an unexpected error by its type: its text may contain data."""
     if ending.kind == "tool.memory":
         return out_of_memory(request)
     message = f"DuckDB's process failed with {ending.type}"
@@ -212,15 +213,20 @@ def crash(error: ToolError, request: Request) -> ToolError:
 
 
 def out_of_memory(request: Request) -> ToolError:
-    return explain(Fault("OutOfMemory", ""), memory_of(request))
+    return explain(Fault("OutOfMemory", ""), tell_memory(request))
 
 
-def memory_of(request: Request) -> str:
-    return f"{request.memory / _MEBIBYTE:,.0f} MiB"
+def tell_memory(request: Request) -> str:
+    """Describe the limit of memory, and a remedy."""
+    size = f"{request.memory / _MEBIBYTE:,.0f} MiB"
+    if not request.capped:
+        return f"{size}: select less, or raise spec.memory"
+    half = "half of the setting limits.memory (NOETL_LIMITS_MEMORY)"
+    return f"{size}, {half}, which spec.memory cannot exceed: select less"
 
 
 def import_folders() -> list[str]:
-    """Where the process finds what it imports, also where the user's site is off."""
+    """Return the folders of the imports, also if the user's site is disabled."""
     folders = [os.path.dirname(os.path.abspath(__file__))]
     for package in ("duckdb", "_duckdb", "msgspec"):
         found = importlib.util.find_spec(package)
@@ -230,12 +236,12 @@ def import_folders() -> list[str]:
         is_package = found.submodule_search_locations is not None
         folders.append(os.path.dirname(folder) if is_package else folder)
     version = importlib.metadata.version("duckdb")
-    if int(version.partition(".")[0]) < _OLDEST:
-        raise no_driver(f"and not {version}")
+    if int(version.partition(".")[0]) < _MIN_VERSION:
+        raise no_driver(f"not {version}")
     return list(dict.fromkeys(folders))
 
 
 def no_driver(why: str) -> ToolError:
-    install = "run: pip install '.[duckdb]' in a checkout of NoETL"
-    message = f"kind duckdb needs the package duckdb, version {_OLDEST} or newer, {why}"
-    return ToolError("duckdb.driver", f"{message}; {install}")
+    install = f"run: {install_command('duckdb')}"
+    needed = f"the package duckdb, version {_MIN_VERSION} or newer"
+    return ToolError("duckdb.driver", f"kind duckdb needs {needed}, {why}; {install}")

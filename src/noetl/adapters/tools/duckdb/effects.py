@@ -1,10 +1,10 @@
-"""Whether SQL can change anything: only what surely cannot is said to be read-only."""
+"""Classification of SQL as read-only; in doubt, SQL counts as writing."""
 
 from __future__ import annotations
 
 import re
 
-from noetl.adapters.tools.pg.tokens import scan
+from noetl.adapters.tools.postgres.script import scan
 
 _READING = frozenset(
     {
@@ -12,8 +12,8 @@ _READING = frozenset(
         *("DESCRIBE", "DESC", "SHOW", "SUMMARIZE", "EXPLAIN"),
     }
 )
-# Anywhere, even as a name or in a text: better one barrier too many. A SELECT can hold
-# them (in WITH), and EXPLAIN ANALYZE runs what it explains.
+# Searched in the whole text, including names and literals, since a false positive does
+# no harm. WITH may contain them in a SELECT, and EXPLAIN ANALYZE runs its statement.
 _WRITING = frozenset(
     {
         *("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "NEXTVAL"),
@@ -26,16 +26,18 @@ INSPECTED = 16 * 1024
 
 
 def may_write(sql: str) -> bool:
-    """Whether to record the start of a call before it runs; a text that would take
-    long to inspect counts as one that writes."""
+    """Return whether the start of a call must be recorded before it runs.
+
+    A text longer than ``INSPECTED`` counts as writing.
+    """
     return len(sql) > INSPECTED or not is_read_only(sql)
 
 
 def is_read_only(sql: str) -> bool:
-    """True only if nothing in the text can have an effect; doubt is an effect.
+    """Return True only if no statement of the text can have an effect.
 
-    A semicolon in a text or comment splits it, too. Then the rest begins with no word
-    that reads, which is doubt. Takes time in proportion to the text.
+    A semicolon in a literal or comment splits the text, too; the rest then begins with
+    an unknown word and counts as writing. Takes time in proportion to the text.
     """
     if not _WRITING.isdisjoint(word.upper() for word in _WORD.findall(sql)):
         return False

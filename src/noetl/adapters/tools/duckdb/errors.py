@@ -1,4 +1,4 @@
-"""What DuckDB said, as playbooks know it: a stable kind, and no value of the data."""
+"""Errors of DuckDB for playbooks: a stable kind, and no values of the data."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 import msgspec
 
 from noetl.adapters.files import OUTSIDE
-from noetl.adapters.tools.duck.roots import NO_NETWORK
+from noetl.adapters.tools.duckdb.temp_dirs import NO_NETWORK
 from noetl.errors import ToolError
 from noetl.types import JSON
 
-# Of those that need no closer look.
+# Types of errors that map to one kind.
 KINDS = {
     "Binder": "duckdb.binder",
     "Catalog": "duckdb.catalog",
@@ -32,10 +32,10 @@ KINDS = {
 }
 _UNDEFINED = frozenset({"MISSING_ENTRY", "COLUMN_NOT_FOUND"})
 _PLACE = ("statement", "line", "position")
-_LONGEST = 1000
+_MAX_CHARS = 1000
 _PATH = re.compile(r'\A.{0,200}?Cannot access (?:file|directory) "(.*)" - ', re.DOTALL)
 _OPTION = re.compile(r'configuration option "{0,2}([^"]{1,200})"')
-# To the last quote: a text may have quotes in it.
+# Up to the last quote: a text may contain quotes.
 _TEXTS = re.compile(r"""['"](?:.*['"]|.*)""")
 _KEY = re.compile(r'\bkey "([^":]+: )?.*"', re.DOTALL)
 _NUMBERS = re.compile(r"\(-?\d[^()]*\)|(?<=\bvalue )-?\d\S*")
@@ -43,7 +43,7 @@ _NEAR_TEXT = re.compile(r"near \"'.*\"", re.DOTALL)
 
 
 class Fault(msgspec.Struct):
-    """As DuckDB's process reports it."""
+    """Error as DuckDB's process reports it."""
 
     type: str
     said: str
@@ -54,7 +54,7 @@ class Fault(msgspec.Struct):
 
 
 def explain(fault: Fault, memory: str) -> ToolError:
-    """``memory`` is the limit that held, in words."""
+    """Translate an error; ``memory`` describes the limit of memory and a remedy."""
     said = fault.said
     match fault.type:
         case "Permission" if fault.verb == "LOAD" or said.startswith("Loading"):
@@ -68,8 +68,8 @@ def explain(fault: Fault, memory: str) -> ToolError:
             what = f"settings are locked ({option[1] if option else ''})"
             return named_error("duckdb.forbidden", what, fault)
         case "OutOfMemory":
-            what = f"more than {memory}: select less, or raise spec.memory"
-            return named_error("duckdb.out_of_memory", f"DuckDB needs {what}", fault)
+            what = f"DuckDB needs more than {memory}"
+            return named_error("duckdb.out_of_memory", what, fault)
         case "IO" if "Could not set lock" in said:
             what = "another process has the database open: try again"
             return named_error("duckdb.locked", what, fault, retryable=True)
@@ -93,7 +93,7 @@ def explain(fault: Fault, memory: str) -> ToolError:
 
 
 def veiled(said: str) -> str:
-    """Its first line, without what may be data: that may be secret."""
+    """Return the first line without values of the data, which may be secret."""
     line = said.strip().partition("\n")[0]
     return _NUMBERS.sub("…", _TEXTS.sub("'…'", line))
 
@@ -104,13 +104,13 @@ def named_error(
     label = f"{fault.label}: " if fault.label else ""
     return ToolError(
         kind,
-        label + message.strip()[:_LONGEST] + where(fault.details),
+        label + message.strip()[:_MAX_CHARS] + where(fault.details),
         retryable=retryable,
         details=fault.details,
     )
 
 
 def where(details: dict[str, JSON]) -> str:
-    """`` (statement 2, line 3, position 8)``."""
+    """Return `` (statement 2, line 3, position 8)``."""
     found = [f"{n} {details[n]}" for n in details if n in _PLACE]
     return f" ({', '.join(found)})" if found else ""

@@ -1,4 +1,4 @@
-"""One writer of a database file at a time, or several readers."""
+"""Readers-writer locks of database files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 Files = Mapping[str, bool]
-"""By path; true for who writes it."""
+"""Paths of files, with True for a writer."""
 
 _WRITER = -1
 
@@ -20,15 +20,15 @@ class _Waiter(msgspec.Struct, eq=False):
 
 
 class Gates:
-    """Another process is kept out by the lock that DuckDB takes on the file itself."""
+    """Locks within this process; DuckDB's own lock excludes other processes."""
 
     def __init__(self) -> None:
-        self._inside: dict[str, int] = {}  # how many readers, or _WRITER
+        self._inside: dict[str, int] = {}  # number of readers, or _WRITER
         self._waiting: list[_Waiter] = []
 
     @asynccontextmanager
     async def entered(self, files: Files) -> AsyncIterator[None]:
-        """All the files at once, so that no two calls wait for each other."""
+        """Lock all the files together, which prevents deadlocks."""
         waiter = _Waiter(files, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._admit()
@@ -43,7 +43,7 @@ class Gates:
             self._admit()
 
     def _admit(self) -> None:
-        claimed: set[str] = set()  # by those who came earlier: nobody waits for ever
+        claimed: set[str] = set()  # by earlier waiters, so that none starves
         for waiter in list(self._waiting):
             if claimed.isdisjoint(waiter.files) and self._is_free(waiter.files.items()):
                 self._waiting.remove(waiter)

@@ -1,4 +1,4 @@
-"""What DuckDB's process is asked to do, read from the inputs and knobs of a call."""
+"""Request to DuckDB's process, read from the inputs and the spec of a call."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from noetl.adapters.files import Roots
-from noetl.adapters.processes.channel import LARGEST
+from noetl.adapters.processes.channel import MAX_BYTES
 from noetl.adapters.processes.limits import read_memory, read_size
-from noetl.adapters.tools.duck.effects import is_read_only
-from noetl.adapters.tools.duck.roots import find_database, find_file
+from noetl.adapters.tools.duckdb.effects import is_read_only
+from noetl.adapters.tools.duckdb.temp_dirs import find_database, find_file
 from noetl.errors import ToolError
 from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON
@@ -21,6 +21,7 @@ from noetl.types import JSON
 MEMORY = 1024**3
 STORED = 16 * 1024**3
 THREADS = 4
+_THREAD = 256 * 1024**2  # bytes of memory per thread
 FORMATS = {
     ".csv": "csv",
     ".json": "json",
@@ -32,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_]+\Z")
 
 
 class Attached(msgspec.Struct, frozen=True):
-    """``lake`` is the folder of its data, if the file is the catalog of a lake."""
+    """Attached file; for the catalog of a lake, ``lake`` is the folder of its data."""
 
     path: str
     read_only: bool
@@ -40,8 +41,7 @@ class Attached(msgspec.Struct, frozen=True):
 
 
 class Export(msgspec.Struct, frozen=True):
-    """``part`` is the name until the file is whole; without a ``path`` it is for the
-    result store."""
+    """File to export, written as ``part``; without a ``path``, for the result store."""
 
     path: str | None
     format: str
@@ -49,9 +49,9 @@ class Export(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows in a JSON file; with a ``format``, a file to be read where it is.
+    """Rows in a JSON file; with a ``format``, an exported file.
 
-    One that ``is_large`` is not to be held in memory.
+    A table that ``is_large`` must not be held in memory.
     """
 
     name: str
@@ -62,9 +62,9 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The other side takes it as plain JSON.
+    """Request, sent to the process as JSON.
 
-    SQL may touch what is below ``roots``, and these ``files``; relative paths begin in
+    SQL may use files below ``roots``, and ``files``; relative paths begin in
     ``folder``.
     """
 
@@ -79,6 +79,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     roots: list[str]
     files: list[str]
     memory: int
+    capped: bool
     threads: int
     max_rows: int | None
     max_bytes: int
@@ -88,7 +89,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     tables: list[Table] = []
 
     def databases(self) -> dict[str, bool]:
-        """The databases that it opens, and whether to write them."""
+        """Return the paths of the databases, with True for those that it writes."""
         found = {file.path: not file.read_only for file in self.attach.values()}
         if self.database is not None:
             found[self.database] = not self.read_only
@@ -102,18 +103,27 @@ def read_command(inputs: Mapping[str, JSON]) -> str:
     return given[0]
 
 
-def read_request(call: ToolCall, roots: Roots) -> Request:
-    """Raises ``ToolError`` for inputs of no use, and files that are out of bounds."""
+def read_request(call: ToolCall, roots: Roots, ceiling: int | None = None) -> Request:
+    """Read a call. Raises ``ToolError`` for invalid inputs and denied files.
+
+    DuckDB gets half of the ``ceiling``, the memory of a process of code: its threads
+    and its driver need address space, too, and results are built in memory.
+    """
     inputs, spec = call.inputs, call.spec
     command = read_command(inputs)
     reads = is_read_only(command)
     database = read_database(inputs.get("database"), roots)
     visible = roots.visible()
-    # What is handed over goes through memory; what goes to the store does not.
-    drafts, most = call.drafts, LARGEST if call.drafts is None else STORED
+    # Rows for the answer are held in memory; rows for the store are not.
+    drafts, most = call.drafts, MAX_BYTES if call.drafts is None else STORED
     params = inputs.get("params")
     if params is not None and not isinstance(params, list | dict):
         raise ToolError("tool.contract", "params must be a list (?) or mapping ($name)")
+    half = None if ceiling is None else ceiling // 2
+    memory = read_memory(spec) or MEMORY
+    threads = read_number(spec, "threads") or min(os.cpu_count() or 1, THREADS)
+    if half is not None:
+        memory, threads = min(memory, half), min(threads, max(1, half // _THREAD))
     return Request(
         command=command,
         params=params,
@@ -125,8 +135,9 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
         folder=roots.base,
         roots=visible.folders,
         files=visible.files,
-        memory=read_memory(spec) or MEMORY,
-        threads=read_number(spec, "threads") or min(os.cpu_count() or 1, THREADS),
+        memory=memory,
+        capped=half is not None and memory >= half,
+        threads=threads,
         max_rows=read_number(spec, "max_rows"),
         max_bytes=min(read_size(spec, "max_bytes") or most, most),
         each=spec.get("statements") is True,
@@ -135,7 +146,7 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
 
 
 def read_database(given: JSON, roots: Roots) -> str | None:
-    """The file, or None for a database in memory."""
+    """Return the file, or None for a database in memory."""
     if given in (None, "", ":memory:"):
         return None
     if not isinstance(given, str):
@@ -146,7 +157,7 @@ def read_database(given: JSON, roots: Roots) -> str | None:
 def read_attached(
     given: JSON, roots: Roots, reads: bool
 ) -> Iterator[tuple[str, Attached]]:
-    """Alias → file; in a list, the alias is the file's name without its ending."""
+    """Yield aliases and files; in a list, the alias is the file's name."""
     if given is None:
         return
     if isinstance(given, list):
@@ -205,7 +216,7 @@ def read_export(given: JSON, roots: Roots, drafts: Drafts | None) -> Export | No
 
 
 def read_format(given: Mapping[str, JSON], where: str) -> str:
-    """The one that is given, else that of the file's ending."""
+    """Return the given format, else that of the file's suffix."""
     ending = os.path.splitext(str(given["path"]))[1].lower()
     found = given.get("format", FORMATS.get(ending))
     if found in FORMATS.values():
@@ -219,6 +230,6 @@ def read_number(spec: Mapping[str, JSON], name: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        message = f"spec.{name}: {value!r:.40} is no whole number from 1 on"
+        message = f"spec.{name}: {value!r:.40} is not a whole number of at least 1"
         raise ToolError("tool.contract", message)
     return value

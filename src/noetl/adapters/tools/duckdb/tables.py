@@ -1,4 +1,4 @@
-"""Earlier results as files that DuckDB reads by itself: not value by value."""
+"""Input ``tables``: earlier results as files that DuckDB reads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from noetl.adapters.files import Roots
-from noetl.adapters.tools.duck.request import Table, read_format
-from noetl.adapters.tools.duck.roots import find_file
-from noetl.adapters.tools.duck.scratch import Scratch
-from noetl.engine.references import FILES, is_reference
+from noetl.adapters.tools.duckdb.request import Table, read_format
+from noetl.adapters.tools.duckdb.temp_dirs import Scratch, find_file
+from noetl.engine.values.references import FILES, is_reference
 from noetl.errors import ToolError
 from noetl.ports import Drafts
 from noetl.types import JSON
@@ -26,11 +25,11 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 LARGE = 32 * 1024 * 1024
-"""Bytes of JSON from which a table is not held in memory."""
+"""Bytes of JSON above which a table is not held in memory."""
 
 
 async def fetch(given: JSON, drafts: Drafts | None, stack: AsyncExitStack) -> Files:
-    """The files of what is given by reference, by key, for as long as the stack."""
+    """Fetch the files of references, by key; the stack releases them."""
     files: dict[str, str] = {}
     for name, value in given.items() if isinstance(given, dict) else ():
         found = value.get("rows") if _is_result(value) else value
@@ -38,9 +37,7 @@ async def fetch(given: JSON, drafts: Drafts | None, stack: AsyncExitStack) -> Fi
             continue
         key, where = str(found.get("key")), f"tables.{name}"
         if drafts is None or key.startswith("log:"):
-            message = (
-                f"{where} is a reference that is no file: leave the filter ref out"
-            )
+            message = f"{where} is a reference without a file: leave the filter ref out"
             raise ToolError("tool.contract", message)
         try:
             files[key] = await stack.enter_async_context(drafts.stored(key))
@@ -55,9 +52,9 @@ def _is_result(value: JSON) -> bool:
 
 
 class Tables:
-    """``{name: rows}``: a list, a reference, an exported file, or ``{rows, columns}``.
+    """Reads ``{name: rows}``: a list, a reference, a file, or ``{rows, columns}``.
 
-    What is no file yet is written to ``scratch``; ``files`` are those of references.
+    Lists are written to files in ``scratch``; ``files`` are those of references.
     """
 
     def __init__(self, roots: Roots, scratch: Scratch, files: Files) -> None:
@@ -106,7 +103,7 @@ class Tables:
         return file
 
     def _rows_of(self, file: str, where: str) -> str:
-        """Of a whole result: its member ``rows``, cut out without looking into it."""
+        """Write the member ``rows`` of a result to a file, without decoding it."""
         with open(file, "rb") as opened:
             members = _members(opened.read())
         if "rows" not in members:
@@ -116,7 +113,7 @@ class Tables:
 
 
 def read_columns(given: JSON, where: str) -> Columns:
-    """``{name: type}``, or names alone, as a result has them."""
+    """Read ``{name: type}``, or a list of names as in a result."""
     if given is None:
         return None
     if isinstance(given, list) and given and all(isinstance(c, str) for c in given):
@@ -126,6 +123,7 @@ def read_columns(given: JSON, where: str) -> Columns:
         wrong = [column for column in types if not _TYPE.match(types[column])]
         if not wrong:
             return types
-        raise ToolError("tool.contract", f"{where}.columns.{wrong[0]} is no SQL type")
+        message = f"{where}.columns.{wrong[0]} is not an SQL type such as BIGINT"
+        raise ToolError("tool.contract", message)
     message = f"{where}.columns must be names, or a mapping such as {{id: BIGINT}}"
     raise ToolError("tool.contract", message)

@@ -1,4 +1,4 @@
-"""Folders for the time of a call: rows on their way in, and what memory cannot hold."""
+"""Temporary folders of calls: rows of tables, and spilled data of DuckDB."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
 
+from noetl.adapters.files import Roots
+from noetl.errors import ToolError
+
 _PREFIX = "duckdb-"
 _LOCK = "lock"
-_KEPT = 600.0  # seconds: no process of an execution lives so long without a call
+_MAX_IDLE_S = 600.0  # longer than a process of an execution lives without a call
 
 
 class Bench:
-    """A tool's place under the home, locked while the tool lives.
+    """Folder of a tool under the home, locked while the tool lives.
 
-    What a killed process left is removed by the next one: it can be gigabytes.
+    Folders that killed processes left, which may hold gigabytes, are removed.
     """
 
     def __init__(self, home: str | None) -> None:
         self._above = os.path.join(home, "tmp") if home else tempfile.gettempdir()
         self._folder: str | None = None
         self._lock = -1
-        self._places: dict[str, float] = {}  # when it was last asked for
+        self._places: dict[str, float] = {}  # path to the time of its last use
 
     def scratch(self) -> Scratch:
-        """A folder for one call; blocks a little, the first time."""
+        """Return a folder for one call; the first call blocks shortly."""
         return Scratch(os.path.join(self._find(), secrets.token_hex(8)))
 
     def place(self, execution_id: str) -> Place:
-        """The folder of an execution, which is all that its sandbox shows of these."""
+        """Return the folder of an execution, the only one that its sandbox contains."""
         now = time.monotonic()
         for path, used in list(self._places.items()):
-            if now - used > _KEPT:
+            if now - used > _MAX_IDLE_S:
                 del self._places[path]
-                with suppress(OSError):  # a call is at work in it
+                with suppress(OSError):  # a call is using it
                     os.rmdir(path)
         name = sha256(execution_id.encode()).hexdigest()[:32]
         path = os.path.join(self._find(), name)
@@ -71,7 +74,7 @@ class Bench:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             if os.path.isdir(folder):
                 return folder
-            os.close(self._lock)  # somebody swept it away before it was locked
+            os.close(self._lock)  # another process removed it before it was locked
 
     def _sweep(self) -> None:
         for name in os.listdir(self._above):
@@ -83,14 +86,14 @@ class Bench:
 
 
 class Place(NamedTuple):
-    """The folder of an execution, and in it that of a call."""
+    """Folder of an execution, and in it that of a call."""
 
     folder: str
     scratch: Scratch
 
 
 class Scratch:
-    """Made when something is written, by us or by DuckDB."""
+    """Folder of a call, created with its first file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -109,3 +112,23 @@ class Scratch:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+NO_NETWORK = "is not on this machine: DuckDB has no network; fetch it with kind http"
+
+
+def find_file(roots: Roots, path: str, where: str) -> str:
+    """Return the real path of a file. Raises ``ToolError`` if it is denied."""
+    file = roots.locate(path, where, "duckdb.external_access")
+    if file in roots.folders:
+        raise ToolError("tool.contract", f"{where}: '{path}' is a folder")
+    return file
+
+
+def find_database(roots: Roots, path: str, where: str) -> str:
+    """Return the real path of a database, and check its log beside it."""
+    file = find_file(roots, path, where)
+    if os.path.islink(f"{file}.wal"):
+        message = f"{where}: '{path}.wal', the database's log, must not be a link"
+        raise ToolError("duckdb.external_access", message)
+    return file

@@ -1,4 +1,4 @@
-"""One call over HTTP: hop by hop to an answer, and the answer as an outcome."""
+"""HTTP client: sends a request, follows redirects, returns the outcome."""
 
 from __future__ import annotations
 
@@ -16,30 +16,36 @@ from yarl import URL
 from noetl.adapters.files import Files
 from noetl.adapters.network import Network
 from noetl.adapters.network.web import check_literal, find_blocked, open_session
-from noetl.adapters.tools.web.redirects import MOST, next_request
-from noetl.adapters.tools.web.request import Request, parse_url, read_request
-from noetl.adapters.tools.web.response import (
-    LARGEST,
+from noetl.adapters.tools.http.request import (
+    Request,
+    Timeouts,
+    parse_url,
+    read_request,
+    read_timeouts,
+)
+from noetl.adapters.tools.http.response import (
+    MAX_BYTES,
+    MAX_REDIRECTS,
     SHOWN,
     TooLarge,
     decode,
+    next_request,
     read_body,
     read_start,
     shown_body,
     shown_headers,
 )
-from noetl.adapters.tools.web.timeouts import Timeouts, read_timeouts
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
 
-_TOO_MUCH = re.compile("Too many headers|Got more than")  # as aiohttp says it
+_TOO_MUCH = re.compile("Too many headers|Got more than")  # messages of aiohttp
 _RETRYABLE = frozenset({408, 425, 429})
 
 
 class Seen(msgspec.Struct):
-    """What is known so far: the members of ``outcome.http``."""
+    """Members of ``outcome.http`` that are known so far."""
 
     url: str
     started: float
@@ -67,7 +73,7 @@ class Client:
         self._sessions: dict[int, aiohttp.ClientSession] = {}
 
     async def call(self, call: ToolCall) -> Outcome:
-        # Files are read from a disk, which may be slow.
+        # On a thread, since files are read from disk.
         has_files = call.inputs.get("files") is not None
         request = (
             read_request(call, self._files)
@@ -101,7 +107,7 @@ class Client:
         follows = call.spec.get("follow_redirects", True)
         options = self._options(call.spec, timeouts)
         session = self._session(call.spec)
-        for _ in range(MOST + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             seen.url = str(request.url)
             await self._check(request.url, options["proxy"])
             async with session.request(
@@ -120,10 +126,10 @@ class Client:
                 if following is None:
                     return await answer(response, accepted, seen)
                 request = following
-        raise ToolError("http.redirects", f"more than {MOST} redirects")
+        raise ToolError("http.redirects", f"more than {MAX_REDIRECTS} redirects")
 
     async def _check(self, url: URL, proxy: URL | None) -> None:
-        """Names are checked when they are resolved, unless a proxy resolves them."""
+        """Check literal addresses, and names that a proxy resolves."""
         if proxy is not None:
             await self._network.check_remote(url.raw_host or "", url.port or 0)
         first = proxy or url
@@ -156,7 +162,7 @@ class Client:
 async def answer(
     response: aiohttp.ClientResponse, accepted: frozenset[int] | None, seen: Seen
 ) -> Outcome:
-    """The outcome of the last response."""
+    """Return the outcome of the last response. Raises ``ToolError``."""
     status = response.status
     kind = response.headers.get("Content-Type", "")
     charset = response.charset
@@ -164,12 +170,12 @@ async def answer(
         try:
             body = await read_start(response, SHOWN)
         except (TooLarge, ToolError, aiohttp.ClientError):
-            body = b""  # the status is the news
+            body = b""  # the status is reported without it
         raise refused(status, response, shown_body(body, kind, charset))
     try:
-        body = await read_body(response, LARGEST)
+        body = await read_body(response, MAX_BYTES)
     except TooLarge:
-        message = f"the response is larger than {LARGEST} bytes, or grows too fast"
+        message = f"the response is larger than {MAX_BYTES} bytes, or grows too fast"
         raise ToolError("http.too_large", message) from None
     if not body and (response.method == "HEAD" or status in (204, 205, 304)):
         return Outcome.ok(None, **seen.helper())
@@ -178,7 +184,7 @@ async def answer(
 
 def refused(status: int, response: aiohttp.ClientResponse, body: JSON) -> ToolError:
     reason = f" {response.reason}" if response.reason else ""
-    # The path helps to find the call; a query may hold what nobody should read.
+    # The path helps to find the call; the query may contain secrets.
     message = f"{status}{reason} from {response.url.host}{response.url.path}"
     if status >= 500:
         kind = "http.server"
@@ -186,7 +192,7 @@ def refused(status: int, response: aiohttp.ClientResponse, body: JSON) -> ToolEr
         kind = "http.client"
     else:
         kind = "http.status"
-        message += ", which spec.ok_status does not name"
+        message += ", which is not in spec.ok_status"
     retryable = status in _RETRYABLE or status >= 500
     return ToolError(kind, message, retryable=retryable, details={"body": body})
 
@@ -200,12 +206,12 @@ def read_statuses(spec: Mapping[str, JSON]) -> frozenset[int] | None:
             int(each) for each in (given if isinstance(given, list) else [given])
         )
     except (TypeError, ValueError):
-        message = f"spec.ok_status: {given!r:.40} is no status, and no list of them"
+        message = f"spec.ok_status must be a status or a list, found {given!r:.40}"
         raise ToolError("tool.contract", message) from None
 
 
 def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError:
-    """The error as playbooks know it."""
+    """Translate an error to an error kind."""
     if isinstance(error, ToolError):
         return error
     blocked = find_blocked(error)
@@ -217,19 +223,22 @@ def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError
             message = f"no connection to {host} after {timeouts.connect:g} s"
             return ToolError("timeout", message, retryable=True)
         case aiohttp.SocketTimeoutError():
-            message = f"nothing from {host} for {timeouts.read:g} s"
+            message = f"no data from {host} for {timeouts.read:g} s"
             return ToolError("timeout", message, retryable=True)
         case TimeoutError():
-            message = f"no whole answer from {host} after {timeouts.total:g} s"
+            message = f"no complete answer from {host} after {timeouts.total:g} s"
             return ToolError("timeout", message, retryable=True)
         case aiohttp.ClientSSLError():
-            return ToolError("http.tls", f"no trust in {host}: {error}")
+            return ToolError("http.tls", f"TLS to {host} failed: {error}")
         case aiohttp.InvalidURL():
-            return ToolError("http.url", f"the url is wrong: {error.description}")
+            return ToolError("http.url", f"the url is not valid: {error.description}")
         case aiohttp.ClientResponseError() if _TOO_MUCH.match(error.message):
             return ToolError("http.too_large", f"the headers of {host} are too large")
         case aiohttp.ClientResponseError():
-            message = f"{host} does not speak HTTP: {error.message[:200]}"
+            message = f"{host} sent invalid HTTP: {error.message[:200]}"
+            return ToolError("connection", message, retryable=True)
+        case aiohttp.ClientConnectorDNSError():
+            message = f"no host is known by the name '{host}'"
             return ToolError("connection", message, retryable=True)
         case aiohttp.ClientConnectorError():
             where = f"{host}:{request.url.port}"

@@ -1,4 +1,4 @@
-"""What is sent: method, address, headers and one body."""
+"""HTTP request: method, URL, headers and body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from yarl import URL
 import noetl
 from noetl.adapters.files import Files
 from noetl.adapters.network.addresses import plain_host
-from noetl.adapters.tools.web.uploads import read_files
+from noetl.adapters.tools.http.uploads import read_files
+from noetl.dsl.times import parse_duration
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 from noetl.types import JSON
@@ -28,26 +29,26 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FORM = "application/x-www-form-urlencoded"
 _TOKENS = ("token", "access_token", "value")
-# Set by the client from the body itself; a second opinion splits a message in two.
+# Set by the client from the body; other values would allow request smuggling.
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 
 
 class Request(msgspec.Struct):
-    """One hop of a call; a redirect makes the next one from it."""
+    """Request of one hop; a redirect derives the next one from it."""
 
     method: str
     url: URL
     headers: dict[str, str]
     body: bytes | None = None
-    secret: frozenset[str] = frozenset()  # headers that only the first host may see
+    secret: frozenset[str] = frozenset()  # headers for the first host only
 
 
 def read_request(call: ToolCall, host: Files) -> Request:
-    """The request that the inputs describe. Raises ``ToolError`` for a wrong one."""
+    """Read the request from the inputs. Raises ``ToolError`` for invalid ones."""
     inputs = call.inputs
     method = str(inputs.get("method") or "GET").upper()
     if not _TOKEN.match(method):
-        raise ToolError("http.header", f"{method!r:.40} is no method")
+        raise ToolError("http.header", f"{method!r:.40} is not a valid method")
     url = read_url(inputs)
     headers = dict(_DEFAULTS)
     for name, value in read_headers(inputs.get("headers")).items():
@@ -80,7 +81,7 @@ def read_url(inputs: Mapping[str, JSON]) -> URL:
 
 
 def parse_url(text: str, base: URL | None = None) -> URL:
-    """An absolute http(s) address. Raises ``ToolError`` for any other."""
+    """Parse an absolute http or https URL. Raises ``ToolError`` for any other."""
     if _CONTROL.search(text):
         raise ToolError("http.header", "the url has a line break or control character")
     try:
@@ -89,10 +90,10 @@ def parse_url(text: str, base: URL | None = None) -> URL:
             url = base.join(url)
         host, port = url.host, url.port
     except ValueError as error:
-        raise ToolError("http.url", f"the url is wrong: {error}") from None
+        raise ToolError("http.url", f"the url is not valid: {error}") from None
     if url.scheme not in ("http", "https"):
         shown = url.scheme or "none"
-        raise ToolError("http.scheme", f"only http and https are possible, not {shown}")
+        raise ToolError("http.scheme", f"the url must be http or https, not {shown}")
     if not host or port == 0:
         raise ToolError("http.url", "the url has no host")
     plain = plain_host(host)
@@ -100,7 +101,7 @@ def parse_url(text: str, base: URL | None = None) -> URL:
 
 
 def pairs(values: Mapping[str, JSON]) -> list[tuple[str, str]]:
-    """Names with values; a list repeats its name, null leaves it out."""
+    """Return pairs of name and value; a list repeats its name, null is left out."""
     found = []
     for name, value in values.items():
         for each in value if isinstance(value, list) else [value]:
@@ -119,7 +120,7 @@ def read_headers(given: JSON) -> dict[str, str]:
         if value is None or str(name).lower() in _FRAMING:
             continue
         if not _TOKEN.match(str(name)):
-            raise ToolError("http.header", f"{name!r:.80} is no name of a header")
+            raise ToolError("http.header", f"{name!r:.80} is not a valid header name")
         put(headers, str(name), checked(str(name), as_text(value)))
     return headers
 
@@ -131,28 +132,29 @@ def put(headers: dict[str, str], name: str, value: str) -> None:
 
 
 def checked(name: str, value: str) -> str:
-    # Its value may be a secret: say where, not what.
+    # The messages do not quote the value, which may be secret.
     if _CONTROL.search(value.replace("\t", " ")):
         message = f"header '{name}' has a line break or control character"
         raise ToolError("http.header", message)
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        message = f"header '{name}' has half a character"
+        message = f"header '{name}' has half a surrogate pair, which is not UTF-8"
         raise ToolError("http.header", message) from None
     return value
 
 
 def read_auth(auth: JSON) -> tuple[str, str] | None:
-    """A header by a credential: ``{type: bearer|basic|header, …}``.
+    """Return the header for a credential: ``{type: bearer|basic|header, …}``.
 
-    A credential of the keychain need not say its type; its fields do.
+    The type of a credential of the keychain is derived from its fields.
     """
     if auth is None:
         return None
     if not isinstance(auth, Mapping):
         message = (
-            "auth is text, and names no entry of keychain; write {type: bearer, …}"
+            "auth must be a mapping such as {type: bearer, …}, or name an entry of "
+            "keychain"
         )
         raise ToolError("auth", message)
     match auth.get("type") or type_of(auth):
@@ -164,11 +166,12 @@ def read_auth(auth: JSON) -> tuple[str, str] | None:
         case "header":
             name = member(auth, "name")
             if not _TOKEN.match(name):
-                raise ToolError("http.header", f"{name!r:.80} is no name of a header")
+                message = f"{name!r:.80} is not a valid header name"
+                raise ToolError("http.header", message)
             return name, member(auth, "value")
         case None:
             names = ", ".join(map(str, auth))
-            message = f"no credential for http has just the fields {names}"
+            message = f"auth has the fields {names}, but needs a token or a password"
             raise ToolError("auth", message)
         case other:
             message = f"auth.type is {other!r:.40}, not bearer, basic, header or oauth2"
@@ -176,7 +179,7 @@ def read_auth(auth: JSON) -> tuple[str, str] | None:
 
 
 def type_of(auth: Mapping[str, JSON]) -> str | None:
-    """A stored value is a token, unless a header's name stands beside it."""
+    """Derive the type: ``value`` is a token, unless there is a header's ``name``."""
     if auth.get("password") is not None:
         return "basic"
     if auth.get("name") is not None:
@@ -185,7 +188,7 @@ def type_of(auth: Mapping[str, JSON]) -> str | None:
 
 
 def member(auth: Mapping[str, JSON], *names: str) -> str:
-    """The first of these fields that there is."""
+    """Return the first of these fields that exists. Raises ``ToolError``."""
     for name in names:
         if auth.get(name) is not None:
             return as_text(auth[name])
@@ -197,10 +200,11 @@ def basic(user: str, password: str) -> str:
 
 
 def read_body(call: ToolCall, host: Files) -> tuple[bytes | None, str | None]:
-    """The body and its content type."""
+    """Return the body and its content type."""
     given = [name for name in BODIES if call.inputs.get(name) is not None]
     if len(given) > 1:
-        raise ToolError("tool.contract", f"{' and '.join(given)} are two bodies")
+        message = f"give one body, not {' and '.join(given)}"
+        raise ToolError("tool.contract", message)
     if not given:
         return None, None
     value = call.inputs[given[0]]
@@ -219,3 +223,34 @@ def read_body(call: ToolCall, host: Files) -> tuple[bytes | None, str | None]:
 
 def as_text(value: JSON) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """Timeouts in seconds; None means none. ``total`` includes all redirects."""
+
+    connect: float | None = 10.0
+    read: float | None = 60.0
+    total: float | None = 300.0
+
+
+def read_timeouts(spec: Mapping[str, JSON]) -> Timeouts:
+    value = spec.get("timeout")
+    if value is None:
+        return Timeouts()
+    if not isinstance(value, Mapping):
+        return Timeouts(total=_seconds(value, ""))
+    unknown = value.keys() - {"connect", "read", "total"}
+    if unknown:
+        message = f"spec.timeout: unknown phase '{min(unknown)}'"
+        raise ToolError("tool.contract", f"{message} (connect, read, total)")
+    return Timeouts(**{phase: _seconds(part, phase) for phase, part in value.items()})
+
+
+def _seconds(value: JSON, phase: str) -> float | None:
+    if value is None:
+        return None
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        where = f"spec.timeout.{phase}".rstrip(".")
+        raise ToolError("tool.contract", f"{where}: {error}") from None

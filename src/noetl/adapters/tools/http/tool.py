@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
-from noetl.dsl.grammar.shape import ANY, BOOLEAN, MAPPING, TEXT, Field, Shape, integer
-from noetl.dsl.kinds import Input, Kind
-from noetl.engine.outcome import Outcome
+from noetl.dsl.grammar.records import ANY, BOOLEAN, MAPPING, TEXT, Field, Shape, integer
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
 
 if TYPE_CHECKING:
     from noetl.adapters.network import Network
-    from noetl.adapters.tools.web.client import Client
+    from noetl.adapters.tools.http.client import Client
     from noetl.ports import ToolCall
 
 _AUTH = Shape(("text", "mapping"), words="a keychain name, or {type: bearer, …}")
@@ -39,7 +39,7 @@ HTTP = Kind(
     doc="Sends one HTTP request.",
     inputs={
         "method": Input(TEXT, "The method (`GET`)."),
-        "url": Input(TEXT, "Where to."),
+        "url": Input(TEXT, "The URL."),
         "endpoint": Input(TEXT, "Another name of `url`."),
         "headers": Input(MAPPING, "Request headers."),
         "params": Input(MAPPING, "Query parameters."),
@@ -59,7 +59,9 @@ HTTP = Kind(
             BOOLEAN, "PIPE-10", "Whether redirects are followed."
         ),
         "proxy": Field(TEXT, "PIPE-10", "The proxy's address."),
-        "connections": Field(integer(1, 1000), "PIPE-10", "Most connections per host."),
+        "connections": Field(
+            integer(1, 1000), "PIPE-10", "Maximum connections per host."
+        ),
     },
     defaults={
         "timeout": {"connect": 10, "read": 60, "total": 300},
@@ -73,9 +75,9 @@ HTTP = Kind(
 
 
 class HttpTool:
-    """Sends requests over shared connections, as far as ``host`` and ``network`` allow.
+    """Sends requests over shared connections, within ``host`` and ``network``.
 
-    Without a network, it is the one of the host policy.
+    The default of ``network`` is that of the host policy.
     """
 
     instant = False
@@ -93,7 +95,7 @@ class HttpTool:
     async def run(self, call: ToolCall) -> Outcome:
         if self._client is None:
             from noetl.adapters.network import Network
-            from noetl.adapters.tools.web.client import Client
+            from noetl.adapters.tools.http.client import Client
 
             network = self._network or Network(self._host.private)
             self._client = Client(network, Files(self._host))

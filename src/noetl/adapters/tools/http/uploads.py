@@ -13,12 +13,12 @@ from noetl.adapters.files import Roots
 from noetl.errors import ToolError
 from noetl.types import JSON
 
-LARGEST = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 _OCTETS = "application/octet-stream"
 
 
 def read_files(files: JSON, roots: Roots) -> tuple[bytes, str]:
-    """The body and its content type.
+    """Return the body and its content type.
 
     A part is its text, or ``{content | base64 | path, filename, content_type}``.
     """
@@ -30,8 +30,10 @@ def read_files(files: JSON, roots: Roots) -> tuple[bytes, str]:
     for name, part in files.items():
         content, filename, kind = read_part(str(name), part, roots)
         size += len(content)
-        if size > LARGEST:
-            raise ToolError("http.too_large", f"files are larger than {LARGEST} bytes")
+        if size > MAX_BYTES:
+            raise ToolError(
+                "http.too_large", f"files are larger than {MAX_BYTES} bytes"
+            )
         about = f'form-data; name="{quote(str(name))}"; filename="{quote(filename)}"'
         head = f"--{boundary}\r\nContent-Disposition: {about}\r\nContent-Type: {kind}"
         lines += [f"{head}\r\n\r\n".encode(), content, b"\r\n"]
@@ -70,17 +72,17 @@ def decode(name: str, text: str, how: str) -> bytes:
 
 
 def read_file(name: str, path: str, roots: Roots) -> bytes:
-    """A file below the folders that tools may use."""
+    """Read a file below the folders that tools may use."""
     where = f"files.{name}.path"
     with roots.open_file(path, where) as opened:
         try:
-            return opened.read(LARGEST + 1)
+            return opened.read(MAX_BYTES + 1)
         except OSError as error:
             raise ToolError("tool.contract", f"{where}: {error.strerror}") from None
 
 
 def quote(text: str) -> str:
-    """As browsers do it: nothing that could end the quoted name."""
+    """Escape characters that could end the quoted name, as browsers do."""
     for character, escape in (('"', "%22"), ("\r", "%0D"), ("\n", "%0A")):
         text = text.replace(character, escape)
     return text

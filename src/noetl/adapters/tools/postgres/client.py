@@ -1,4 +1,4 @@
-"""One call: a connection, a transaction, the work, and the outcome."""
+"""Client of PostgreSQL: runs one call in a transaction and returns the outcome."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import asyncpg
 
 from noetl.adapters.files import Files, Roots
 from noetl.adapters.network import Network
-from noetl.adapters.tools.pg.address import Address
-from noetl.adapters.tools.pg.copying import load, unload
-from noetl.adapters.tools.pg.faults import Place, explain
-from noetl.adapters.tools.pg.literals import quote_text
-from noetl.adapters.tools.pg.marker import Missing, claim, make_table, store
-from noetl.adapters.tools.pg.pools import Pools
-from noetl.adapters.tools.pg.request import Request, read_request
-from noetl.adapters.tools.pg.rows import Budget, run_statement
-from noetl.adapters.tools.pg.script import Statement
-from noetl.engine.outcome import Outcome, Stored
+from noetl.adapters.tools.postgres.connections import Pools
+from noetl.adapters.tools.postgres.copy import load, unload
+from noetl.adapters.tools.postgres.dsn import Address
+from noetl.adapters.tools.postgres.errors import Place, explain
+from noetl.adapters.tools.postgres.exactly_once import Missing, claim, make_table, store
+from noetl.adapters.tools.postgres.request import Request, read_request
+from noetl.adapters.tools.postgres.rows import Budget, run_statement
+from noetl.adapters.tools.postgres.script import Statement, quote_text
+from noetl.engine.tasks.outcome import Outcome, Stored
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
+from noetl.ports.task_logs import Level
 from noetl.types import JSON
 
-_LARGE = 16 * 1024  # characters of SQL that are better read aside
-_GRACE = 1000  # milliseconds by which the server waits longer than we do
-_LONGEST = 2**31 - 1
+_LARGE = 16 * 1024  # characters of SQL above which it is parsed on a thread
+_GRACE_MS = 1000  # the server's timeout is longer than ours by this
+_MAX_TIMEOUT_MS = 2**31 - 1
 _IN_DOUBT = frozenset({"connection", "timeout"})
-_UNKNOWN = "whether it was committed is not known (spec.idempotency: key would tell)"
-_ADVICE = "its SQL may read files and start programs; give the task a role of its own"
+_UNKNOWN = "it may have been committed (set spec.idempotency: key to find out)"
+_ADVICE = "its SQL may read files and start programs; use another role for the task"
+_LEVELS: dict[str, Level] = {"WARNING": "warning", "DEBUG": "debug"}
 _NOTICES = 20
 _SHOWN = 500
 
@@ -50,7 +51,7 @@ class Client:
         run = Run(call, request, roots)
         limit = asyncio.timeout(request.timeout)
         try:
-            # The stack is outer: giving back is not a matter of the limit.
+            # The stack is outermost: the limit must not cancel the release.
             async with contextlib.AsyncExitStack() as stack, limit:
                 borrowed = self._pools.borrow(request.address, request.connections)
                 connection = await stack.enter_async_context(borrowed)
@@ -68,7 +69,7 @@ class Client:
         await self._pools.close()
 
     def _look_at_role(self, connection: Any, address: Address, run: Run) -> None:
-        """Once for each credential."""
+        """Warn about a superuser, once for each credential."""
         role = getattr(connection.get_settings(), "is_superuser", "off")
         if role == "on" and address not in self._seen:
             run.warn(f"'{address.user}' is a superuser: {_ADVICE}")
@@ -76,7 +77,7 @@ class Client:
 
 
 def outcome_of(result: dict[str, JSON], helper: dict[str, JSON]) -> Outcome:
-    """With what was stored by itself said apart from what was not."""
+    """Make the outcome, with rows in the result store listed separately."""
     stored: dict[str, Stored] = {}
     parts = {"": result}
     for number, each in enumerate(result.get("statements", ())):
@@ -88,7 +89,7 @@ def outcome_of(result: dict[str, JSON], helper: dict[str, JSON]) -> Outcome:
 
 
 class Run:
-    """A call under way: where it is, what the server said, what is in doubt."""
+    """Running call: its statement, notices of the server, and whether it committed."""
 
     def __init__(self, call: ToolCall, request: Request, roots: Roots) -> None:
         self._call = call
@@ -141,18 +142,18 @@ class Run:
         await connection.execute(self._settings(""))
         result = await self._work(connection)
         if connection.is_in_transaction():
-            message = "the SQL began a transaction and did not end it; it is undone"
+            message = "the SQL began a transaction without COMMIT: it was rolled back"
             raise ToolError("pg.transaction", message)
         return result
 
     def _settings(self, scope: str) -> str:
-        """What the server should know: whose work it is, and when it is too late."""
+        """Return the statements that set the application's name and the timeout."""
         name = self._request.address.application_name
         name = name or f"noetl {self._call.action_id}"
         settings = [f"SET {scope}application_name = {quote_text(name)}"]
         if self._deadline is not None:
             left = self._deadline - asyncio.get_running_loop().time()
-            limit = min(max(int(left * 1000), 0) + _GRACE, _LONGEST)
+            limit = min(max(int(left * 1000), 0) + _GRACE_MS, _MAX_TIMEOUT_MS)
             settings.append(f"SET {scope}statement_timeout = {limit}")
         return "; ".join(settings)
 
@@ -199,7 +200,7 @@ class Run:
         return ToolError("timeout", message, retryable=True)
 
     def judge(self, error: ToolError) -> ToolError:
-        """Add what is known of the run. What may have happened is not tried again."""
+        """Add notices to an error; if the call may have committed, forbid a retry."""
         request = self._request
         if (
             self._committing
@@ -220,7 +221,10 @@ class Run:
         self._notices.append({"severity": "WARNING", "message": message})
 
     def _note(self, connection: Any, said: Any) -> None:
-        """``RAISE NOTICE`` and the server's own warnings."""
+        """Collect ``RAISE NOTICE`` and warnings of the server; log all of them."""
+        if self._call.output is not None:
+            level = _LEVELS.get(said.severity_en, "info")
+            self._call.output.log(level, str(said.message))
         if len(self._notices) < _NOTICES:
             message = str(said.message)[:_SHOWN]
             self._notices.append({"severity": said.severity_en, "message": message})

@@ -1,16 +1,25 @@
-"""``copy_from`` and ``copy_to``: what they say, and rows as COPY reads them."""
+"""COPY of rows and CSV into a table, and out of one: its inputs, and its run."""
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 import msgspec
 
-from noetl.adapters.tools.pg.literals import as_array, as_text, quote_name
-from noetl.adapters.tools.pg.script import Statement, split
-from noetl.adapters.tools.pg.tokens import scan
+from noetl.adapters.files import Roots
+from noetl.adapters.tools.postgres.rows import Budget, count_of, result
+from noetl.adapters.tools.postgres.script import (
+    Statement,
+    as_array,
+    as_text,
+    quote_name,
+    scan,
+    split,
+)
 from noetl.errors import ToolError
 from noetl.types import JSON
 
@@ -28,7 +37,7 @@ class Csv(msgspec.Struct, frozen=True):
 
 
 class CopyIn(msgspec.Struct, frozen=True, kw_only=True):
-    """One of ``rows``, ``csv`` and ``path`` is given."""
+    """Rows to load; exactly one of ``rows``, ``csv`` and ``path`` is given."""
 
     table: tuple[str, ...]
     columns: Sequence[str] | None
@@ -39,7 +48,7 @@ class CopyIn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyOut(msgspec.Struct, frozen=True, kw_only=True):
-    """One of ``table`` and ``query`` is given."""
+    """Rows to unload; exactly one of ``table`` and ``query`` is given."""
 
     table: tuple[str, ...] | None
     columns: Sequence[str] | None
@@ -48,7 +57,7 @@ class CopyOut(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Csv
 
     def select(self) -> Statement:
-        """The statement whose rows they are."""
+        """Return the statement that selects the rows."""
         if self.query is not None:
             return self.query
         assert self.table is not None
@@ -90,7 +99,7 @@ def read_copy_out(given: JSON) -> CopyOut:
         raise wrong(f"copy_to.format: {form!r:.40} is not csv or rows")
     columns = read_columns("copy_to", members.get("columns"))
     if columns is not None and query is not None:
-        raise wrong("copy_to.columns goes with table; a query names its own")
+        raise wrong("copy_to.columns needs table; a query names its own columns")
     statement = None
     if query is not None:
         statements = split(query) if isinstance(query, str) else []
@@ -119,7 +128,7 @@ def check_members(where: str, given: JSON, known: frozenset[str]) -> Mapping[str
 
 
 def read_table(where: str, given: JSON) -> tuple[str, ...]:
-    """``orders``, ``shop.orders`` or ``shop."Orders"``: read as SQL would."""
+    """Parse ``orders``, ``shop.orders`` or ``shop."Orders"`` by the rules of SQL."""
     tokens = list(scan(given)) if isinstance(given, str) else []
     names = tokens[::2]
     if (
@@ -164,9 +173,9 @@ def read_dialect(where: str, members: Mapping[str, JSON]) -> Csv:
 
 
 def columns_of(copy: CopyIn, start: str = "") -> Sequence[str] | None:
-    """The names that are filled: given, or the first row's, or the CSV's first line.
+    """Return the given columns, or those of the first row or of the CSV's header.
 
-    None leaves them to the table. ``start`` is the beginning of the CSV.
+    None means all columns of the table. ``start`` is the beginning of the CSV.
     """
     if copy.columns is not None:
         return copy.columns
@@ -179,13 +188,14 @@ def columns_of(copy: CopyIn, start: str = "") -> Sequence[str] | None:
     try:
         return next(csv.reader(text, delimiter=copy.dialect.delimiter), None)
     except csv.Error as error:
-        raise wrong(f"copy_from: the first line is no CSV header: {error}") from None
+        message = f"copy_from: the first line is not a CSV header: {error}"
+        raise wrong(message) from None
 
 
 def encode_rows(
     copy: CopyIn, columns: Sequence[str], kinds: Sequence[str]
 ) -> Iterator[bytes]:
-    """Chunks of COPY's text format; ``kinds`` are those of the columns' types."""
+    """Yield chunks in COPY's text format; ``kinds`` are those of the columns' types."""
     chunk = bytearray()
     for number, row in enumerate(copy.rows or ()):
         values = row_values(copy, number, row, columns)
@@ -201,7 +211,10 @@ def encode_rows(
 def row_values(
     copy: CopyIn, number: int, row: JSON, columns: Sequence[str]
 ) -> Sequence[JSON]:
-    """In the order of the columns. With names given, a row may lack or have others."""
+    """Return the values in the order of the columns.
+
+    If the columns were given, a row may lack some, or have others.
+    """
     if isinstance(row, Mapping):
         if copy.columns is None and row.keys() != set(columns):
             name = sorted(row.keys() ^ set(columns), key=str)[0]
@@ -209,7 +222,7 @@ def row_values(
             raise wrong(f"{message}: name the columns")
         return [row.get(name) for name in columns]
     if not isinstance(row, list):
-        raise wrong(f"copy_from.rows[{number}] is no mapping and no list")
+        raise wrong(f"copy_from.rows[{number}] must be a mapping or a list")
     if len(row) != len(columns):
         expected = f"{len(columns)} for {', '.join(columns)[:200]}"
         raise wrong(f"copy_from.rows[{number}] has {len(row)} values, not {expected}")
@@ -226,3 +239,97 @@ def encode_field(value: JSON, kind: str) -> str:
 
 def wrong(message: str) -> ToolError:
     return ToolError("tool.contract", message)
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+async def load(connection: Any, copy: CopyIn, roots: Roots) -> dict[str, JSON]:
+    """Load all rows into the table, or none."""
+    if copy.path is None:
+        return await load_from(connection, copy, None)
+    file = await asyncio.to_thread(roots.open_file, copy.path, "copy_from.path")
+    with file:
+        return await load_from(connection, copy, file)
+
+
+async def load_from(
+    connection: Any, copy: CopyIn, file: BinaryIO | None
+) -> dict[str, JSON]:
+    source: AsyncIterator[bytes]
+    if copy.rows is not None:
+        named = columns_of(copy)
+        # Returns the columns of the table, and which of them are arrays.
+        prepared = await connection.prepare(select(copy.table, named), name="")
+        attributes = prepared.get_attributes()
+        columns = [each.name for each in attributes]
+        kinds = [each.type.kind for each in attributes]
+        source = paced(encode_rows(copy, columns, kinds))
+        options = {}
+    else:
+        start = await read_start(copy, file)
+        named = columns_of(copy, start[:CHUNK].decode(errors="replace"))
+        columns = list(named or ())
+        source = read_on(start, file)
+        options = csv_options(copy)
+    schema, table = copy.table if len(copy.table) == 2 else (None, copy.table[0])
+    status = await connection.copy_to_table(
+        table, source=source, columns=named, schema_name=schema, **options
+    )
+    return result([], columns, status, count_of(status))
+
+
+def csv_options(copy: CopyIn | CopyOut) -> dict[str, Any]:
+    dialect = copy.dialect
+    return {
+        "format": "csv",
+        "header": dialect.header,
+        "delimiter": dialect.delimiter,
+        "null": dialect.null,
+    }
+
+
+async def paced(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+        await asyncio.sleep(0)  # let other tasks run
+
+
+async def read_start(copy: CopyIn, file: BinaryIO | None) -> bytes:
+    if file is None:
+        assert copy.csv is not None
+        return copy.csv.encode().removeprefix(_BOM)
+    return (await asyncio.to_thread(file.read, CHUNK)).removeprefix(_BOM)
+
+
+async def read_on(start: bytes, file: BinaryIO | None) -> AsyncIterator[bytes]:
+    for at in range(0, len(start), CHUNK):
+        yield start[at : at + CHUNK]
+    while file is not None and (chunk := await asyncio.to_thread(file.read, CHUNK)):
+        yield chunk
+
+
+async def unload(connection: Any, copy: CopyOut, budget: Budget) -> dict[str, JSON]:
+    """Return the table or query as CSV text."""
+    data = bytearray()
+
+    async def keep(chunk: bytes) -> None:
+        if len(data) + len(chunk) > budget.most_bytes:
+            raise budget.exceeded(f"{budget.most_bytes} bytes", "max_bytes")
+        data.extend(chunk)
+
+    prepared = await connection.prepare(copy.select().text, name="")
+    columns = [each.name for each in prepared.get_attributes()]
+    options = csv_options(copy)
+    status = await connection.copy_from_query(
+        copy.select().text, output=keep, **options
+    )
+    count = count_of(status)
+    if budget.most_rows is not None and count > budget.most_rows:
+        raise budget.exceeded(f"{budget.most_rows} rows", "max_rows")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        message = f"the CSV is not UTF-8 at byte {error.start}: select bytea instead"
+        raise ToolError("pg.decode", message) from None
+    return {**result([], columns, status, count), "csv": text}

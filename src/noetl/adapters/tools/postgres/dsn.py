@@ -1,7 +1,7 @@
-"""Where the database is, and as whom: a URL, or the members of a credential.
+"""Address and user of a database: a URL, or the members of a credential.
 
-Nothing is taken from the worker's environment or home: a playbook that names a host
-must not be able to send it the operator's password.
+The worker's environment and home are not read: a playbook that names a host must not be
+able to send it the operator's password.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SETTINGS = frozenset(
 )
 _CERTIFICATES = 1024 * 1024
 _NO_TICKETS = "gssapi" if os.name == "nt" else "sspi"
-"""The library of the other system: a server that asks for the Kerberos ticket of the
-process gets none."""
+"""Library of the other operating system, so that no Kerberos ticket of the process is
+sent to a server."""
 _OTHER_NAMES = {"dbname": "database", "username": "user"}
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Several hosts are tried in their order."""
+    """Address of a database; several hosts are tried in this order."""
 
     hosts: tuple[str, ...]
     ports: tuple[int, ...]
@@ -57,7 +57,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(f"{host}:{port}" for host, port in pairs)
 
     def arguments(self) -> dict[str, Any]:
-        """For the driver. Each is given, so that it looks nowhere else.
+        """Return all arguments of the driver, so that it reads no environment.
 
         The modes ``allow`` and ``prefer`` need the second attempt of a ``Dialer``.
         """
@@ -77,8 +77,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _tls(self) -> ssl.SSLContext | bool:
-        """A context without a client certificate: a text would make the driver load
-        the one of the process's environment or home."""
+        """Return a context without a client certificate.
+
+        With a mode as text, the driver would load the certificate of the process's
+        environment or home.
+        """
         if self.sslmode == "disable":
             return False
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -88,7 +91,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         elif self.sslrootcert is not None:
             trust(context, self.sslrootcert)
         elif self.sslmode == "require":
-            context.verify_mode = ssl.CERT_NONE  # as everywhere: encrypted, not known
+            context.verify_mode = ssl.CERT_NONE  # as in libpq: encrypted, not verified
         else:
             context.load_default_certs()
         return context
@@ -102,15 +105,15 @@ def trust(context: ssl.SSLContext, certificate: str) -> None:
             context.load_verify_locations(cafile=os.path.expanduser(certificate))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
-        message = f"sslrootcert: {why or 'it holds no certificate'}"
+        message = f"sslrootcert: {why or 'it is not a certificate'}"
         raise ToolError("pg.tls", message) from None
 
 
 def read_address(inputs: Mapping[str, JSON], roots: Roots | None = None) -> Address:
-    """Where ``dsn`` or ``auth`` lead to. No message repeats a part of them.
+    """Read ``dsn`` or ``auth``. Raises ``ToolError``, which never quotes them.
 
-    With ``roots`` a certificate is read from below them, unless the machine is the
-    user's own.
+    With ``roots`` a certificate must be below them, unless the machine is the user's
+    own.
     """
     address = find_address(inputs)
     file = address.sslrootcert
@@ -119,7 +122,7 @@ def read_address(inputs: Mapping[str, JSON], roots: Roots | None = None) -> Addr
     with roots.open_file(file, "sslrootcert", "pg.tls") as opened:
         text = opened.read(_CERTIFICATES).decode(errors="replace")
     if not is_certificate(text):
-        raise ToolError("pg.tls", "sslrootcert: it holds no certificate")
+        raise ToolError("pg.tls", "sslrootcert: it is not a certificate")
     return replace(address, sslrootcert=text)
 
 
@@ -130,24 +133,25 @@ def is_certificate(text: str) -> bool:
 def find_address(inputs: Mapping[str, JSON]) -> Address:
     dsn, auth = inputs.get("dsn"), inputs.get("auth")
     if dsn is not None and auth is not None:
-        raise ToolError("tool.contract", "dsn and auth are two addresses: give one")
+        raise ToolError("tool.contract", "give either dsn or auth, not both")
     if isinstance(auth, Mapping):
-        url = auth.get("dsn") or auth.get("value")  # all of it as one secret
+        url = auth.get("dsn") or auth.get("value")  # the whole URL as one secret
         given = parse_url("auth", url) if isinstance(url, str) else {}
         return build("auth", {**given, **credential(auth)})
     if isinstance(auth, str) and auth.partition("://")[0] in _SCHEMES:
         return build("auth", parse_url("auth", auth))
     if auth is not None:
-        raise ToolError("auth", "auth is text, and names no entry of keychain")
+        message = "auth must be a mapping or a URL, or name an entry of keychain"
+        raise ToolError("auth", message)
     if dsn is None:
         raise ToolError("tool.contract", "no database: give dsn or auth")
     if not isinstance(dsn, str):
-        raise ToolError("tool.contract", f"dsn is no text; {_EXPECTED}")
+        raise ToolError("tool.contract", f"dsn must be text; {_EXPECTED}")
     return build("dsn", parse_url("dsn", dsn))
 
 
 def credential(auth: Mapping[str, JSON]) -> dict[str, str]:
-    """The members we know; a secret store may have added others."""
+    """Return the known members; a secret store may have added others."""
     found: dict[str, str] = {}
     for name, value in auth.items():
         name = _OTHER_NAMES.get(name, name)
@@ -165,7 +169,7 @@ def parse_url(where: str, text: str) -> dict[str, str]:
     except ValueError:
         raise no_url(where) from None
     if url.scheme not in _SCHEMES:
-        raise ToolError("tool.contract", f"{where} is no such URL; {_EXPECTED}")
+        raise ToolError("tool.contract", f"{where} is not a valid URL; {_EXPECTED}")
     if "@" in url.path or "@" in url.query or url.fragment:
         raise no_url(where)
     found = parse_authority(url)
@@ -179,7 +183,7 @@ def parse_url(where: str, text: str) -> dict[str, str]:
 
 
 def no_url(where: str) -> ToolError:
-    return ToolError("tool.contract", f"{where}: no URL; {_ENCODE}; {_EXPECTED}")
+    return ToolError("tool.contract", f"{where}: invalid URL; {_ENCODE}; {_EXPECTED}")
 
 
 def parse_query(where: str, text: str) -> list[tuple[str, str]]:
@@ -188,7 +192,7 @@ def parse_query(where: str, text: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text, keep_blank_values=True, strict_parsing=True)
     except ValueError:
-        message = f"{where}: what follows '?' is not name=value pairs"
+        message = f"{where}: write name=value pairs after '?'"
         raise ToolError("tool.contract", message) from None
 
 
@@ -217,7 +221,7 @@ def build(where: str, found: Mapping[str, str]) -> Address:
         raise ToolError("auth", f"{where} names no user; {_EXPECTED}")
     mode = found.get("sslmode", "prefer")
     if mode not in _MODES:
-        message = f"{where}: sslmode is none of {', '.join(_MODES)}"
+        message = f"{where}: sslmode must be one of {', '.join(_MODES)}"
         raise ToolError("tool.contract", message)
     hosts = tuple(found.get("host", "localhost").split(","))
     return Address(
@@ -243,7 +247,7 @@ def read_ports(where: str, text: str, hosts: int) -> tuple[int, ...]:
         int(port or 5432) if port.isdecimal() or not port else 0 for port in given
     ]
     if len(numbers) != hosts or not all(0 < number < 65536 for number in numbers):
-        message = f"{where}: a port is no number of 1 to 65535 ({_ENCODE})"
+        message = f"{where}: a port must be a number of 1 to 65535 ({_ENCODE})"
         raise ToolError("tool.contract", message)
     return tuple(numbers)
 
@@ -254,6 +258,6 @@ def read_seconds(where: str, text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 3600:
-        message = f"{where}: connect_timeout is no number of seconds"
+        message = f"{where}: connect_timeout must be a number of seconds, up to 3600"
         raise ToolError("tool.contract", message)
     return seconds

@@ -1,4 +1,4 @@
-"""Errors of the server, the network and the driver, as playbooks know them."""
+"""Translation of errors of the server, the network and the driver to error kinds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import asyncpg
 import msgspec
 
 from noetl.adapters.network import BlockedAddress
-from noetl.adapters.tools.pg.address import Address
-from noetl.adapters.tools.pg.placeholders import Written, keys_of
-from noetl.adapters.tools.pg.script import Statement
+from noetl.adapters.tools.postgres.dsn import Address
+from noetl.adapters.tools.postgres.placeholders import Written, keys_of
+from noetl.adapters.tools.postgres.script import Statement
 from noetl.errors import ToolError
 from noetl.types import JSON
 
-# By SQLSTATE, or its class of two characters: kind, and whether trying again may help.
+# By SQLSTATE, or its class of two characters: kind, and whether it is retryable.
 KINDS: Mapping[str, tuple[str, bool]] = {
     "08": ("connection", True),
     "0A": ("pg.unsupported", False),
@@ -75,23 +75,23 @@ _MEMBERS = {
     "context": "context",
 }
 _PARAMETER = re.compile(r'(?:unnamed portal|portal "[^"]*") parameter \$(\d+)')
-# The driver's words when the server has left between two operations.
 _WITHOUT_TLS = ("disable", "allow", "prefer")
-"""Modes in which an odd answer to the question for TLS is a server that is ending."""
+"""Modes in which a rejected TLS request means that the server is shutting down."""
+# Messages of the driver if the server has closed the connection between operations.
 _LOST = re.compile("closed|closing|released|another operation")
 _SHOWN = 200
-_LONGEST = 4096
+_MAX_CHARS = 4096
 
 
 class Place(msgspec.Struct):
-    """Which statement is under way, and how it was sent."""
+    """Statement that runs, and its text as it was sent."""
 
     statement: Statement | None = None
     written: Written = Written("")
     of_several: bool = False
 
     def mark(self, number: int) -> str:
-        """The author's placeholder of the one that was sent as ``$number``."""
+        """Return the author's placeholder for the one sent as ``$number``."""
         keys = [] if self.statement is None else keys_of(self.statement)
         if number > len(keys):
             return f"${number}"
@@ -99,7 +99,7 @@ class Place(msgspec.Struct):
         return f"${key}" if isinstance(key, int) else f":{key}"
 
     def details(self, position: str | None) -> dict[str, JSON]:
-        """The line and column of the author's text, and that line."""
+        """Return the line and column in the author's text, and that line."""
         statement = self.statement
         if statement is None:
             return {}
@@ -127,7 +127,7 @@ def shorten(line: str, around: int) -> str:
 
 
 class Class(NamedTuple):
-    """What an SQLSTATE means to a playbook."""
+    """Error kind of an SQLSTATE."""
 
     kind: str
     retryable: bool
@@ -139,12 +139,12 @@ def kind_of(sqlstate: str) -> Class:
 
 
 def explain(error: Exception, address: Address, place: Place) -> ToolError:
-    """The error as an outcome; never with a part of the credential."""
+    """Translate an error; the message never quotes the credential."""
     match error:
         case ToolError():
             return error
         case asyncpg.DataError() if error.severity is None:
-            # The driver's own. Its message repeats the value, which may be a secret.
+            # Raised by the driver; its message quotes the value, which may be secret.
             why = str(error.__cause__ or "")[:_SHOWN]
             return ToolError("pg.data", f"a value of params cannot be sent: {why}")
         case asyncpg.PostgresError():
@@ -157,13 +157,13 @@ def explain(error: Exception, address: Address, place: Place) -> ToolError:
             message = "a text of the database is not UTF-8: convert it, or select bytea"
             return ToolError("pg.decode", f"{message} ({error.reason})")
         case UnicodeEncodeError():
-            message = "a text has half a character (a lone surrogate): it is not UTF-8"
+            message = "a text is not UTF-8: it has half a surrogate pair"
             return ToolError("pg.data", message)
         case asyncpg.UnsupportedClientFeatureError():
             message = f"{error.args[0]}; select such a column as text (column::text)"
             return ToolError("pg.unsupported", message)
         case asyncpg.TargetServerAttributeNotMatched():
-            message = f"no server of {address} is as target_session_attrs asks"
+            message = f"no server of {address} matches target_session_attrs"
             return ToolError("connection", message, retryable=True)
         case _:
             why = str(error)[:_SHOWN] or type(error).__name__
@@ -176,9 +176,9 @@ def explain(error: Exception, address: Address, place: Place) -> ToolError:
 def network_error(error: OSError, address: Address) -> ToolError:
     if isinstance(error, ssl.SSLError):
         why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
-        return ToolError("pg.tls", f"no trust in {address}: {why}")
+        return ToolError("pg.tls", f"TLS to {address} failed: {why}")
     if "rejected SSL" in str(error) and address.sslmode not in _WITHOUT_TLS:
-        message = f"{address} offers no TLS, and sslmode demands it"
+        message = f"{address} offers no TLS, but sslmode requires it"
         return ToolError("pg.tls", message)
     why = error.strerror or str(error) or type(error).__name__
     if error.errno is not None and error.errno in errno.errorcode:
@@ -191,22 +191,22 @@ def server_error(error: asyncpg.PostgresError, place: Place) -> ToolError:
     sqlstate = error.sqlstate or "XX000"
     found = kind_of(sqlstate)
     said = str(error.args[0])
-    if found.kind == "pg.cancelled" and "timeout" in said:  # that the SQL itself set
+    if found.kind == "pg.cancelled" and "timeout" in said:  # set by the SQL itself
         found = Class("timeout", True)
     details: dict[str, JSON] = {"sqlstate": sqlstate}
     for name, member in _MEMBERS.items():
         value = getattr(error, name, None)
         if value:
-            details[member] = str(value)[:_LONGEST]
+            details[member] = str(value)[:_MAX_CHARS]
     if found.kind not in ("connection", "auth"):
         details.update(place.details(error.position))
     parameter = _PARAMETER.match(details.get("context", ""))
-    if parameter is not None:  # the driver's own names tell nobody anything
+    if parameter is not None:  # names made up by the driver
         del details["context"]
         details["parameter"] = place.mark(int(parameter[1]))
     return ToolError(
         found.kind,
-        said[:_LONGEST] + where(details),
+        said[:_MAX_CHARS] + where(details),
         retryable=found.retryable,
         details=details,
         code=sqlstate,

@@ -1,7 +1,7 @@
-"""Exactly once: a row of the action in the same transaction as its effects.
+"""Exactly-once actions: a marker row in the same transaction as the effects.
 
-A second run of the action waits for the first, and then reads what it stored. Rows of
-finished executions may be deleted at any time.
+A second run of the action waits for the first, and then reads its stored result. Rows
+of finished executions may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RETURNING true
 """
 _READ = "SELECT outcome FROM noetl_action WHERE action_id = $1"
 _STORE = "UPDATE noetl_action SET outcome = $2 WHERE action_id = $1"
-# IF NOT EXISTS looks before it makes, and another worker may be faster.
+# IF NOT EXISTS is not atomic: another worker may create the table first.
 _MADE_BY_ANOTHER = (
     asyncpg.DuplicateObjectError,
     asyncpg.DuplicateTableError,
@@ -44,11 +44,11 @@ _MADE_BY_ANOTHER = (
 
 
 class Missing(Exception):
-    """There is no table yet: make it outside the transaction, and begin again."""
+    """The table does not exist: create it outside the transaction, and retry."""
 
 
 async def claim(connection: Any, call: ToolCall) -> dict[str, JSON] | None:
-    """What an earlier run stored, or None: the action is ours."""
+    """Claim the action; returns the result of an earlier run, or None."""
     row = (call.action_id, call.execution_id, call.step, call.task, call.attempt)
     try:
         if await connection.fetchval(_CLAIM, *row):
@@ -76,7 +76,7 @@ async def make_table(connection: Any) -> None:
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
             "spec.idempotency: key needs the table noetl_action, which this role "
-            f"may not create ({error.args[0]}); have it created once"
+            f"may not create ({error.args[0]}); create it once as another role"
         )
         details = {"sqlstate": "42501", "sql": " ".join(CREATE.split())}
         raise ToolError(

@@ -1,4 +1,4 @@
-"""What a call asks for, checked before anything is connected."""
+"""Request of a call, checked before a connection is opened."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import msgspec
 
 from noetl.adapters.files import Roots
 from noetl.adapters.processes.limits import read_size, read_timeout
-from noetl.adapters.tools.pg.address import Address, read_address
-from noetl.adapters.tools.pg.bulk import CopyIn, CopyOut, read_copy_in, read_copy_out
-from noetl.adapters.tools.pg.effects import only_reads
-from noetl.adapters.tools.pg.placeholders import check
-from noetl.adapters.tools.pg.script import Statement, split
+from noetl.adapters.tools.postgres.copy import (
+    CopyIn,
+    CopyOut,
+    read_copy_in,
+    read_copy_out,
+)
+from noetl.adapters.tools.postgres.dsn import Address, read_address
+from noetl.adapters.tools.postgres.placeholders import check
+from noetl.adapters.tools.postgres.script import Statement, only_reads, split
 from noetl.errors import ToolError
 from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON
 
 CONNECTIONS = 10
-LARGEST = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 STORED = 16 * 1024**3
 _WORK = ("command", "query", "sql", "copy_from", "copy_to")
 _STARTING = frozenset({"BEGIN", "START"})
@@ -27,7 +31,7 @@ _CONTROL = _STARTING | _ENDING | {"ROLLBACK", "ABORT"}
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """``begin`` is how the transaction starts; None is one for each statement."""
+    """``begin`` starts the one transaction; None means one for each statement."""
 
     address: Address
     statements: Sequence[Statement] = ()
@@ -54,7 +58,7 @@ BEGIN = Statement(0, "BEGIN", 1, ("BEGIN",))
 
 
 def read_request(call: ToolCall, roots: Roots) -> Request:
-    """Raises ``ToolError`` for inputs and knobs of no use."""
+    """Read a call. Raises ``ToolError`` for invalid inputs."""
     inputs, spec = call.inputs, call.spec
     given = [name for name in _WORK if inputs.get(name) is not None]
     if len(given) != 1:
@@ -85,10 +89,10 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
             raise ToolError("tool.contract", message)
         check(statements, params)
     elif params is not None:
-        message = "COPY binds no values: give params with 'command' alone"
+        message = "COPY takes no values: use params with 'command' only"
         raise ToolError("tool.contract", message)
-    # What a key finds again is in the target's table, and CSV is one text: both are
-    # handed over.
+    # The result of a keyed action is stored in the target's table, and CSV is one text:
+    # both are part of the answer.
     drafts = None if keyed or copy_out is not None else call.drafts
     return Request(
         address=read_address(inputs, roots),
@@ -101,7 +105,7 @@ def read_request(call: ToolCall, roots: Roots) -> Request:
         connections=read_number(spec, "connections", 1000) or CONNECTIONS,
         timeout=read_timeout(spec),
         most_rows=read_number(spec, "max_rows", 2**53),
-        most_bytes=read_size(spec, "max_bytes") or (STORED if drafts else LARGEST),
+        most_bytes=read_size(spec, "max_bytes") or (STORED if drafts else MAX_BYTES),
         drafts=drafts,
     )
 
@@ -119,15 +123,16 @@ def read_script(name: str, text: JSON) -> Sequence[Statement]:
             message = "COPY with STDIN or STDOUT: give copy_from or copy_to instead"
             raise ToolError("tool.contract", f"line {each.line}: {message}")
     if not statements:
-        raise ToolError("tool.contract", f"{name} holds no statement")
+        message = f"{name} is empty: write an SQL statement"
+        raise ToolError("tool.contract", message)
     return statements
 
 
 def frame(statements: Sequence[Statement]) -> tuple[Statement, Sequence[Statement]]:
-    """How the one transaction begins, and what is in it.
+    """Return the statement that begins the transaction, and those inside it.
 
-    A script with a ``BEGIN … COMMIT`` of its own means the same; any other end or
-    beginning within would break all-or-nothing.
+    ``BEGIN … COMMIT`` around the whole script is removed. Raises ``ToolError`` for any
+    other control of transactions, which would break all-or-nothing.
     """
     begin = BEGIN
     inner = statements
@@ -137,8 +142,8 @@ def frame(statements: Sequence[Statement]) -> tuple[Statement, Sequence[Statemen
     for each in inner:
         if is_control(each):
             message = (
-                f"line {each.line}: {each.verb} within the task's one transaction: "
-                "leave it out, or set spec.transaction: false"
+                f"line {each.line}: {each.verb} inside the task's transaction: leave "
+                "it out, or set spec.transaction: false"
             )
             raise ToolError("pg.transaction", message)
     return begin, inner
@@ -148,7 +153,7 @@ def is_control(statement: Statement) -> bool:
     words = statement.words
     if words[:2] == ("PREPARE", "TRANSACTION"):
         return True
-    return statement.verb in _CONTROL and "TO" not in words[:3]  # a savepoint's
+    return statement.verb in _CONTROL and "TO" not in words[:3]  # TO SAVEPOINT
 
 
 def read_flag(spec: Mapping[str, JSON], name: str, *, default: bool) -> bool:
@@ -163,7 +168,8 @@ def read_flag(spec: Mapping[str, JSON], name: str, *, default: bool) -> bool:
 def read_idempotency(spec: Mapping[str, JSON]) -> bool:
     value = spec.get("idempotency")
     if value not in (None, "key"):
-        raise ToolError("tool.contract", f"spec.idempotency: {value!r:.40} is not key")
+        message = f"spec.idempotency must be key, found {value!r:.40}"
+        raise ToolError("tool.contract", message)
     return value is not None
 
 

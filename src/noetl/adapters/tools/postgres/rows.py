@@ -1,4 +1,4 @@
-"""One statement run, and its rows read in batches up to a limit."""
+"""Run of one statement: its rows are read in batches, up to a limit."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from typing import Any
 
 import msgspec
 
-from noetl.adapters.tools.pg.binding import bind
-from noetl.adapters.tools.pg.faults import Place
-from noetl.adapters.tools.pg.placeholders import values_of, write
-from noetl.adapters.tools.pg.script import Statement
-from noetl.adapters.tools.pg.values import reader_of, unique
-from noetl.engine.outcome import Stored
+from noetl.adapters.tools.postgres.errors import Place
+from noetl.adapters.tools.postgres.placeholders import bind, values_of, write
+from noetl.adapters.tools.postgres.script import Statement
+from noetl.adapters.tools.postgres.values import reader_of, unique
+from noetl.engine.tasks.outcome import Stored
 from noetl.errors import ToolError
 from noetl.ports import Draft, Drafts
 from noetl.types import JSON
 
 HANDED_OVER = 1024 * 1024
-"""Bytes of a result, as JSON, up to which its rows are not stored at once."""
+"""Maximum bytes of a result, as JSON, whose rows are part of the answer."""
 
-_FIRST = 2  # one row needs one round trip, and a huge one stands almost alone
+_FIRST = 2  # rows: one row takes one round trip, and huge rows do not add up
 _BATCH = 1024 * 1024
-_MOST = 1000
+_MAX_ROWS = 1000
 _TAGS = {"VALUES": "SELECT", "TABLE": "SELECT", "INSERT": "INSERT 0"}
 _BARE = frozenset({"SHOW", "EXPLAIN", "CALL"})
 _encoder = msgspec.json.Encoder()
 
 
 class Shape:
-    """The columns of a result: a name and a reader for each."""
+    """Columns of a result: a name and a reader for each."""
 
     def __init__(self, attributes: Sequence[Any]) -> None:
         self.columns = unique([each.name for each in attributes])
@@ -41,7 +40,7 @@ class Shape:
 
 
 class Budget(msgspec.Struct):
-    """What all rows of a call may take together, as JSON; ``drafts`` takes many."""
+    """Limits of all rows of a call, as JSON; ``drafts`` stores large results."""
 
     most_rows: int | None
     most_bytes: int
@@ -68,14 +67,17 @@ class Budget(msgspec.Struct):
         return ToolError("pg.too_large", message)
 
     def next_batch(self, size: int) -> int:
-        """By the largest row so far; it grows slowly, because rows may grow, too."""
-        return max(1, min(_BATCH // self.largest, size * 2, _MOST))
+        """Return the next batch size by the largest row so far, at most doubled."""
+        return max(1, min(_BATCH // self.largest, size * 2, _MAX_ROWS))
 
 
 async def run_statement(
     connection: Any, statement: Statement, params: JSON, budget: Budget, place: Place
 ) -> dict[str, JSON]:
-    """Its ``{rows, columns, rowcount, status}``; ``place`` follows for the errors."""
+    """Run a statement and return ``{rows, columns, rowcount, status}``.
+
+    ``place`` is updated for errors.
+    """
     place.statement, place.written = statement, write(statement, {})
     prepared = await connection.prepare(place.written.sql, name="")
     types = prepared.get_parameters()
@@ -108,7 +110,7 @@ async def run_statement(
 
 
 class Collected:
-    """Rows in memory, until they are too many to be handed over: then in a draft."""
+    """Rows in memory, or in a draft if they are larger than ``HANDED_OVER``."""
 
     def __init__(self, drafts: Drafts | None) -> None:
         self._drafts = drafts
@@ -117,7 +119,7 @@ class Collected:
         self.count = 0
 
     async def add(self, rows: list[JSON], size: int) -> None:
-        """``size`` is that of all rows so far."""
+        """Add rows; ``size`` is the number of bytes of all rows so far."""
         self.count += len(rows)
         self._rows += rows
         if self._drafts is not None and size > HANDED_OVER:
@@ -167,12 +169,12 @@ def result(
 
 
 def tag(statement: Statement, count: int) -> str:
-    """What the server calls it; a cursor does not tell."""
+    """Return the server's command tag, which a cursor does not report."""
     verb = statement.verb
     return verb if verb in _BARE else f"{_TAGS.get(verb, verb)} {count}"
 
 
 def count_of(status: str) -> int:
-    """The rows of ``INSERT 0 3`` or ``COPY 5``; none of ``CREATE TABLE``."""
+    """Return the row count of ``INSERT 0 3`` or ``COPY 5``, 0 of ``CREATE TABLE``."""
     last = status.rpartition(" ")[2]
     return int(last) if last.isdecimal() else 0

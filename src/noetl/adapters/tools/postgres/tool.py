@@ -1,4 +1,22 @@
-"""What the reference says about the kind, beyond its declaration."""
+"""Kind ``postgres``: SQL with bound parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noetl.adapters.files import Files
+from noetl.adapters.host import HostPolicy, own_host
+from noetl.dsl.grammar.records import BOOLEAN, TEXT, Field, Shape, integer, one_of
+from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
+from noetl.errors import ToolError
+from noetl.extras import install_command
+
+if TYPE_CHECKING:
+    from noetl.adapters.network import Network
+    from noetl.adapters.tools.postgres.client import Client
+    from noetl.ports import ToolCall
+
 
 NOTES = """
 ### Connection
@@ -83,7 +101,7 @@ given, else the first row's or the header's.
 | `auth` | the server refuses user or password | no |
 | `pg.blocked_address` | the worker may not reach the address | no |
 | `pg.tls` | no TLS, or no trust | no |
-| `pg.serialization`, `pg.deadlock`, `pg.lock` | others were in the way | yes |
+| `pg.serialization`, `pg.deadlock`, `pg.lock` | other transactions conflict | yes |
 | `pg.resources` | the server lacks memory or disk | yes |
 | `pg.unique_violation`, `pg.foreign_key_violation` | a constraint | no |
 | `pg.not_null_violation`, `pg.check_violation` | a constraint | no |
@@ -99,6 +117,92 @@ given, else the first row's or the header's.
 
 `error.details` has `sqlstate`, `constraint`, `table`, `column`, `detail`, `hint`, and
 the `line`, `position` and `sql` of the text. If a connection is lost while a
-transaction commits, and no key tells, then `details.in_doubt` is true and the error not
-retryable.
+transaction commits, and there is no key, then `details.in_doubt` is true and the error
+not retryable.
 """
+"""Text about the kind in the reference, besides its declaration."""
+
+
+_AUTH = Shape(("text", "mapping"), words="a keychain name, or a credential")
+_PARAMS = Shape(("list", "mapping"), words="a list ($1…) or a mapping (:name)")
+_COPY = Shape(("mapping",))
+_SIZE = Shape(("text", "integer"), words="bytes, or a size such as 64MiB")
+
+POSTGRES = Kind(
+    name="postgres",
+    doc="Runs one or several SQL statements.",
+    inputs={
+        "command": Input(TEXT, "The SQL.", query="sql"),
+        "query": Input(TEXT, "Another name of `command`.", query="sql"),
+        "sql": Input(TEXT, "Another name of `command`.", query="sql"),
+        "params": Input(_PARAMS, "Bound values: `$1…` or `:name`."),
+        "auth": Input(_AUTH, "The credential, by keychain name."),
+        "dsn": Input(TEXT, "A connection string instead of `auth`."),
+        "copy_from": Input(_COPY, "Bulk load: rows, CSV or a file into a table."),
+        "copy_to": Input(_COPY, "Bulk unload of a table or query."),
+    },
+    row="PIPE-13",
+    result="`{rows, columns, rowcount, status}`, rows as mappings; of several "
+    "statements the last one's, and all in `statements`. `outcome.pg` has `code` and "
+    "`sqlstate` of an error, and `notices` if the server sent any.",
+    knobs={
+        "connections": Field(
+            integer(1, 1000), "PIPE-10", "Maximum connections per credential (10)."
+        ),
+        "transaction": Field(BOOLEAN, "PIPE-10", "All statements or none."),
+        "idempotency": Field(one_of("key"), "PIPE-10", "Exactly once by `action_id`."),
+        "max_rows": Field(integer(1, 2**53), "PIPE-10", "Maximum rows of a result."),
+        "max_bytes": Field(_SIZE, "PIPE-10", "Maximum bytes of it, as JSON (16GiB)."),
+    },
+    defaults={"timeout": 3600, "transaction": True},
+    one_of=(("command", "query", "sql", "copy_from", "copy_to"),),
+    at_most_one=(("auth", "dsn"),),
+    notes=NOTES,
+)
+
+
+class PostgresTool:
+    """Runs SQL over connections that calls with the same credential share.
+
+    ``host`` and ``network`` limit its files and addresses.
+    """
+
+    instant = False
+
+    def __init__(
+        self, host: HostPolicy | None = None, network: Network | None = None
+    ) -> None:
+        self._host = host or own_host()
+        self._network = network
+        self._client: Client | None = None
+
+    def has_effect(self, call: ToolCall) -> bool:
+        """Return whether it may write; with a key, it takes effect only once."""
+        from noetl.adapters.tools.postgres.script import may_write
+
+        if call.spec.get("idempotency") == "key":
+            return False
+        texts = [call.inputs.get(name) for name in ("command", "query", "sql")]
+        sql = next((text for text in texts if isinstance(text, str)), None)
+        return sql is None or may_write(sql)
+
+    async def run(self, call: ToolCall) -> Outcome:
+        if self._client is None:
+            try:
+                from noetl.adapters.tools.postgres.client import Client
+            except ModuleNotFoundError as error:
+                if error.name != "asyncpg":
+                    raise
+                message = "kind postgres needs the package asyncpg"
+                hint = f"run: {install_command('postgres')}"
+                raise ToolError("pg.driver", f"{message}; {hint}") from None
+            from noetl.adapters.network import Network
+
+            network = self._network or Network(self._host.private)
+            self._client = Client(network, Files(self._host))
+        return await self._client.call(call)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None

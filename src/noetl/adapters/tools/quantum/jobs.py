@@ -1,4 +1,4 @@
-"""Jobs of the local simulator as files: they outlive the process that made them."""
+"""Jobs of the local simulator as files, which outlive their process."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from noetl.errors import ToolError
 from noetl.types import JSON
 
 _ID = re.compile(r"[0-9a-f]{32}\Z")
-_KEPT = 30 * 86400.0
+_MAX_AGE_S = 30 * 86400.0
 
 
 class Jobs:
-    """``<id>.job`` says what to do, ``<id>.end`` how it ended. Blocks, but briefly."""
+    """``<id>.job`` is the request, ``<id>.end`` the result. Calls block shortly."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def create(self, job: str, body: dict[str, JSON]) -> None:
-        """Nothing happens if it is there: whoever asks twice gets one job."""
+        """Create a job; does nothing if it exists."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._prune()
         if not self._file(job, "job").exists():
             self._write(self._file(job, "job"), body)
 
     def read(self, job: str) -> dict[str, JSON]:
-        """Raises ``ToolError`` if there is no such job."""
+        """Return the request of a job. Raises ``ToolError`` if it does not exist."""
         body = self._load(self._file(job, "job"))
         if body is None:
             message = f"the local simulator has no job '{job:.60}' in {self._folder}"
@@ -42,24 +42,27 @@ class Jobs:
         return body
 
     def end(self, job: str) -> dict[str, JSON] | None:
-        """``{"status": …}`` with the result or the error; None while it is not over."""
+        """Return ``{"status": …}`` with the result or the error; None if unfinished."""
         return self._load(self._file(job, "end"))
 
     def finish(self, job: str, end: dict[str, JSON]) -> bool:
-        """The first end counts: a job that was cancelled stays so."""
+        """Store the end of a job; returns False if it has already ended."""
         if self._file(job, "end").exists():
             return False
         self._write(self._file(job, "end"), end)
         return True
 
     def is_locked(self, job: str) -> bool:
-        """Whether some process works on it."""
+        """Return whether a process is running the job."""
         with self.lock(job) as free:
             return not free
 
     @contextlib.contextmanager
     def lock(self, job: str) -> Iterator[bool]:
-        """Whether it is ours; the system frees it if this process dies."""
+        """Try to lock the job; yields whether it succeeded.
+
+        The system releases the lock if this process dies.
+        """
         try:
             file = os.open(self._file(job, "job"), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -74,7 +77,7 @@ class Jobs:
             os.close(file)
 
     def _file(self, job: str, ending: str) -> Path:
-        # What was not made here is not looked for: it may lead anywhere.
+        # An id that was not made here could be the path of another file.
         name = job if _ID.match(job) else "none"
         return self._folder / f"{name}.{ending}"
 
@@ -88,7 +91,7 @@ class Jobs:
             raise ToolError("quantum.failed", message) from None
 
     def _write(self, file: Path, body: dict[str, JSON]) -> None:
-        """Under another name first: it is whole, or not there."""
+        """Write a file atomically."""
         temporary = file.with_suffix(f".{secrets.token_hex(8)}")
         try:
             with open(temporary, "xb", opener=_private) as stream:
@@ -108,8 +111,8 @@ class Jobs:
             raise ToolError("quantum.failed", message) from None
 
     def _prune(self) -> None:
-        """Jobs that ended a month ago have been fetched, or never will be."""
-        oldest = time.time() - _KEPT
+        """Remove jobs that ended more than ``_MAX_AGE_S`` ago."""
+        oldest = time.time() - _MAX_AGE_S
         for end in self._folder.glob("*.end"):
             with contextlib.suppress(FileNotFoundError):
                 if end.stat().st_mtime < oldest:

@@ -1,6 +1,6 @@
-"""Events → what is drawn. Pure: it reads no clock and knows no terminal.
+"""Fold of events into the rows of the live view. Pure: no clock, no terminal.
 
-It costs little per event and keeps nothing of what is over but counts, so a loop of a
+The cost per event is constant, and finished work is kept as counts only, so a loop of a
 million iterations, or a step that runs ten thousand times, takes one row.
 """
 
@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from noetl.commands.live.rows import Activity, On, Row
+from noetl.commands.output.live.rows import Activity, On, Row
+from noetl.engine.endings import (
+    add_ignored,
+    ignored_error,
+    no_arc_fired,
+    partial_failure,
+)
 from noetl.engine.events import Event
 from noetl.types import JSON
 
@@ -23,7 +29,7 @@ _WAITS: dict[str, On] = {
 
 
 class Board:
-    """A row per step, in the order in which they were first reached."""
+    """The rows of the view: one per step, in the order of their first run."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
@@ -48,7 +54,7 @@ class Board:
         return row
 
     def tick(self, now: float) -> None:
-        """Take samples, so that a rate can be told."""
+        """Sample the counts of each row, from which rates are computed."""
         for row in self.rows.values():
             if row.open:
                 for level in row.levels:
@@ -56,12 +62,12 @@ class Board:
 
 
 def seconds_of(timestamp: str) -> float:
-    """An event's time, in seconds since the epoch."""
+    """Convert an event's timestamp to seconds since the epoch."""
     return datetime.fromisoformat(timestamp).timestamp()
 
 
 def read_wait(event: Event) -> Activity:
-    """What a ``task.suspended`` says that the pipeline waits for."""
+    """Read from a ``task.suspended`` event what the pipeline is waiting for."""
     payload = event.payload
     child = payload.get("child") or {}
     about = payload.get("signal") or child.get("path") or ""
@@ -111,7 +117,7 @@ def _cancelled(board: Board, event: Event) -> None:
 
 
 def _forked(board: Board, event: Event) -> None:
-    """What was under way in the origin begins again."""
+    """Clear the open work of the origin, which starts again in the fork."""
     for row in board.rows.values():
         row.working.clear()
         row.holding.clear()
@@ -164,6 +170,11 @@ def _close(row: Row, event: Event) -> None:
     row.leave(run)
 
 
+def _evaluated(board: Board, event: Event) -> None:
+    if (lost := no_arc_fired(event)) is not None:
+        board.row(event).unfired = lost.words()
+
+
 # -- tasks -----------------------------------------------------------------------
 
 
@@ -174,6 +185,8 @@ def _task_started(board: Board, event: Event) -> None:
 
 def _task_done(board: Board, event: Event) -> None:
     row, directive = board.row(event), event.payload["directive"]
+    if (error := ignored_error(event)) is not None:
+        row.ignored = add_ignored(row.ignored, error)
     if directive["do"] != "retry":
         row.leave(_pipeline(event))
         return
@@ -193,7 +206,7 @@ def _task_suspended(board: Board, event: Event) -> None:
     row, pipeline = board.row(event), _pipeline(event)
     activity, known = read_wait(event), row.holding.get(pipeline)
     if activity.on == "retry" and known is not None:
-        known.until = activity.until  # the retry, whose delay this is, says why
+        known.until = activity.until  # the retry before it has the reason
         return
     row.hold(pipeline, activity)
 
@@ -211,6 +224,11 @@ def _task_resumed(board: Board, event: Event) -> None:
 def _loop_started(board: Board, event: Event) -> None:
     depth = (event.iteration_id or "").count("/")
     board.row(event).level(depth).total += event.payload["total"]
+
+
+def _loop_done(board: Board, event: Event) -> None:
+    if (words := partial_failure(event)) is not None:
+        board.row(event).partial = words
 
 
 def _iteration_done(board: Board, event: Event) -> None:
@@ -239,11 +257,13 @@ _FOLDS: dict[str, Callable[[Board, Event], None]] = {
     "step.skipped": _skipped,
     "step.done": _step_done,
     "step.failed": _step_failed,
+    "next.evaluated": _evaluated,
     "task.started": _task_started,
     "task.done": _task_done,
     "task.suspended": _task_suspended,
     "task.resumed": _task_resumed,
     "loop.started": _loop_started,
+    "loop.done": _loop_done,
     "loop.iteration.done": _iteration_done,
     "loop.iteration.failed": _iteration_failed,
 }

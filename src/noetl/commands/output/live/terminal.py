@@ -1,17 +1,32 @@
-"""The board as a tree of styled lines: still pure, and the same for every terminal."""
+"""The rows as a tree of styled lines. Pure, and independent of the terminal."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from itertools import islice
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from rich.tree import Tree
 
-from noetl.commands.live.board import Board
-from noetl.commands.live.rows import Level, Row
-from noetl.commands.live.words import activity_words, one_line, rate, span
+from noetl.commands.output.live.model import Board
+from noetl.commands.output.live.rows import Level, Row, activity_words, one_line, rate
+from noetl.commands.output.log_lines import (
+    colour_of,
+    label_of,
+    shorten,
+    text_of,
+)
+from noetl.commands.output.progress import Progress
+from noetl.engine.events import Event
+from noetl.report.format import duration
+from noetl.service.executions.task_logs import LogLine
 
 Line: TypeAlias = list[tuple[str, str]]
 """Pieces of text, each with its style."""
@@ -29,13 +44,14 @@ _STYLES = {
     "cancelled": "red",
     "skipped": "dim",
 }
-_SHOWN = 3  # pipelines of a step that are told one by one
+_AMBER = "yellow"
+_MAX_LINES = 3  # maximum number of pipelines of a step with their own line
 _BAR = 20
 _NAMES = 32
 
 
 class Branch(msgspec.Struct):
-    """A step's line, and what is to be said below it."""
+    """The line of a step and the lines below it."""
 
     line: Line
     below: list[Line]
@@ -46,7 +62,7 @@ class Branch(msgspec.Struct):
 
 
 def headline(board: Board, now: float) -> Line:
-    """``orders 0192… running 12.3 s``"""
+    """Format ``orders 0192… running 12.3 s``."""
     status = board.status
     if status == "running" and _only_waits(board.rows.values()):
         status = "waiting"
@@ -56,7 +72,7 @@ def headline(board: Board, now: float) -> Line:
         (f"  {status}", _STYLES.get(status, "")),
     ]
     if board.started is not None:
-        line.append((f"  {span((board.ended or now) - board.started)}", ""))
+        line.append((f"  {duration((board.ended or now) - board.started)}", ""))
     if status == "paused" and any(row.working for row in board.rows.values()):
         line.append(("  running tasks finish; Ctrl-C leaves at once", "dim"))
     return line
@@ -70,7 +86,7 @@ def _only_waits(rows: Iterable[Row]) -> bool:
 def branches(
     board: Board, now: float, room: int | None = None, zone: tzinfo | None = None
 ) -> list[Branch]:
-    """A branch per step; with ``room`` for so many lines, those that matter most."""
+    """Return a branch per step; with ``room`` lines, the most important ones only."""
     rows = list(board.rows.values())
     shown = rows if room is None else _choose(rows, room)
     width = min(_NAMES, max((len(row.step) for row in shown), default=0))
@@ -83,10 +99,10 @@ def branches(
 
 
 def _choose(rows: Sequence[Row], room: int) -> list[Row]:
-    """Open steps before those that are over, and the latest before earlier ones."""
+    """Choose open steps before finished ones, and later steps before earlier ones."""
     if sum(map(_height, rows)) <= room:
         return list(rows)
-    left = room - 1  # the line that counts the others
+    left = room - 1  # the line that counts the hidden steps
     chosen = set()
     ranked = sorted(enumerate(rows), key=lambda each: (not each[1].open, -each[0]))
     for place, row in ranked:
@@ -100,17 +116,19 @@ def _choose(rows: Sequence[Row], room: int) -> list[Row]:
 def _hidden(rows: Sequence[Row]) -> Line:
     running = sum(bool(row.open) for row in rows)
     words = [f"{running} open"] if running else []
-    words += [f"{len(rows) - running} over"] if running < len(rows) else []
+    words += [f"{len(rows) - running} finished"] if running < len(rows) else []
     return [(f"… {len(rows)} more steps: {', '.join(words)}", "dim")]
 
 
 def _height(row: Row) -> int:
-    below = _told_below(row)
-    return 1 + min(below, _SHOWN) + (below > _SHOWN) + max(0, len(row.levels) - 1)
+    below = _own_lines(row)
+    return (
+        1 + min(below, _MAX_LINES) + (below > _MAX_LINES) + max(0, len(row.levels) - 1)
+    )
 
 
-def _told_below(row: Row) -> int:
-    """How many pipelines have lines of their own: a single one is on the step's."""
+def _own_lines(row: Row) -> int:
+    """Count the pipelines with their own line; a single one is on the step's line."""
     return 0 if _is_single(row) else len(row.holding)
 
 
@@ -122,6 +140,8 @@ def _branch(row: Row, now: float, width: int, zone: tzinfo | None) -> Branch:
     state = row.state
     sign = _SIGNS.get(state) or _SPINNER[int(now * 8) % len(_SPINNER)]
     style = _STYLES[state]
+    if state == "done" and (row.ignored or row.unfired or row.partial):
+        sign, style = "!", _AMBER
     line: Line = [(f"{sign} ", style), (f"{row.step:<{width}}", "bold"), ("  ", "")]
     if row.levels:
         line += _loop(row, row.levels[0], now)
@@ -134,6 +154,12 @@ def _branch(row: Row, now: float, width: int, zone: tzinfo | None) -> Branch:
         line.append((f"  {len(row.working):,} at work", style))
     if row.retries:
         line.append((f"  {_count(row.retries, 'retry', 'retries')}", "yellow"))
+    if row.partial:
+        line.append((f"  {one_line(row.partial.partition(': ')[2])}", _AMBER))
+    if row.ignored is not None:
+        line.append((f"  {one_line(row.ignored.words())}", _AMBER))
+    if row.unfired:
+        line.append((f"  {one_line(row.unfired)}", _AMBER))
     if row.state == "failed" and row.error:
         line.append((f"  {one_line(row.error)}", "red"))
     return Branch(line, _below(row, now, zone))
@@ -141,14 +167,14 @@ def _branch(row: Row, now: float, width: int, zone: tzinfo | None) -> Branch:
 
 def _below(row: Row, now: float, zone: tzinfo | None) -> list[Line]:
     lines = [_inner(level, depth) for depth, level in enumerate(row.levels[1:], 2)]
-    if not _told_below(row):
+    if not _own_lines(row):
         return lines
-    for pipeline, activity in islice(row.holding.items(), _SHOWN):
+    for pipeline, activity in islice(row.holding.items(), _MAX_LINES):
         which = pipeline.partition("/")[2]
         name = f"[{which.replace('/', ', ')}] " if which else ""
         lines.append([(f"{name}{activity_words(activity, now, zone)}", "yellow")])
-    if len(row.holding) > _SHOWN:
-        lines.append([(f"… {len(row.holding) - _SHOWN:,} more wait", "yellow")])
+    if len(row.holding) > _MAX_LINES:
+        lines.append([(f"… {len(row.holding) - _MAX_LINES:,} more wait", "yellow")])
     return lines
 
 
@@ -157,19 +183,19 @@ def _inner(level: Level, depth: int) -> Line:
 
 
 def _runs(row: Row, now: float) -> Line:
-    """How often it has run, and how long that took."""
+    """Format the number of runs and their duration."""
     line: Line = []
     if row.ended + len(row.open) > 1:
         runs = f"{row.ended:,} runs" if row.ended != 1 else "1 run"
         line.append((runs, ""))
         if row.ended:
-            line.append((f" of {span(row.seconds / row.ended)}", "dim"))
+            line.append((f" of {duration(row.seconds / row.ended)}", "dim"))
         if len(row.open) > 1:
             line.append((f", {len(row.open):,} open", _STYLES["running"]))
     elif row.open:
-        line.append((span(now - next(iter(row.open.values()))), ""))
+        line.append((duration(now - next(iter(row.open.values()))), ""))
     elif row.ended:
-        line.append((span(row.seconds), ""))
+        line.append((duration(row.seconds), ""))
     if row.failed and row.failed != row.ended:
         line.append((f", {row.failed:,} failed", "red"))
     if row.skipped:
@@ -179,7 +205,7 @@ def _runs(row: Row, now: float) -> Line:
 
 
 def _loop(row: Row, level: Level, now: float) -> Line:
-    """A bar, counts, the rate and what is left."""
+    """Format a loop: bar, counts, rate and remaining time."""
     share = level.over / level.total if level.total else 1.0
     style = "yellow" if level.failed else _STYLES[row.state]
     full, rest = bar(share)
@@ -190,20 +216,102 @@ def _loop(row: Row, level: Level, now: float) -> Line:
     if not row.open:
         if row.seconds and level.over:
             speed = rate(level.over / row.seconds)
-            line.append((f"  {span(row.seconds)}, {speed}", "dim"))
+            line.append((f"  {duration(row.seconds)}, {speed}", "dim"))
         return line
     speed_now = level.pace.rate(now, level.over)
     if speed_now:
         left = (level.total - level.over) / speed_now
-        line.append((f"  {rate(speed_now)}, {span(left)} left", "cyan"))
+        line.append((f"  {rate(speed_now)}, {duration(left)} left", "cyan"))
     return line
 
 
 def bar(share: float, width: int = _BAR) -> tuple[str, str]:
-    """The full and the empty part."""
+    """Return the full and the empty part of a bar."""
     full = int(min(1.0, share) * width)
     return "━" * full, "─" * (width - full)
 
 
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
+
+
+_INTERVAL = 1 / 8
+_SHARE = 20  # drawing takes at most 1/20 (5 %) of the time: slow pictures wait longer
+_MARGIN = 2  # lines of the terminal that are not used
+
+
+class LiveProgress(Progress):
+    """A tree of steps on standard error, below the lines that tasks print; the last
+    picture stays on the terminal."""
+
+    shows_logs = True
+
+    def __init__(self) -> None:
+        self._board = Board()
+        self._console = Console(stderr=True, highlight=False)
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self, events: Sequence[Event]) -> None:
+        self._board.take(events)
+
+    def print_logs(self, lines: Sequence[LogLine]) -> None:
+        shown, note = shorten(lines)
+        text = Text(no_wrap=False, overflow="fold")
+        if note is not None:
+            text.append(f"{note} {self._board.execution_id}\n", "dim")
+        for line in shown:
+            text.append(f"{label_of(line)} │ ", "dim")
+            text.append(f"{text_of(line)}\n", colour_of(line) or "")
+        text.rstrip()
+        if shown:
+            self._console.print(text)
+
+    def recall(self, events: Sequence[Event]) -> None:
+        self._board.take(events)  # earlier events are part of the picture
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        self._console.show_cursor(True)  # a killed run must not leave the cursor hidden
+        self._schedule(_INTERVAL)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._live.stop()
+        self._console.print(self._picture(None))
+
+    def _schedule(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self._redraw)
+
+    def _redraw(self) -> None:
+        began = time.perf_counter()
+        self._board.tick(time.time())
+        room = max(1, self._console.height - _MARGIN)
+        self._live.update(self._picture(room), refresh=True)
+        took = time.perf_counter() - began
+        self._schedule(max(_INTERVAL, took * _SHARE))
+
+    def _picture(self, room: int | None) -> Tree:
+        now = time.time()
+        tree = Tree(_text(headline(self._board, now)), guide_style="dim")
+        for branch in branches(self._board, now, room):
+            step = tree.add(_text(branch.line))
+            for line in branch.below:
+                step.add(_text(line))
+        return tree
+
+
+def _text(line: Line) -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for piece, style in line:
+        text.append(piece, style)
+    return text

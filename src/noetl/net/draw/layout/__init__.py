@@ -1,22 +1,25 @@
-"""A layered picture of a graph: levels, few crossings, long arcs at the side."""
+"""Layered layout of a graph, by the method of Sugiyama.
+
+Its phases are modules: ``cycles``, ``layers``, ``crossings``, ``coordinates``,
+``edges``; ``graph`` has the input and output.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
 
-from noetl.net.draw.bends import straighten
-from noetl.net.draw.lanes import place_lanes
-from noetl.net.draw.plan import Plan
-from noetl.net.draw.routes import Router
-from noetl.net.draw.shapes import Box, Layout, Link, Point, Route
-from noetl.net.draw.stack import MARGIN, Stack
+from noetl.net.draw.layout.coordinates import MARGIN, Stack, place_lanes, place_nodes
+from noetl.net.draw.layout.edges import Router, straighten
+from noetl.net.draw.layout.graph import Box, Layout, Link, Point, Route
+from noetl.net.draw.layout.layers import Plan
 
 
 def lay_out(boxes: Sequence[Box], links: Sequence[Link], first: int = 0) -> Layout:
-    """Place everything, ``first`` on top; the same input gives the same picture."""
+    """Place all boxes, ``first`` on top; the same input gives the same layout."""
     plan = Plan(boxes, links, first)
-    plan.grid.arrange()
+    plan.grid.reduce_crossings()
+    place_nodes(plan.grid)
     straighten(plan)
     place_lanes(plan)
     stack = Stack(plan)
@@ -35,10 +38,10 @@ def lay_out(boxes: Sequence[Box], links: Sequence[Link], first: int = 0) -> Layo
 
 def _find_sides(plan: Plan) -> tuple[float, float]:
     lanes = [lane.x for lane in plan.lanes.values()]
-    spots = plan.grid.spots
+    nodes = plan.grid.nodes
     return (
-        min(chain((spot.x - spot.left for spot in spots), lanes), default=0.0),
-        max(chain((spot.x + spot.right for spot in spots), lanes), default=0.0),
+        min(chain((node.x - node.left for node in nodes), lanes), default=0.0),
+        max(chain((node.x + node.right for node in nodes), lanes), default=0.0),
     )
 
 

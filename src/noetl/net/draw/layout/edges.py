@@ -1,23 +1,23 @@
-"""The line of each arc, from the foot of one box to the head of another."""
+"""Last phase: draws the line of each arc, from one box down to another."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from noetl.net.draw.grid import Spot
-from noetl.net.draw.plan import Plan
-from noetl.net.draw.shapes import Point, Route
-from noetl.net.draw.spacing import space_out
-from noetl.net.draw.stack import Stack
+from noetl.net.draw.layout.coordinates import Stack, space_out
+from noetl.net.draw.layout.crossings import Grid, GridNode
+from noetl.net.draw.layout.graph import Point, Route
+from noetl.net.draw.layout.layers import Plan
 
 Role = Literal["trunk", "branch", "tap"]
 
 _PORT = 18.0
-_HEAD = 8.0  # the last bit is straight, so that the arrow head points down
+_HEAD = 8.0  # the last part is straight, so that the arrow head points down
 
 
 class Router:
-    """Draws lines over a plan whose spots, layers and lanes have their places."""
+    """Draws lines over a plan whose nodes, layers and lanes have positions."""
 
     def __init__(self, plan: Plan, stack: Stack) -> None:
         self._plan = plan
@@ -27,12 +27,12 @@ class Router:
         self._entering = self._spread_ports(outgoing=False)
 
     def corner(self, box: int) -> Point:
-        """The top left corner of a box, centred in its layer."""
-        spot, shape = self._plan.grid.spots[box], self._plan.boxes[box]
-        return spot.x - shape.width / 2, self._head(box)
+        """Return the top left corner of a box, centred in its layer."""
+        node, shape = self._plan.grid.nodes[box], self._plan.boxes[box]
+        return node.x - shape.width / 2, self._head(box)
 
     def draw(self, link: int) -> Route | None:
-        """The corners of one line; None for an arc from a box to itself."""
+        """Return the corners of one line; None for an arc from a box to itself."""
         if link not in self._plan.bends:
             return None
         if link in self._plan.lane_of:
@@ -50,11 +50,11 @@ class Router:
         ends = self._plan.links[link]
         points = self._leave(link)
         for number in self._plan.bends[link]:
-            spot = self._plan.grid.spots[number]
-            if spot.is_idle or (spot.layer % 2 and self._stack.is_open(spot.layer)):
+            node = self._plan.grid.nodes[number]
+            if node.is_idle or (node.layer % 2 and self._stack.is_open(node.layer)):
                 continue
-            points.append((spot.x, self._stack.top(spot.layer)))
-            points.append((spot.x, self._stack.bottom(spot.layer)))
+            points.append((node.x, self._stack.top(node.layer)))
+            points.append((node.x, self._stack.bottom(node.layer)))
         x = self._entering[link]
         points.append((x, self._stack.top(2 * self._plan.ranks[ends.target]) - _HEAD))
         points.append((x, self._head(ends.target)))
@@ -77,9 +77,10 @@ class Router:
         return Route(tuple(points), False, self._label_at(link), role == "trunk")
 
     def _cast_roles(self) -> dict[int, Role]:
-        """Of the wires of a lane one is the trunk; where others meet it they end.
+        """Choose the trunk among the wires of a lane; the others end where they meet
+        it.
 
-        In each gap the longest wire reaches the lane, others tap it from above.
+        In each gap the longest wire reaches the lane, others join it from above.
         """
         roles: dict[int, Role] = {}
         for lane in self._plan.lanes.values():
@@ -93,8 +94,8 @@ class Router:
             roles[longest[farthest]] = "trunk"
         return roles
 
-    def _stub(self, link: int) -> Spot:
-        return self._plan.grid.spots[self._plan.bends[link][0]]
+    def _stub(self, link: int) -> GridNode:
+        return self._plan.grid.nodes[self._plan.bends[link][0]]
 
     def _leave(self, link: int) -> list[Point]:
         source = self._plan.links[link].source
@@ -105,11 +106,11 @@ class Router:
     def _label_at(self, link: int) -> Point | None:
         if not self._plan.links[link].label:
             return None
-        spot = self._stub(link)
-        return spot.x, self._stack.middle(spot.layer)
+        node = self._stub(link)
+        return node.x, self._stack.middle(node.layer)
 
     def _spread_ports(self, outgoing: bool) -> dict[int, float]:
-        """Where on a box its lines begin or end, in the order in which they come."""
+        """Set the points of a box where its lines begin or end, in order."""
         users: dict[int, dict[tuple[float, int], list[int]]] = {}
         for number in self._plan.bends:
             link = self._plan.links[number]
@@ -124,8 +125,8 @@ class Router:
         return ports
 
     def _place_ports(self, box: int, keys: list[tuple[float, int]]) -> list[float]:
-        """Towards where each line goes, around the middle, and inside the corners."""
-        centre, half = self._plan.grid.spots[box].x, self._plan.boxes[box].width / 2
+        """Place ports towards the other end of each line, inside the corners."""
+        centre, half = self._plan.grid.nodes[box].x, self._plan.boxes[box].width / 2
         last = len(keys) - 1
         reach = min(half - 14, max(_PORT * last / 2, 0.3 * half))
         low, high = centre - reach, centre + reach
@@ -139,10 +140,80 @@ class Router:
         ]
 
     def _port_key(self, number: int, outgoing: bool) -> tuple[float, int]:
-        """Sorted by where the line comes from; wires of one lane end in one port."""
+        """Return the sort key of a line; wires of one lane end in one port."""
         lane = self._plan.lane_of.get(number)
         if lane is not None and not outgoing:
             return lane.x, -1
         bends = self._plan.bends[number]
-        spot = self._plan.grid.spots[bends[0] if outgoing else bends[-1]]
-        return spot.x, number
+        node = self._plan.grid.nodes[bends[0] if outgoing else bends[-1]]
+        return node.x, number
+
+
+_CLEARANCE = 9.0
+Room = tuple[float, float]
+
+
+def straighten(plan: Plan) -> None:
+    """Move the nodes that carry no label, longest lines first."""
+    chains = [
+        (number, bends)
+        for number, bends in plan.bends.items()
+        if number not in plan.lane_of
+    ]
+    for number, bends in sorted(chains, key=lambda chain: -len(chain[1])):
+        link = plan.links[number]
+        start, end = plan.grid.nodes[link.source].x, plan.grid.nodes[link.target].x
+        if link.label:
+            start, bends = plan.grid.nodes[bends[0]].x, bends[1:]
+        if len(bends) == 1:
+            _settle(plan.grid, bends[0], start, end)
+        else:
+            _pull(plan.grid, bends, start, end)
+
+
+def _settle(grid: Grid, bend: int, start: float, end: float) -> None:
+    """Move a bend half way; with enough room around it, one curve replaces the bend."""
+    low, high = _find_room(grid, bend)
+    node, wish, sweep = grid.nodes[bend], (start + end) / 2, 0.2 * abs(start - end)
+    node.is_idle = low <= wish - sweep and wish + sweep <= high
+    node.x = min(max(wish, low), high)
+
+
+def _pull(grid: Grid, bends: Sequence[int], start: float, end: float) -> None:
+    """Give as many bends in a row as possible one x, as near to the start as possible.
+
+    The last row is aligned with the end instead, so that the line meets its box.
+    """
+    x = start
+    place = 0
+    while place < len(bends):
+        room, count = _share_room(grid, bends[place:])
+        is_last = place + count == len(bends)
+        x = min(max(end if is_last else x, room[0]), room[1])
+        for bend in bends[place : place + count]:
+            grid.nodes[bend].x = x
+        place += count
+
+
+def _share_room(grid: Grid, bends: Sequence[int]) -> tuple[Room, int]:
+    low, high = _find_room(grid, bends[0])
+    for count, bend in enumerate(bends[1:], start=1):
+        more = _find_room(grid, bend)
+        if max(low, more[0]) > min(high, more[1]):
+            return (low, high), count
+        low, high = max(low, more[0]), min(high, more[1])
+    return (low, high), len(bends)
+
+
+def _find_room(grid: Grid, bend: int) -> Room:
+    """Return the range between its neighbours, which includes the current x."""
+    node = grid.nodes[bend]
+    layer = grid.layers[node.layer]
+    low, high = float("-inf"), float("inf")
+    if node.order > 0:
+        before = grid.nodes[layer[node.order - 1]]
+        low = min(node.x, before.x + before.right + node.left + _CLEARANCE)
+    if node.order + 1 < len(layer):
+        after = grid.nodes[layer[node.order + 1]]
+        high = max(node.x, after.x - after.left - node.right - _CLEARANCE)
+    return low, high

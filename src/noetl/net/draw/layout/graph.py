@@ -1,4 +1,4 @@
-"""What a layout takes and gives: boxes, links, lines, in the units of the picture."""
+"""Input and output of a layout: boxes, links, lines, in the units of the picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """``spare`` is room kept free at its right, for an arc to itself."""
+    """Box of a layout; ``spare`` is room kept free at its right, for an arc to
+    itself."""
 
     width: float
     height: float
@@ -18,9 +19,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An arc between two boxes, with the width of its label (0: none).
+    """Arc between two boxes, with the width of its label (0: none).
 
-    Arcs of one ``group`` to the same box may share a way.
+    Arcs of one ``group`` to the same box may share a path.
     """
 
     source: int
@@ -31,7 +32,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The corners of a line: a curve through layers, or a wire that runs in a lane.
+    """Corners of a line: a curve through layers, or a wire that runs in a lane.
 
     A wire that meets another one of its lane ends there, and has no head.
     """

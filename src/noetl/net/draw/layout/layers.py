@@ -1,9 +1,9 @@
-"""Who stands in which layer, before anything has a place.
+"""Second phase: assigns boxes and arcs to layers, before they have positions.
 
-Steps take the even layers. In the odd ones each arc has a spot of its own, as wide
-as its label, so that labels cover neither boxes nor each other. An arc that goes back
-or far down leaves the layers for a lane at the side; all that lead to one step share
-a lane there, like the wires of a bus.
+Steps take the even layers. In the odd ones each arc has its own node, as wide as its
+label, so that labels cover neither boxes nor each other. An arc that goes back or far
+down leaves the layers for a lane at the side; all arcs to one step share a lane there,
+like the wires of a bus.
 """
 
 from __future__ import annotations
@@ -12,18 +12,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from noetl.net.draw.grid import Grid, Spot
-from noetl.net.draw.ranks import find_back_links, rank_boxes
-from noetl.net.draw.shapes import Box, Link
+from noetl.net.draw.layout.crossings import Grid, GridNode
+from noetl.net.draw.layout.cycles import Pair, find_back_links
+from noetl.net.draw.layout.graph import Box, Link
+
+
+def rank_boxes(size: int, forward: Sequence[Pair], first: int) -> list[int]:
+    """Return levels: each box is one below the lowest box that leads to it.
+
+    Boxes that nothing leads to from ``first`` stand right above their targets.
+    """
+    leaving: list[list[int]] = [[] for _ in range(size)]
+    waiting = [0] * size
+    for source, target in forward:
+        leaving[source].append(target)
+        waiting[target] += 1
+    ranks = [0] * size
+    order = [box for box in range(size) if not waiting[box]]
+    reached = bytearray(size)
+    if size:
+        reached[first] = 1
+    for box in order:  # grows during the walk
+        for target in leaving[box]:
+            reached[target] |= reached[box]
+            ranks[target] = max(ranks[target], ranks[box] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    for box in reversed(order):
+        if not reached[box] and leaving[box]:
+            ranks[box] = min(ranks[target] for target in leaving[box]) - 1
+    return ranks
+
 
 _FAR = 3  # levels that an arc may pass without a lane
 
 
 @dataclass(slots=True)
 class Lane:
-    """A way at the side to one box: at the left for arcs that go back.
+    """Path at the side to one box: at the left for arcs that go back.
 
-    ``gaps`` are the layers above which its wires cross over; ``x`` comes later.
+    ``gaps`` are the layers above which its wires cross over; ``x`` is set later.
     """
 
     target: int
@@ -34,7 +63,7 @@ class Lane:
 
 
 class Plan:
-    """The grid, the spots of each arc in it, and the lanes."""
+    """Grid, nodes of each arc, and lanes."""
 
     def __init__(self, boxes: Sequence[Box], links: Sequence[Link], first: int) -> None:
         self.boxes = boxes
@@ -50,7 +79,7 @@ class Plan:
         )
         for number, (box, rank) in enumerate(zip(boxes, self.ranks, strict=True)):
             half = box.width / 2
-            self.grid.add(Spot(2 * rank, half, half + box.spare, box=number))
+            self.grid.add(GridNode(2 * rank, half, half + box.spare, box=number))
         for number, link in enumerate(links):
             if link.source != link.target:
                 self._add_link(number, link, number in back)
@@ -58,11 +87,11 @@ class Plan:
             lane.gaps = sorted({self.gap_above(lane), *self._gaps_below(lane)})
 
     def gap_above(self, lane: Lane) -> int:
-        """Where the lane turns to its target."""
+        """Return the gap in which the lane turns to its target."""
         return 2 * self.ranks[lane.target]
 
     def gap_below(self, link: int) -> int:
-        """Where an arc turns into its lane."""
+        """Return the gap in which an arc turns into its lane."""
         return 2 * self.ranks[self.links[link].source] + 2
 
     def _gaps_below(self, lane: Lane) -> set[int]:
@@ -71,17 +100,17 @@ class Plan:
     def _add_link(self, number: int, link: Link, goes_back: bool) -> None:
         upper, lower = self.ranks[link.source], self.ranks[link.target]
         half = link.label / 2 + 4 if link.label else 2
-        bends = [self.grid.add(Spot(2 * upper + 1, half, half, weight=4))]
+        bends = [self.grid.add(GridNode(2 * upper + 1, half, half, weight=4))]
         self.bends[number] = bends
         if goes_back or lower - upper > _FAR:
             self.grid.connect(link.source, bends[0])
             self._add_to_lane(number, link, goes_back)
-            stub = self.grid.spots[bends[0]]
-            stub.weight = 0.1  # it makes way for what goes down
+            stub = self.grid.nodes[bends[0]]
+            stub.weight = 0.1  # it yields to lines that go down
             stub.leaning = -0.3 if goes_back else 0.3
             return
         for layer in range(2 * upper + 2, 2 * lower):
-            bends.append(self.grid.add(Spot(layer, 4, 4, weight=4)))
+            bends.append(self.grid.add(GridNode(layer, 4, 4, weight=4)))
         for above, below in pairwise([link.source, *bends, link.target]):
             self.grid.connect(above, below)
 

@@ -1,24 +1,30 @@
--- A group of transitions, each of another execution, each whole or not at all: one
--- statement, so one round trip and one snapshot. A row for each that is refused: where
--- its log is, or which of its leases is lost. Parts without a dependency may run in any
--- order, and none of them sees what another one writes; so no row is written twice.
--- Most steps need no part of what is marked: it is left out, with its parameters.
+-- Commit a group of transitions, one of each execution, each as a whole or not at all:
+-- one statement, so one round trip and one snapshot. Returns a row for each refused
+-- transition: the position of its log, or the lease that is lost. Parts without a
+-- dependency may run in any order, and no part sees the writes of another, so no row is
+-- written twice. Parts with a name are left out of groups that do not need them, with
+-- their parameters. "place" is the number of a transition in the group.
 WITH
 t AS MATERIALIZED (
   SELECT * FROM unnest($1::text[], $2::integer[], $3::integer[], $4::text[],
-    $5::text[], $6::bytea[], $36::text[], $45::text[]) WITH ORDINALITY
-    AS t(execution_id, after, events, status, summary, hash, offers, request_key, place)
+    $5::text[], $6::bytea[], $36::text[], $45::text[], $47::text[]) WITH ORDINALITY
+    AS t(execution_id, after, events, status, summary, hash, offers, request_key,
+      parent_id, place)
 ),
--- Nothing is begun if the id is taken, or the key of the request is.
+-- An execution does not begin if its id or its request key exists.
 begun AS (
-  INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
-  SELECT execution_id, status, events, hash, summary, request_key FROM t WHERE after = 0
+  INSERT INTO execution
+    (execution_id, status, last_seq, last_hash, summary, request_key, family)
+  SELECT t.execution_id, t.status, t.events, t.hash, t.summary, t.request_key,
+    coalesce(p.family, p.number)
+  FROM t LEFT JOIN execution AS p ON p.execution_id = t.parent_id
+  WHERE t.after = 0
   ON CONFLICT DO NOTHING
-  RETURNING number, execution_id
+  RETURNING number, execution_id, family
 ),
--- Whoever else decides on one of these waits here, always in this order: no ring.
+-- Other commits of these executions wait here, always in this order: no deadlock.
 found AS MATERIALIZED (
-  SELECT number, execution_id, last_seq, status FROM execution
+  SELECT number, execution_id, last_seq, status, family FROM execution
   WHERE execution_id = ANY ($1) ORDER BY execution_id FOR UPDATE
 ),
 lease AS MATERIALIZED (
@@ -37,7 +43,8 @@ lost AS MATERIALIZED (
   GROUP BY l.place
 ),
 fine AS MATERIALIZED (
-  SELECT t.*, coalesce(b.number, f.number) AS number, f.status AS before
+  SELECT t.*, coalesce(b.number, f.number) AS number, f.status AS before,
+    coalesce(b.family, f.family) AS family
   FROM t LEFT JOIN begun AS b USING (execution_id)
     LEFT JOIN found AS f USING (execution_id) LEFT JOIN lost USING (place)
   WHERE lost.place IS NULL
@@ -57,9 +64,9 @@ advanced AS (
 ),
 planned AS (
   INSERT INTO command (command_id, execution, rank, pool, state, not_before,
-    epoch, owner, expires_at, together)
+    epoch, owner, expires_at, together, family)
   SELECT c.command_id, fine.number, c.rank, c.pool, nullif(c.state, ''), c.not_before,
-    c.epoch, c.owner, c.expires_at, c.together
+    c.epoch, c.owner, c.expires_at, c.together, fine.family
   FROM unnest($15::integer[], $16::text[], $17::bigint[], $18::text[], $19::text[],
     $20::double precision[], $21::integer[], $22::text[], $23::double precision[],
     $46::text[])
@@ -76,8 +83,9 @@ counted AS (
   WHERE c.command_id = r.command_id AND c.command_id <> ALL ($25)
 ),
 -- part: steering
--- What is not open offers nothing; what is over never will again. What was open already
--- has nothing that is held: looking for it would cost every commit a scan.
+-- Only an open execution offers its commands; a finished one never will again. An
+-- execution that was open before has no held commands: a search for them would cost
+-- every commit a scan.
 steered AS (
   UPDATE command AS c SET expires_at = NULL,
     owner = CASE fine.offers WHEN 'over' THEN c.owner END,
@@ -127,7 +135,7 @@ kept AS (
   ON CONFLICT (execution) DO UPDATE SET seq = excluded.seq, body = excluded.body
 ),
 -- part: all
--- A state of '' ends the command. What was not leased cannot be given back.
+-- The state '' ends the command. Only a leased command can be released.
 changed AS (
   UPDATE command AS c SET state = nullif(n.state, ''), expires_at = NULL,
     owner = CASE WHEN n.state = '' THEN c.owner END,

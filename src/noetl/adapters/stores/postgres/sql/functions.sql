@@ -1,28 +1,34 @@
--- What a server asks in one round trip. Written anew at every opening of the store.
+-- Functions for one round trip each. Created anew at every opening of the store.
 
--- Store a transition with one report at most, and one command at most. Null if it is
--- stored; else where its log is, or -1 if its lease is lost. If that is found out only
--- after something was written, it is an exception, which undoes it.
+-- Store a transition with at most one report and at most one command. Returns null if it
+-- is stored; otherwise the position of its log, or -1 if its lease is lost. A lease that
+-- proves lost after a write raises an exception, which undoes the write.
 CREATE OR REPLACE FUNCTION commit_plain(
   name text, after integer, as_status text, as_summary text, hash bytea,
   key text, is_over boolean, hashes bytea[], bodies bytea[],
   lease_id text, lease_epoch integer, lease_owner text, ends boolean, report integer,
   planned_id text, planned_rank bigint, planned_pool text, planned_state text,
   due double precision, planned_epoch integer, planned_owner text,
-  until double precision, planned_together text
+  until double precision, planned_together text, parent text
 ) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   mark bigint;
+  kin bigint;
 BEGIN
   IF after = 0 THEN
-    INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
-    VALUES (name, as_status, cardinality(bodies), hash, as_summary, key)
+    IF parent IS NOT NULL THEN
+      kin := (SELECT coalesce(x.family, x.number) FROM execution AS x
+        WHERE x.execution_id = parent);
+    END IF;
+    INSERT INTO execution
+      (execution_id, status, last_seq, last_hash, summary, request_key, family)
+    VALUES (name, as_status, cardinality(bodies), hash, as_summary, key, kin)
     ON CONFLICT DO NOTHING RETURNING number INTO mark;
   ELSE
     UPDATE execution AS x SET last_seq = after + cardinality(bodies), status = as_status,
       last_hash = hash, summary = as_summary
     WHERE x.execution_id = name AND x.last_seq = after AND x.status <> 'quarantined'
-    RETURNING x.number INTO mark;
+    RETURNING x.number, x.family INTO mark, kin;
   END IF;
   IF mark IS NULL THEN
     IF lease_id IS NOT NULL AND NOT EXISTS (
@@ -50,9 +56,9 @@ BEGIN
   FROM generate_subscripts(bodies, 1) AS place;
   IF planned_id IS NOT NULL THEN
     INSERT INTO command (command_id, execution, rank, pool, state, not_before,
-      epoch, owner, expires_at, together)
+      epoch, owner, expires_at, together, family)
     VALUES (planned_id, mark, planned_rank, planned_pool, nullif(planned_state, ''), due,
-      planned_epoch, planned_owner, until, planned_together)
+      planned_epoch, planned_owner, until, planned_together, kin)
     ON CONFLICT (command_id) DO NOTHING;
   END IF;
   IF is_over THEN
@@ -63,19 +69,28 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Lease ready commands: executions take turns, after the one that was served last.
+-- Lease ready commands. Families take turns, beginning after the family that was served
+-- last, and so do the executions of each family: those of in_families begin after the
+-- execution in after_executions, those of other families after their root.
 -- Below zero, reported counts claims in a row without a report.
 CREATE OR REPLACE FUNCTION claim(
   whom text, of_pool text, slots integer, at double precision,
-  until double precision, turn bigint
+  until double precision, turn bigint,
+  in_families bigint[], after_executions bigint[]
 ) RETURNS TABLE (
-  command_id text, execution_id text, epoch integer, number bigint, last_seq integer
+  command_id text, execution_id text, epoch integer, number bigint, last_seq integer,
+  kin bigint
 ) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+  families bigint[] := '{}';
   served bigint[] := '{}';
-  at_number bigint := turn;
+  served_in bigint[] := '{}';
+  at_family bigint := turn;
+  at_number bigint;
+  first bigint;
   wrapped boolean := false;
+  needed integer;
   taken text[];
   groups text[];
 BEGIN
@@ -83,39 +98,71 @@ BEGIN
   SET state = CASE WHEN x.status IN ('running', 'waiting') THEN 'ready' ELSE 'held' END
   FROM execution AS x
   WHERE c.state = 'delayed' AND c.not_before <= at AND x.number = c.execution;
-  WHILE cardinality(served) < slots LOOP
-    SELECT c.execution INTO at_number FROM command AS c
-    WHERE c.state = 'ready' AND c.pool = of_pool AND c.execution > at_number
+  WHILE cardinality(families) < slots LOOP
+    SELECT coalesce(c.family, c.execution) INTO at_family FROM command AS c
+    WHERE c.state = 'ready' AND c.pool = of_pool
+      AND coalesce(c.family, c.execution) > at_family
       AND (c.together IS NULL OR NOT EXISTS (
         SELECT 1 FROM keeper AS k
         WHERE k.name = c.together AND k.owner <> whom AND k.expires_at > at))
-    ORDER BY c.execution LIMIT 1;
-    IF at_number IS NULL AND NOT wrapped THEN
-      at_number := 0; wrapped := true;
+    ORDER BY coalesce(c.family, c.execution) LIMIT 1;
+    IF at_family IS NULL AND NOT wrapped THEN
+      at_family := 0; wrapped := true;
       CONTINUE;
     END IF;
-    EXIT WHEN at_number IS NULL OR (wrapped AND at_number > turn);
-    served := served || at_number;
+    EXIT WHEN at_family IS NULL OR (wrapped AND at_family > turn);
+    families := families || at_family;
   END LOOP;
-  SELECT array_agg(dealt.command_id ORDER BY dealt.round, dealt.place),
-    array_agg(DISTINCT dealt.together) FILTER (WHERE dealt.together IS NOT NULL)
-  INTO taken, groups
-  FROM (
-    SELECT ready.command_id, ready.together, s.place,
-      row_number() OVER (PARTITION BY s.execution ORDER BY ready.rank) AS round
-    FROM unnest(served) WITH ORDINALITY AS s(execution, place)
-    CROSS JOIN LATERAL (
-      SELECT c.command_id, c.rank, c.together FROM command AS c
-      WHERE c.state = 'ready' AND c.pool = of_pool AND c.execution = s.execution
+  -- Each of these families gets a command: this limits the executions to look at.
+  FOREACH at_family IN ARRAY families LOOP
+    first := coalesce((
+      SELECT f.execution FROM unnest(in_families, after_executions) AS f(family, execution)
+      WHERE f.family = at_family
+    ), at_family);
+    at_number := first; wrapped := false;
+    needed := slots - cardinality(families) + 1;
+    WHILE needed > 0 LOOP
+      SELECT c.execution INTO at_number FROM command AS c
+      WHERE c.state = 'ready' AND c.pool = of_pool
+        AND coalesce(c.family, c.execution) = at_family AND c.execution > at_number
         AND (c.together IS NULL OR NOT EXISTS (
           SELECT 1 FROM keeper AS k
           WHERE k.name = c.together AND k.owner <> whom AND k.expires_at > at))
-      ORDER BY c.rank LIMIT slots FOR UPDATE SKIP LOCKED
-    ) AS ready
-    ORDER BY round, s.place LIMIT slots
+      ORDER BY c.execution LIMIT 1;
+      IF at_number IS NULL AND NOT wrapped THEN
+        at_number := 0; wrapped := true;
+        CONTINUE;
+      END IF;
+      EXIT WHEN at_number IS NULL OR (wrapped AND at_number > first);
+      served := served || at_number;
+      served_in := served_in || at_family;
+      needed := needed - 1;
+    END LOOP;
+  END LOOP;
+  SELECT array_agg(dealt.command_id ORDER BY dealt.turn, dealt.place),
+    array_agg(DISTINCT dealt.together) FILTER (WHERE dealt.together IS NOT NULL)
+  INTO taken, groups
+  FROM (
+    SELECT hand.command_id, hand.together, hand.place,
+      row_number() OVER (PARTITION BY hand.family ORDER BY hand.round, hand.place) AS turn
+    FROM (
+      SELECT ready.command_id, ready.together, s.family, s.place,
+        row_number() OVER (PARTITION BY s.execution ORDER BY ready.rank) AS round
+      FROM unnest(served, served_in) WITH ORDINALITY AS s(execution, family, place)
+      CROSS JOIN LATERAL (
+        SELECT c.command_id, c.rank, c.together FROM command AS c
+        WHERE c.state = 'ready' AND c.pool = of_pool
+          AND coalesce(c.family, c.execution) = s.family AND c.execution = s.execution
+          AND (c.together IS NULL OR NOT EXISTS (
+            SELECT 1 FROM keeper AS k
+            WHERE k.name = c.together AND k.owner <> whom AND k.expires_at > at))
+        ORDER BY c.rank LIMIT slots FOR UPDATE SKIP LOCKED
+      ) AS ready
+    ) AS hand
+    ORDER BY turn, place LIMIT slots
   ) AS dealt;
-  -- Another claim may take from the same loop at this moment: one of the two keeps it.
-  -- Always in this order: no ring.
+  -- A concurrent claim may take commands with the same affinity: one owner keeps them.
+  -- Always in this order: no deadlock.
   IF groups IS NOT NULL THEN
     WITH kept AS (
       INSERT INTO keeper AS k (name, owner, expires_at)
@@ -136,14 +183,15 @@ BEGIN
       expires_at = until, reported = least(c.reported, 0) - 1
     FROM unnest(taken) WITH ORDINALITY AS w(name, place)
     WHERE c.command_id = w.name AND c.state = 'ready'
-    RETURNING c.command_id, c.execution, c.epoch, w.place
+    RETURNING c.command_id, c.execution, c.family, c.epoch, w.place
   )
-  SELECT l.command_id, x.execution_id, l.epoch, x.number, x.last_seq
+  SELECT l.command_id, x.execution_id, l.epoch, x.number, x.last_seq,
+    coalesce(l.family, l.execution)
   FROM leased AS l JOIN execution AS x ON x.number = l.execution
   ORDER BY l.place;
 END $$;
 
--- Extend leases of commands of these executions; a row for each that is still held.
+-- Extend leases of commands of these executions; return those that are still held.
 CREATE OR REPLACE FUNCTION renew_leases(
   commands text[], executions text[], epochs integer[], owners text[],
   until double precision
@@ -176,8 +224,8 @@ BEGIN
   RETURNING c.command_id, c.epoch, c.owner;
 END $$;
 
--- Commands whose owners are lost are offered again. So are those that became due in the
--- moment in which somebody resumed their execution: neither saw what the other one did.
+-- Offer commands of expired leases again, and held commands of open executions: these
+-- became due while their execution was resumed, and neither transaction saw the other.
 CREATE OR REPLACE FUNCTION expire_leases(before double precision)
 RETURNS void LANGUAGE sql AS $$
   UPDATE command AS c SET state = 'ready' FROM execution AS x
@@ -195,7 +243,7 @@ RETURNS void LANGUAGE sql AS $$
   )
 $$;
 
--- Set an execution aside, or take it back: what it offers follows from its status.
+-- Set the status of an unfinished execution: only an open one offers its commands.
 CREATE OR REPLACE FUNCTION mark(name text, as_status text, as_summary text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -213,8 +261,8 @@ BEGIN
     ELSE c.state IN ('ready', 'leased') END;
 END $$;
 
--- Remove executions that are over, each as a whole; all of them or none. Servers may not
--- delete events: this has the rights of the owner of the tables.
+-- Remove finished executions as a whole, all of these or none. Servers may not delete
+-- events: the function has the rights of the owner of the tables.
 CREATE OR REPLACE FUNCTION remove_executions(names text[])
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -236,6 +284,7 @@ BEGIN
   END IF;
   PERFORM set_config('noetl.removing', 'on', true);
   DELETE FROM event WHERE execution = ANY (numbers);
+  DELETE FROM task_log WHERE execution = ANY (numbers);
   PERFORM set_config('noetl.removing', 'off', true);
   DELETE FROM command AS c USING unnest(names) AS n(name)
   WHERE c.command_id >= n.name || '-' AND c.command_id < n.name || '.';

@@ -1,7 +1,7 @@
--- What the store asks of SQLite, by name.
+-- Queries of the store, by name.
 
 -- name: head
-SELECT number, last_seq, last_hash, summary, status FROM execution
+SELECT number, last_seq, last_hash, summary, status, family FROM execution
 WHERE execution_id = ?
 
 -- name: holds
@@ -10,8 +10,20 @@ WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
   AND execution = (SELECT number FROM execution WHERE execution_id = ?)
 
 -- name: begin_execution
-INSERT INTO execution (execution_id, status, last_seq, last_hash, summary, request_key)
-VALUES (?, ?, 0, x'', ?, ?)
+INSERT INTO execution
+  (execution_id, status, last_seq, last_hash, summary, request_key, family)
+VALUES (?, ?, 0, x'', ?, ?, ?)
+
+-- name: family
+SELECT coalesce(family, number) FROM execution WHERE execution_id = ?
+
+-- name: count_family
+SELECT count(*) FROM (
+  SELECT 1 FROM execution
+  WHERE family = (SELECT coalesce(family, number) FROM execution WHERE execution_id = ?)
+    AND status NOT IN ('completed', 'failed', 'cancelled')
+  LIMIT ?
+)
 
 -- name: request
 SELECT execution_id FROM execution WHERE request_key = ?
@@ -23,10 +35,10 @@ INSERT INTO event (key, hash, body) VALUES /* row */ (?, ?, ?) /* end */
 UPDATE execution SET last_seq = ?, last_hash = ? WHERE number = ?
 
 -- name: summarize
--- Apart from advance: naming status writes its index, changed or not.
+-- Separate from advance: assigning status writes its index, even if unchanged.
 UPDATE execution SET status = ?, summary = ? WHERE number = ?
 
--- name: mark
+-- name: set_status
 UPDATE execution SET status = ?, summary = ?
 WHERE number = ? AND status NOT IN ('completed', 'failed', 'cancelled')
 
@@ -44,15 +56,16 @@ FROM snapshot AS s JOIN execution AS x ON x.number = s.execution
 WHERE x.execution_id = ?
 
 -- name: plan
-INSERT INTO command (command_id, execution, rank, pool, together, state, not_before)
-VALUES /* row */ (?, ?, ?, ?, ?, ?, ?) /* end */
+INSERT INTO command
+  (command_id, execution, family, rank, pool, together, state, not_before)
+VALUES /* row */ (?, ?, ?, ?, ?, ?, ?, ?) /* end */
 ON CONFLICT (command_id) DO NOTHING
 
 -- name: plan_leased
--- One row for a command that is given away as it is planned.
-INSERT INTO command (command_id, execution, rank, pool, together, state, not_before,
-  epoch, owner, boot_id, expires_at)
-VALUES /* row */ (?, ?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) /* end */
+-- For a command that is leased as it is planned.
+INSERT INTO command (command_id, execution, family, rank, pool, together, state,
+  not_before, epoch, owner, boot_id, expires_at)
+VALUES /* row */ (?, ?, ?, ?, ?, ?, 'leased', 0, ?, ?, ?, ?) /* end */
 ON CONFLICT (command_id) DO UPDATE SET state = 'leased', epoch = excluded.epoch,
   owner = excluded.owner, boot_id = excluded.boot_id,
   expires_at = excluded.expires_at, reported = -1
@@ -96,7 +109,7 @@ ON CONFLICT (execution, timer_id)
 DO UPDATE SET due_at = excluded.due_at, kind = excluded.kind
 
 -- name: make_due
--- By that index: what waits may be many rows, and only those that are due are read.
+-- By this index only due rows are read: many commands may be delayed.
 UPDATE command INDEXED BY command_delayed SET state = 'ready'
 WHERE state = 'delayed' AND not_before <= ?
 
@@ -106,10 +119,18 @@ SELECT 1 FROM command WHERE state = 'ready' AND pool = ? LIMIT 1
 -- name: next_due
 SELECT min(not_before) FROM command INDEXED BY command_delayed WHERE state = 'delayed'
 
+-- name: next_family
+SELECT c.family FROM command AS c
+WHERE c.state = 'ready' AND c.pool = ? AND c.family > ?
+  AND (c.together IS NULL OR NOT EXISTS (
+    SELECT 1 FROM keeper AS k
+    WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
+ORDER BY c.family LIMIT 1
+
 -- name: next_execution
 SELECT c.execution, x.execution_id, x.status
 FROM command AS c JOIN execution AS x ON x.number = c.execution
-WHERE c.state = 'ready' AND c.pool = ? AND c.execution > ?
+WHERE c.state = 'ready' AND c.pool = ? AND c.family = ? AND c.execution > ?
   AND (c.together IS NULL OR NOT EXISTS (
     SELECT 1 FROM keeper AS k
     WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
@@ -117,14 +138,15 @@ ORDER BY c.execution LIMIT 1
 
 -- name: ready_commands
 SELECT c.command_id, c.epoch, c.together FROM command AS c
-WHERE c.state = 'ready' AND c.pool = ? AND c.execution = ?
+WHERE c.state = 'ready' AND c.pool = ? AND c.family = ? AND c.execution = ?
   AND (c.together IS NULL OR NOT EXISTS (
     SELECT 1 FROM keeper AS k
     WHERE k.name = c.together AND k.owner <> ? AND k.expires_at > ?))
 ORDER BY c.rank LIMIT ?
 
 -- name: end_ready
-UPDATE command SET state = NULL WHERE state = 'ready' AND pool = ? AND execution = ?
+UPDATE command SET state = NULL
+WHERE state = 'ready' AND pool = ? AND family = ? AND execution = ?
 
 -- name: lease
 -- Below zero, reported counts claims in a row without a report.
@@ -154,7 +176,7 @@ UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
   AND execution = (SELECT number FROM execution WHERE execution_id = ?)
 
--- name: keep_together
+-- name: keep_affinity
 INSERT INTO keeper (name, owner, expires_at) VALUES (?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
 
@@ -189,6 +211,10 @@ SELECT key, hash, body FROM event WHERE key > ? AND key <= ? ORDER BY key
 SELECT execution_id FROM execution WHERE execution_id >= ? AND execution_id < ?
 ORDER BY execution_id LIMIT ?
 
+-- name: resolve_end
+SELECT execution_id FROM execution WHERE substr(execution_id, -length(?1)) = ?1
+ORDER BY execution_id LIMIT ?2
+
 -- name: newest_below
 SELECT number FROM execution WHERE execution_id < ? ORDER BY execution_id DESC LIMIT 1
 
@@ -211,7 +237,7 @@ ORDER BY number DESC LIMIT ?
 DELETE FROM event WHERE key > ? AND key <= ?
 
 -- name: remove_commands
--- By the ids that begin with the execution's.
+-- The ids of its commands begin with the id of the execution.
 DELETE FROM command WHERE command_id >= ? AND command_id < ?
 
 -- name: remove_snapshot
@@ -220,15 +246,15 @@ DELETE FROM snapshot WHERE execution = ?
 -- name: remove_execution
 DELETE FROM execution WHERE number = ?
 
--- name: take_place
+-- name: take_slot
 INSERT INTO place (execution, key, most, queued) VALUES (?, ?, ?, ?)
 ON CONFLICT (execution) DO UPDATE SET queued = excluded.queued
 
--- name: leave_place
+-- name: leave_slot
 DELETE FROM place WHERE execution = ?
 
--- name: front
--- Those with a place, and the first of those that wait.
+-- name: slots_in_front
+-- Executions that hold a slot, and the first one that waits.
 SELECT x.execution_id, p.most, p.queued
 FROM place AS p JOIN execution AS x ON x.number = p.execution
 WHERE p.key = ?1 AND p.queued = 0
@@ -242,7 +268,7 @@ SELECT * FROM (
   ORDER BY p.execution LIMIT 1
 )
 
--- name: line
+-- name: slots
 SELECT x.execution_id, p.most, p.queued
 FROM place AS p JOIN execution AS x ON x.number = p.execution
 WHERE p.key = ? AND x.status NOT IN ('completed', 'failed', 'cancelled')

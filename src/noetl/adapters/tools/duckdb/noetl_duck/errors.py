@@ -1,17 +1,18 @@
-"""What DuckDB says when it fails, in parts: the other side gives it a name."""
+"""Errors of DuckDB in parts, which the worker translates to error kinds."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import duckdb
 
-_LONGEST = 4096
+_MAX_CHARS = 4096
 
 
 class Place:
-    """What is under way, for errors to say: an input, or a statement of the SQL."""
+    """Place of an error: the input or the statement of the SQL that runs."""
 
     def __init__(self, sql: str) -> None:
         self._sql = sql.encode()
@@ -19,7 +20,7 @@ class Place:
         self._of = 0
         self.label = ""
         self.verb = ""
-        self.is_exact = True  # what runs is the author's text, so positions fit it
+        self.is_exact = True  # positions refer to the author's text
 
     def enter(self, number: int, of: int, verb: str) -> None:
         self.label = ""
@@ -37,7 +38,7 @@ class Place:
 
 
 def describe(error: duckdb.Error, place: Place) -> dict[str, Any]:
-    """``{type, subtype, label, verb, said, details}``."""
+    """Return ``{type, subtype, label, verb, said, details}``."""
     _, _, text = str(error).partition("Error: ")
     try:
         told = json.loads(text)
@@ -45,7 +46,7 @@ def describe(error: duckdb.Error, place: Place) -> dict[str, Any]:
         told = None
     if not isinstance(told, dict):
         told = {"exception_message": text or str(error)}
-    said = str(told.get("exception_message", ""))[:_LONGEST]
+    said = str(told.get("exception_message", ""))[:_MAX_CHARS]
     return {
         "type": type(error).__name__.removesuffix("Exception"),
         "subtype": told.get("error_subtype"),
@@ -54,3 +55,27 @@ def describe(error: duckdb.Error, place: Place) -> dict[str, Any]:
         "said": said,
         "details": {} if place.label else place.details(told.get("position")),
     }
+
+
+class Refusal(Exception):
+    """Ends the call with this error kind and message."""
+
+    def __init__(self, kind: str, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.fault: dict[str, Any] = {
+            "kind": kind,
+            "message": message,
+            "details": details,
+        }
+
+
+def name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def texts(items: Iterable[str]) -> str:
+    return "[" + ", ".join(map(literal, items)) + "]"

@@ -1,4 +1,4 @@
-"""One call: a request comes in, and JSON goes out, a result or a fault."""
+"""Entry point of a call: answers a request with JSON, a result or a fault."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 import duckdb
 import msgspec
 
-from .faults import Place, describe
-from .refusals import Refusal
+from .errors import Place, Refusal, describe
 from .script import Script
 from .session import open_session
 
 
 def answer(request: dict[str, Any]) -> bytes:
-    """``{"result": …}``, ``{"refusal": …}`` or ``{"fault": …}``."""
+    """Return ``{"result": …}``, ``{"refusal": …}`` or ``{"fault": …}``."""
     place = Place(request["command"])
     try:
         connection = open_session(request, place)
@@ -24,7 +23,7 @@ def answer(request: dict[str, Any]) -> bytes:
             connection.close()
     except Refusal as refusal:
         return msgspec.json.encode({"refusal": refusal.fault})
-    except OSError as error:  # of the file that is put in its place
+    except OSError as error:  # from renaming the exported file
         failed = Refusal("duckdb.io", f"export: {error.strerror}")
         return msgspec.json.encode({"refusal": failed.fault})
     except duckdb.Error as error:

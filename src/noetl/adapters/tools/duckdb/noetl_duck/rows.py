@@ -1,4 +1,4 @@
-"""The rows of a result, as JSON: read in batches, up to a limit."""
+"""Rows of a result as JSON, read in batches, up to a limit."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, BinaryIO
 import duckdb
 import msgspec
 
-from .refusals import Refusal
-from .shapes import Shape
+from .errors import Refusal
+from .values import Shape
 
 HANDED_OVER = 1024 * 1024
-"""Bytes of a result up to which its rows are part of the answer."""
+"""Maximum bytes of a result whose rows are part of the answer."""
 
 _BATCH = 1024
 _encode = msgspec.json.Encoder().encode
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """``file`` takes the rows, if they are more than is handed over."""
+    """Limits of a result; larger ones than ``HANDED_OVER`` go to ``file``."""
 
     max_rows: int | None
     max_bytes: int
@@ -26,7 +26,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Rows:
-    """Bytes at once, for Python's own objects would take ten times the memory."""
+    """Encodes each row at once: Python objects would take ten times the memory."""
 
     def __init__(self, names: list[str], shapes: list[Shape], limits: Limits) -> None:
         self._columns = unique(names)
@@ -76,7 +76,7 @@ class Rows:
 
 
 def count_only(count: int) -> bytes:
-    """The result of a statement that returns no rows."""
+    """Return the result of a statement without rows."""
     return b'{"rows":[],"columns":[],"rowcount":%d}' % count
 
 
@@ -89,7 +89,7 @@ def too_large(limit: str, knob: str) -> Refusal:
 
 
 def unique(names: list[str]) -> list[str]:
-    """Column names as keys: the second ``id`` is ``id_2``, unless that is taken."""
+    """Make column names unique: the second ``id`` is ``id_2``, unless that exists."""
     taken = set(names)
     found: dict[str, None] = {}
     for each in names:

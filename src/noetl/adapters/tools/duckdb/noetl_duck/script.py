@@ -1,24 +1,88 @@
-"""The author's SQL: several statements are all done or none; the last one's result."""
+"""Script of SQL: binds its parameters, runs its statements in one transaction."""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import duckdb
 from duckdb import StatementType
 
-from .attachments import check_attachment
-from .exports import Export
-from .faults import Place
-from .params import Params
-from .quoting import name
-from .refusals import Refusal
+from .errors import Place, Refusal, name
+from .files import Export, check_attachment
 from .rows import HANDED_OVER, Limits, Rows, count_only
-from .shapes import Shape, shape_of
+from .values import Shape, shape_of
+
+Statement = duckdb.Statement
+
+
+class Params:
+    """``?`` takes the next of a list, ``$1`` the first, ``$name`` from a mapping.
+
+    A list goes on from one statement to the next; a mapping serves them all.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        self._next = 0
+        self._used: set[int | str] = set()
+
+    def take(self, statement: Statement) -> Any:
+        """Return the values of this statement for the driver."""
+        wanted = statement.named_parameters
+        if not wanted:
+            return None
+        numbers = sorted(int(name) for name in wanted if name.isdecimal())
+        if numbers and not isinstance(self._given, list):
+            raise self._misfit("the SQL has ? or $1, so it must be a list")
+        if numbers:
+            return self._take_list(numbers, has_dollars(statement.query))
+        if not isinstance(self._given, dict):
+            raise self._misfit(f"the SQL has ${min(wanted)}, so it must be a mapping")
+        missing = wanted - self._given.keys()
+        if missing:
+            raise self._misfit(f"the SQL needs ${min(missing)}, which is missing")
+        self._used |= wanted
+        return {name: self._given[name] for name in wanted}
+
+    def check_all_used(self) -> None:
+        """Raise ``Refusal`` for an unused value, which is often a misspelt name."""
+        given = self._given
+        if isinstance(given, list) and self._used != set(range(len(given))):
+            raise self._misfit(
+                f"{len(given)} values are given, but the SQL takes {len(self._used)}"
+            )
+        if isinstance(given, dict) and self._used != given.keys():
+            name = min(given.keys() - self._used)
+            raise self._misfit(f"no statement has ${name}")
+
+    def _take_list(self, numbers: list[int], by_number: bool) -> dict[str, Any]:
+        start = 0 if by_number else self._next
+        end = start + numbers[-1]
+        if end > len(self._given):
+            given = f"{len(self._given)} values are given"
+            raise self._misfit(f"{given}, but the SQL needs at least {end}")
+        if not by_number:
+            self._next = end
+        self._used.update(start + number - 1 for number in numbers)
+        return {str(number): self._given[start + number - 1] for number in numbers}
+
+    def _misfit(self, what: str) -> Refusal:
+        return Refusal("tool.contract", f"params: {what}")
+
+
+def has_dollars(sql: str) -> bool:
+    """Return whether its parameters are numbered: ``$1``, not ``?``."""
+    text = sql.encode()
+    tokens = duckdb.tokenize(sql)
+    return any(
+        text[start : start + 1] == b"$" and following == start + 1
+        for (start, _), (following, _) in pairwise(tokens)
+    )
+
 
 Connection = duckdb.DuckDBPyConnection
-Statement = duckdb.Statement
 
 _QUERIES = frozenset({StatementType.SELECT, StatementType.MULTI})  # MULTI is a PIVOT
 _CHANGES = frozenset(
@@ -39,12 +103,12 @@ _ANSWERS = frozenset(
         StatementType.PRAGMA,
     }
 )
-# To ask for the types of such a query would be to run a part of it.
+# Binding such a query to learn its types would run a part of it.
 _CHANGING = re.compile(rb"\b(?:insert|update|delete|merge|nextval)\b", re.IGNORECASE)
 
 
 class Script:
-    """``place`` follows what runs, for the errors."""
+    """Runs a script; ``place`` is updated for errors."""
 
     def __init__(
         self, connection: Connection, request: dict[str, Any], place: Place
@@ -61,7 +125,7 @@ class Script:
         self._place = place
 
     def run(self) -> bytes:
-        """The result as JSON. An error leaves the database as it was."""
+        """Run the script and return the result as JSON; an error rolls it back."""
         statements = self._split()
         bound = [self._params.take(statement) for statement in statements]
         self._params.check_all_used()
@@ -93,7 +157,7 @@ class Script:
         return b'%b,"before":[%b]}' % (result[:-1], b",".join(before))
 
     def _between(self, statement: Statement, params: Any) -> bytes:
-        """The result of one before the last: handed over, so not a large one."""
+        """Return the result of a statement before the last one, limited in size."""
         whole, export = self._limits, self._export
         self._limits, self._export = Limits(whole.max_rows, HANDED_OVER), None
         try:
@@ -105,15 +169,15 @@ class Script:
         try:
             statements = list(self._connection.extract_statements(self._sql))
             kinds = [statement.type for statement in statements]
-        except ValueError:  # a type that the driver has no name for
+        except ValueError:  # a type of statement that the driver does not know
             message = "a statement such as UPDATE EXTENSIONS is not allowed"
             raise Refusal("duckdb.forbidden", message) from None
         if not kinds:
-            raise Refusal("tool.contract", "command has no statement in it")
+            raise Refusal("tool.contract", "command is empty: write an SQL statement")
         return statements
 
     def _finish(self, statement: Statement, params: Any) -> bytes:
-        """The last statement, and what it returns."""
+        """Run a statement and return its result."""
         text = text_of(statement)
         is_query = statement.type in _QUERIES and not _CHANGING.search(text)
         if self._export is not None:
@@ -142,11 +206,11 @@ class Script:
         return rows.as_json()
 
     def _bind(self, statement: Statement, params: Any) -> duckdb.DuckDBPyRelation:
-        """Not run yet; what is wrong with it is found here."""
+        """Bind a query without running it; raises its errors."""
         try:
             return self._connection.sql(statement, params=params)
         except duckdb.Error:
-            self._connection.execute(statement, params)  # says the position, too
+            self._connection.execute(statement, params)  # for the position
             raise
 
     def _execute(self, statement: Statement, params: Any) -> bytes:
@@ -173,12 +237,12 @@ class Script:
             self._connection.execute("ROLLBACK")
         except duckdb.TransactionException:
             return  # none is open
-        message = "a transaction was begun and not committed: it was rolled back"
+        message = "a transaction was begun, but not committed: it was rolled back"
         raise Refusal("duckdb.transaction", message)
 
 
 def text_of(statement: Statement) -> bytes:
-    """Without the semicolon and the comments after it."""
+    """Return the text without the semicolon and the comments after it."""
     text = statement.query.encode()
     end = len(text)
     for start, kind in reversed(duckdb.tokenize(statement.query)):
@@ -189,9 +253,9 @@ def text_of(statement: Statement) -> bytes:
 
 
 def casting_query(text: str, shapes: list[Shape]) -> str:
-    """The query, with what the driver cannot read cast to what it can.
+    """Wrap a query to cast columns that the driver cannot read.
 
-    Columns go by position: two may have the same name.
+    Columns are addressed by position, since two may have the same name.
     """
     aliases = [f"c{at}" for at in range(len(shapes))]
     columns = ", ".join(

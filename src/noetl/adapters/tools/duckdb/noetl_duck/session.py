@@ -1,4 +1,4 @@
-"""A connection that can do nothing but what the call needs."""
+"""Connection that is restricted to the needs of the call."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import Any
 
 import duckdb
 
-from .faults import Place
-from .quoting import literal, name, texts
-from .refusals import Refusal
+from .errors import Place, Refusal, literal, name, texts
 from .tables import add_table
 
 Connection = duckdb.DuckDBPyConnection
 
 _BUNDLED = frozenset({"core_functions", "icu", "json", "parquet"})
 _MILD = "SYNTACTIC_ERRORS_DO_NOT_INVALIDATE"
-_SPILLED = 8  # of the memory limit: what may go to the disk instead
+_SPILLED = 8  # temporary files on disk, as a multiple of the memory limit
 
 
 def open_session(request: dict[str, Any], place: Place) -> Connection:
-    """Open, attach, fill; then shut the doors: from here on the SQL is the author's."""
+    """Open, attach and fill databases, then lock the settings for the author's SQL."""
     place.label = "database"
     connection = connect(request)
     try:
@@ -50,7 +48,7 @@ def open_session(request: dict[str, Any], place: Place) -> Connection:
 
 
 def target_of(alias: str, file: dict[str, Any]) -> str:
-    """A database file, or a lake by the file of its catalog."""
+    """Return the target of ATTACH: a database file, or the catalog of a lake."""
     options = ["READ_ONLY"] if file["read_only"] else []
     path = file["path"]
     if file["lake"] is not None:
@@ -67,7 +65,7 @@ def connect(request: dict[str, Any]) -> Connection:
         read_only=request["read_only"],
         config={
             "errors_as_json": "true",  # with the position as a number
-            # We ask for types first, and again if that fails.
+            # A query is bound first; if that fails, it is executed for its error.
             "default_transaction_invalidation_policy": _MILD,
             "memory_limit": f"{memory}KiB",
             "threads": str(request["threads"]),
@@ -83,7 +81,7 @@ def connect(request: dict[str, Any]) -> Connection:
 
 
 def load_extension(connection: Connection, extension: str) -> None:
-    """Never downloads: it is bundled, or somebody has installed it on this machine."""
+    """Load an extension that is bundled or installed; never downloads one."""
     if extension in _BUNDLED:
         return
     try:

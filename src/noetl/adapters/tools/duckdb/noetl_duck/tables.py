@@ -1,4 +1,4 @@
-"""Earlier results as tables: JSON files that DuckDB reads itself."""
+"""Tables from earlier results: JSON files that DuckDB reads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import duckdb
 
-from .quoting import literal, name
-from .refusals import Refusal
+from .errors import Refusal, literal, name
 
 _READERS = {
     "csv": "read_csv({file})",
@@ -17,13 +16,13 @@ _READERS = {
     "parquet": "read_parquet({file})",
 }
 _WIDE = frozenset({"UBIGINT", "HUGEINT"})
-_ROWS = 20_480  # of a part
-_ONLY = "value"  # the column of rows that are no mappings
+_ROWS = 20_480  # per row group
+_ONLY = "value"  # the column of rows that are not mappings
 
 
 def add_table(connection: duckdb.DuckDBPyConnection, table: dict[str, Any]) -> None:
     file = literal(table["file"])
-    if table["format"] is not None:  # an exported file: it is read where it is used
+    if table["format"] is not None:  # an exported file: a view reads it on demand
         reader = _READERS[table["format"]].format(file=file)
         connection.execute(f"CREATE TEMP VIEW {name(table['name'])} AS FROM {reader}")
         return
@@ -57,11 +56,11 @@ def add_table(connection: duckdb.DuckDBPyConnection, table: dict[str, Any]) -> N
 def add_view(
     connection: duckdb.DuckDBPyConnection, table: dict[str, Any], reader: str
 ) -> None:
-    """Over a copy on the disk, in parts: a table would take all of the memory."""
+    """Create a view of a copy on disk: a table would have to fit into memory."""
     file = literal(table["copy"])
     options = f"FORMAT parquet, ROW_GROUP_SIZE {_ROWS}"
     ((threads,),) = connection.execute("SELECT current_setting('threads')").fetchall()
-    connection.execute("SET threads = 1")  # several would wait for each other's rows
+    connection.execute("SET threads = 1")  # more would buffer rows for order
     connection.execute(f"COPY (FROM {reader}) TO {file} ({options})")
     connection.execute(f"SET threads = {threads}")
     view = f"CREATE TEMP VIEW {name(table['name'])} AS FROM read_parquet({file})"
@@ -71,9 +70,9 @@ def add_view(
 def structure_of(
     connection: duckdb.DuckDBPyConnection, file: str, *, is_large: bool
 ) -> Any:
-    """Of all rows, not of a sample; a text stays one, whatever it looks like.
+    """Return the structure of all rows, not of a sample; texts are not converted.
 
-    The aggregate keeps what it sees: of a large file it sees one row of each kind.
+    The aggregate keeps its input, so it gets one row of each structure of a large file.
     """
     rows = f"read_json_objects({file}, format = 'array')"
     query = f"SELECT json_group_structure(json) FROM {rows}"
@@ -90,7 +89,7 @@ def structure_of(
 
 
 def columns_of(table: dict[str, Any], structure: Any, whole: str) -> dict[str, str]:
-    """Column → type: those given; else those found, which are those of all rows."""
+    """Map columns to types: the given ones, else those found in all rows."""
     given = table["columns"]
     if isinstance(given, dict):
         return given
@@ -109,14 +108,14 @@ def columns_of(table: dict[str, Any], structure: Any, whole: str) -> dict[str, s
         if other != column:
             raise Refusal(
                 "tool.contract",
-                f"tables.{table['name']} has both '{other}' and '{column}'; to SQL "
-                "they are one name",
+                f"tables.{table['name']} has both '{other}' and '{column}', which are "
+                "the same name in SQL; rename one",
             )
     return found
 
 
 def type_of(structure: Any, whole: str) -> str:
-    """The SQL type of what ``json_group_structure`` says."""
+    """Return the SQL type of a result of ``json_group_structure``."""
     if isinstance(structure, dict):
         members = (f"{name(m)} {type_of(s, whole)}" for m, s in structure.items())
         return f"STRUCT({', '.join(members)})"
@@ -128,7 +127,7 @@ def type_of(structure: Any, whole: str) -> str:
 
 
 def is_wide(structure: Any) -> bool:
-    """Whether whole numbers are in it, which may need more than 64 bits."""
+    """Return whether it has whole numbers that may need more than 64 bits."""
     if isinstance(structure, dict):
         return any(map(is_wide, structure.values()))
     if isinstance(structure, list):

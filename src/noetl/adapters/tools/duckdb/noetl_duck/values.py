@@ -1,18 +1,24 @@
-"""How values of a type are read.
+"""Conversion of types to JSON.
 
-Some the driver cannot hand over whole: times with a zone, months of an interval,
-infinity, nanoseconds. Such a column is cast by DuckDB itself, to its text.
+The driver loses information of some types: times with a zone, months of an interval,
+infinity, nanoseconds. DuckDB casts such a column to text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import binascii
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
+import msgspec
 from duckdb.sqltypes import DuckDBPyType
 
-from .quoting import name
-from .values import Read, key_text, moment, parse_json, shortest, to_json
+from .errors import name
 
 _TIMES = frozenset(
     {
@@ -33,9 +39,10 @@ _NESTED = frozenset({"list", "array", "struct", "tuple", "map"})
 
 
 class Shape(NamedTuple):
-    """``type`` is what the driver gets to see, after a cast if it ``is_cast``.
+    """``type`` is the type that the driver reads, after a cast if it ``is_cast``.
 
-    Without the cast something ``is_lost``. No ``read`` means: as it is.
+    ``is_lost`` if the driver loses information without the cast. Without ``read``, the
+    value is used as it is.
     """
 
     type: str
@@ -110,7 +117,7 @@ def tuple_shape(kind: DuckDBPyType) -> Shape:
 
 
 def map_shape(kind: DuckDBPyType) -> Shape:
-    """A mapping; where keys are no scalars, a list of ``{key, value}``."""
+    """Return a mapping; with keys that are not scalars, a list of ``{key, value}``."""
     children = dict(parts_of(kind))
     keys, members = shape_of(children["key"]), shape_of(children["value"])
     has_scalar_keys = children["key"].id not in _NESTED
@@ -140,3 +147,107 @@ def _joined(type_: str, parts: Sequence[Shape], read: Read) -> Shape:
 
 def _read(read: Read | None, value: Any) -> Any:
     return value if read is None or value is None else read(value)
+
+
+Read = Callable[[Any], Any]
+"""Converts a value of the driver, which is not None, to JSON."""
+
+_WHOLE = 2**63
+_MOMENT = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d:\d\d\S*)\Z")
+_ZONE = re.compile(r"[+-]\d\d\Z")
+
+
+def to_json(value: Any) -> Any:
+    """Convert any value of the driver."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return whole(value)
+        case float():
+            return value if math.isfinite(value) else float_name(value)
+        case Decimal():
+            return decimal_value(value)
+        case bytes() | bytearray() | memoryview():
+            return base64(bytes(value))
+        case dict():
+            return {key_text(key): to_json(each) for key, each in value.items()}
+        case list() | tuple():
+            return [to_json(each) for each in value]
+        case _ if hasattr(value, "isoformat"):
+            return value.isoformat()
+        case _:
+            return str(value)  # uuid and the like
+
+
+def whole(value: int) -> int | str:
+    """Return a number, or its digits beyond 64 bits, which JSON readers may round."""
+    return value if -_WHOLE <= value < _WHOLE else str(value)
+
+
+def float_name(value: float) -> str:
+    """Return a text for NaN and infinity, which DuckDB can read again."""
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def shortest(value: float) -> float | str:
+    """Return a FLOAT with the fewest digits: 1.1, not 1.100000023841858."""
+    if not math.isfinite(value):
+        return float_name(value)
+    packed = struct.pack("!f", value)
+    for digits in range(6, 9):
+        short = float(f"{value:.{digits}g}")
+        if struct.pack("!f", short) == packed:
+            return short
+    return value
+
+
+def decimal_value(value: Decimal) -> int | float | str:
+    """Return a number if it is exact, else a text with all digits."""
+    if value == value.to_integral_value():
+        return whole(int(value))
+    number = float(value)
+    return number if Decimal(repr(number)) == value else f"{value:f}"
+
+
+def base64(value: bytes) -> str:
+    return binascii.b2a_base64(value, newline=False).decode()
+
+
+def moment(value: Any) -> str:
+    """Convert DuckDB's text to ISO 8601; BC and infinity stay as they are."""
+    if not isinstance(value, str):
+        return str(value.isoformat())
+    found = _MOMENT.match(value)
+    if found is None:
+        return zoned(value) if ":" in value and "-" not in value[:4] else value
+    return f"{found[1]}T{zoned(found[2])}"
+
+
+def zoned(time: str) -> str:
+    return f"{time}:00" if _ZONE.search(time) else time
+
+
+def parse_json(text: str) -> Any:
+    """Decode a value of type JSON; a number too large for a float stays a text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(text, parse_float=finite_or_text)
+    except RecursionError:
+        return text  # nested too deep to decode
+
+
+def finite_or_text(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
+def key_text(key: Any) -> str:
+    """Return the key of a map as text, as JSON requires."""
+    value = to_json(key)
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""OpenQASM 2 and 3: text to a circuit whose parameters have values."""
+"""Parser of OpenQASM 2 and 3, which binds the parameters of a circuit."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from openqasm3.parser import QASM3ParsingError
 from qiskit import QuantumCircuit, qasm2
 from qiskit_qasm3_import import ConversionError, convert
 
-from .refusals import Refusal
-
 _BLANK = re.compile(r"(?:\s+|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _VERSION = re.compile(r"OPENQASM\s+([0-9]+)(?:\.[0-9]+)?\s*;")
 _PLACE = re.compile(r"\"?(?:<input>:)?([0-9]+),([0-9]+): (.*?)\"?\Z", re.DOTALL)
 
 
 def read_circuit(text: str, params: Any) -> QuantumCircuit:
-    """Raises ``Refusal`` with the line that is to blame."""
+    """Parse a circuit. Raises ``Refusal`` with the line of the error."""
     start = _BLANK.match(text)
     version = _VERSION.match(text, start.end() if start else 0)
     if version is None:
@@ -31,7 +29,7 @@ def read_circuit(text: str, params: Any) -> QuantumCircuit:
     elif version[1] == "3":
         circuit, inputs = _read_3(text)
     else:
-        message = f"there is no OPENQASM {version[1]}: it is 2.0 or 3.0"
+        message = f"unknown version OPENQASM {version[1]}: write 2.0 or 3.0"
         raise Refusal("quantum.circuit", message)
     _check_measured(circuit)
     return _bind(circuit, inputs, params)
@@ -39,7 +37,7 @@ def read_circuit(text: str, params: Any) -> QuantumCircuit:
 
 def _read_2(text: str) -> QuantumCircuit:
     try:
-        # No folder to search: a circuit reads no file of ours.
+        # No folders: a circuit must not read files of the machine.
         return qasm2.loads(
             text,
             include_path=(),
@@ -55,7 +53,7 @@ def _read_3(text: str) -> tuple[QuantumCircuit, list[str]]:
     except QASM3ParsingError as error:
         raise _syntax(error) from None
     except RecursionError:
-        message = "it is nested too deeply"
+        message = "the circuit is nested too deeply"
         raise Refusal("quantum.circuit", message) from None
     inputs = [
         each.identifier.name
@@ -69,9 +67,10 @@ def _read_3(text: str) -> tuple[QuantumCircuit, list[str]]:
     except MemoryError:
         raise
     except Exception as error:
-        # The converter meets what it did not expect: indices, sizes, types.
+        # The converter raises various errors for wrong indices, sizes and types.
         message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
-        raise Refusal("quantum.circuit", f"it does not fit: {message:.200}") from None
+        message = f"the circuit is not valid: {message:.200}"
+        raise Refusal("quantum.circuit", message) from None
 
 
 def _located(text: str) -> Refusal:
@@ -82,14 +81,14 @@ def _located(text: str) -> Refusal:
 
 
 def _syntax(error: BaseException) -> Refusal:
-    """The parser stops at a token, and only says which deep inside of its exception."""
+    """Find the token at which the parser stopped, inside of its exception."""
     cause = error.__cause__
     inner = cause.args[0] if cause is not None and cause.args else cause
     token = getattr(inner, "offendingToken", None)
     if token is None:
         found = re.match(r"L([0-9]+):C([0-9]+): (.*)", str(error), re.DOTALL)
         if found is None:
-            return Refusal("quantum.circuit", str(error) or "it cannot be parsed")
+            return Refusal("quantum.circuit", str(error) or "the circuit is not valid")
         place = int(found[1]), int(found[2]) + 1
         return Refusal("quantum.circuit", found[3], *place)
     what = "the text ends too early" if token.type == -1 else f"'{token.text:.40}'"
@@ -100,21 +99,21 @@ def _syntax(error: BaseException) -> Refusal:
 def _check_measured(circuit: QuantumCircuit) -> None:
     ops = circuit.count_ops()
     if not ops.keys() & {"measure", "if_else", "for_loop", "while_loop", "switch_case"}:
-        message = "the circuit measures nothing, so there is nothing to count"
+        message = "the circuit has no measurement: add measure statements"
         raise Refusal("quantum.circuit", message)
 
 
 def _bind(circuit: QuantumCircuit, inputs: list[str], params: Any) -> QuantumCircuit:
     if isinstance(params, list):
         if len(params) != len(inputs):
-            message = f"params has {len(params)} values, and the circuit's inputs are: "
+            message = f"params has {len(params)} values, but the circuit's inputs are: "
             message += ", ".join(inputs) or "none"
             raise Refusal("quantum.params", message)
         params = dict(zip(inputs, params, strict=True))
     given: dict[str, Any] = params or {}
     for name, value in given.items():
         if name not in inputs:
-            known = ", ".join(inputs) or "none; OpenQASM 2 has none at all"
+            known = ", ".join(inputs) or "none; OpenQASM 2 does not support inputs"
             message = f"the circuit has no input '{name}' (inputs: {known})"
             raise Refusal("quantum.params", message)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -127,3 +126,20 @@ def _bind(circuit: QuantumCircuit, inputs: list[str], params: Any) -> QuantumCir
     used = {each.name for each in circuit.parameters}
     values = {name: value for name, value in given.items() if name in used}
     return circuit.assign_parameters(values)
+
+
+class Refusal(Exception):
+    """Ends the call with this error; ``line`` and ``column`` start at 1."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.fault: dict[str, Any] = {"kind": kind, "message": message, "details": {}}
+        if line is not None:
+            self.fault["message"] = f"line {line}: {message}"
+            self.fault["details"] = {"line": line, "column": column}

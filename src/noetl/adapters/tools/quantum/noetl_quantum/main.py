@@ -1,4 +1,4 @@
-"""One call: a circuit comes in; counts go out, or why there are none."""
+"""Entry point of a call: simulates a circuit, and returns counts or a refusal."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 from qiskit import QuantumCircuit, transpile
 from qiskit_aer import AerSimulator
 
-from .circuits import read_circuit
-from .refusals import Refusal
+from .circuits import Refusal, read_circuit
 
 _AMPLITUDE = 16  # bytes
 _SMALL = frozenset({"stabilizer", "matrix_product_state"})
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """``{"result": …}`` or ``{"refusal": …}``."""
+    """Return ``{"result": …}`` or ``{"refusal": …}``."""
     try:
         circuit = read_circuit(request["circuit"], request["params"])
         _check_size(circuit, request)
@@ -34,8 +33,9 @@ def _check_size(circuit: QuantumCircuit, request: dict[str, Any]) -> None:
     most = (memory // _AMPLITUDE).bit_length() - 1
     raise Refusal(
         "quantum.limit",
-        f"{qubits} qubits need {_AMPLITUDE << qubits:,} bytes for their state, and "
-        f"spec.memory allows {memory:,} ({most} qubits)",
+        f"{qubits} qubits need {_AMPLITUDE << qubits:,} bytes for their state, but "
+        f"spec.memory allows {memory:,} ({most} qubits), which is at most half of the "
+        "setting limits.memory",
     )
 
 
@@ -46,7 +46,7 @@ def _simulate(circuit: QuantumCircuit, request: dict[str, Any]) -> dict[str, Any
     prepared = transpile(circuit, simulator, optimization_level=0, seed_transpiler=seed)
     done = simulator.run(prepared, shots=request["shots"], seed_simulator=seed).result()
     if not done.success:
-        raise Refusal("quantum.failed", f"the simulator says: {_reason(done)}")
+        raise Refusal("quantum.failed", f"the simulator failed: {_reason(done)}")
     counts = done.get_counts()
     packages = ("qiskit", "qiskit-aer")
     return {

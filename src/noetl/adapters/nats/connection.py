@@ -1,0 +1,142 @@
+"""Client of NATS, and a connection that is reopened whenever it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.transport import TcpTransport
+
+_VIOLATION = "permissions violation"
+
+
+class CarefulClient(Client):
+    """Refuses a server that does not offer TLS, if ``tls`` is given.
+
+    The library would send the password in plain text then, also to an attacker on the
+    way who removes the offer.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__()
+        self._wanted = tls
+
+    async def join(self, address: str, **options: object) -> None:
+        """Connect, by TLS if a context was given."""
+        if self._wanted is not None:
+            options["tls"] = self._wanted
+        await super().connect(address, **options)  # type: ignore[arg-type]
+
+    async def _process_connect_init(self) -> None:
+        """Abort the connection if the handshake fails.
+
+        The library would wait for its end, which never comes.
+        """
+        try:
+            await super()._process_connect_init()
+        except Exception:
+            broken, self._transport = self._transport, None
+            if isinstance(broken, TcpTransport) and broken._io_writer is not None:
+                broken._io_writer.transport.abort()
+            raise
+
+    def _connect_command(self) -> bytes:
+        """Make the command with the credential, after the server's greeting."""
+        if self._wanted is not None and not self._server_info.get("tls_required"):
+            raise nats.errors.SecureConnWantedError
+        return super()._connect_command()
+
+
+def is_denied(error: Exception) -> bool:
+    """Return whether NATS denied a subject; the request gets no answer then."""
+    return _VIOLATION in str(error).lower()
+
+
+log = logging.getLogger("noetl.nats")
+
+RECONNECT_S = 1
+"""Time between two attempts to connect to NATS."""
+
+
+class NatsLink:
+    """Connected while ``serve`` runs, except while NATS is unreachable.
+
+    ``no_echo`` suppresses our own messages. With ``tls``, nothing is sent in plain
+    text.
+    """
+
+    def __init__(
+        self, address: str, *, tls: ssl.SSLContext | None = None, no_echo: bool = False
+    ) -> None:
+        self._address = address
+        self._tls = tls
+        self._no_echo = no_echo
+        self._joined = asyncio.Event()
+        self.client = CarefulClient(tls)
+
+    async def serve(
+        self,
+        joined: Callable[[Client], Awaitable[None]] | None = None,
+        back: Callable[[], None] | None = None,
+    ) -> None:
+        """Stay connected until cancelled.
+
+        Calls ``joined`` with each new client, ``back`` after each reconnect.
+        """
+        while True:
+            try:
+                await self._stay(joined, back)
+            except (nats.errors.Error, OSError) as error:
+                await _ignore(error)
+            finally:
+                with suppress(nats.errors.Error, OSError):
+                    await self.client.close()
+            await asyncio.sleep(RECONNECT_S)
+            self.client = CarefulClient(self._tls)
+
+    async def wait(self, seconds: float) -> bool:
+        """Return whether it was connected within this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._joined.wait()
+        return self._joined.is_set()
+
+    async def _stay(
+        self,
+        joined: Callable[[Client], Awaitable[None]] | None,
+        back: Callable[[], None] | None,
+    ) -> None:
+        closed = asyncio.Event()
+
+        async def reconnected() -> None:
+            if back is not None:
+                back()
+
+        async def end() -> None:
+            closed.set()
+
+        await self.client.join(
+            self._address,
+            name="noetl",
+            no_echo=self._no_echo,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_S,
+            connect_timeout=2,
+            error_cb=_ignore,
+            reconnected_cb=reconnected,
+            closed_cb=end,
+        )
+        if joined is not None:
+            await joined(self.client)
+        self._joined.set()
+        await closed.wait()
+
+
+async def _ignore(error: Exception) -> None:
+    """Log the type only: the text may quote the address and its password."""
+    log.debug("NATS is unreachable: %s", type(error).__name__)

@@ -1,1 +1,0 @@
-"""OpenID Connect providers: what is asked of them, and how."""

@@ -1,1 +1,0 @@
-"""A NoETL server, as a worker sees it."""

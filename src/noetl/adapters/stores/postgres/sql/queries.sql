@@ -1,0 +1,125 @@
+-- Queries of the store, by name. Commits of several transitions are in commit.sql, and
+-- functions of the database in functions.sql.
+
+-- name: commit_plain
+SELECT commit_plain($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+  $16, $17, $18, $19, $20, $21, $22, $23, $24)
+
+-- name: last_hash
+SELECT last_hash FROM execution WHERE execution_id = $1
+
+-- name: hash_at
+SELECT e.hash FROM event AS e JOIN execution AS x ON x.number = e.execution
+WHERE x.execution_id = $1 AND e.seq = $2
+
+-- name: claim
+SELECT * FROM claim($1, $2, $3, $4, $5, $6, $7, $8)
+
+-- name: renew
+SELECT * FROM renew_leases($1, $2, $3, $4, $5)
+
+-- name: forgive
+UPDATE command SET reported = greatest(reported, 0)
+WHERE command_id = $1 AND state = 'leased' AND epoch = $2 AND owner = $3
+
+-- name: commands
+SELECT c.command_id, x.execution_id, c.pool, c.epoch, c.owner,
+  coalesce(c.state = 'leased', false), c.reported
+FROM command AS c JOIN execution AS x ON x.number = c.execution
+WHERE c.command_id = ANY ($1::text[])
+
+-- name: held
+SELECT c.command_id, x.execution_id, c.owner, c.epoch FROM command AS c
+JOIN execution AS x ON x.number = c.execution
+WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id
+
+-- name: expire_leases
+SELECT expire_leases($1)
+
+-- name: due_timers
+SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t
+JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1
+AND x.status <> 'quarantined'
+ORDER BY t.due_at, t.execution, t.timer_id
+
+-- name: disarm
+DELETE FROM timer AS t USING execution AS x WHERE x.number = t.execution
+AND t.timer_id = $1 AND x.execution_id = $2
+
+-- name: set_status
+SELECT mark($1, $2, $3)
+
+-- name: head
+SELECT number, last_seq, last_hash, summary FROM execution WHERE execution_id = $1
+
+-- name: events
+SELECT x.last_seq, e.seq, e.body FROM execution AS x LEFT JOIN event AS e
+ON e.execution = x.number AND e.seq > $2 AND e.seq <= x.last_seq
+WHERE x.execution_id = $1 ORDER BY e.seq
+
+-- name: links
+SELECT seq, hash, body FROM event WHERE execution = $1 ORDER BY seq
+
+-- name: snapshot
+SELECT s.seq, s.body FROM snapshot AS s JOIN execution AS x
+ON x.number = s.execution WHERE x.execution_id = $1
+
+-- name: find
+SELECT execution_id, summary FROM execution WHERE number < $1
+AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2
+
+-- name: newest_below
+SELECT number FROM execution WHERE execution_id < $1
+ORDER BY execution_id DESC LIMIT 1
+
+-- name: request
+SELECT execution_id FROM execution WHERE request_key = $1
+
+-- name: resolve
+SELECT execution_id FROM execution WHERE starts_with(execution_id, $1)
+AND execution_id >= $1 ORDER BY execution_id LIMIT $2
+
+-- name: resolve_end
+SELECT execution_id FROM execution WHERE right(execution_id, length($1)) = $1
+ORDER BY execution_id LIMIT $2
+
+-- name: count_family
+SELECT count(*) FROM (SELECT 1 FROM execution WHERE family = (
+SELECT coalesce(family, number) FROM execution WHERE execution_id = $1)
+AND status NOT IN ('completed', 'failed', 'cancelled') LIMIT $2) AS open
+
+-- name: lock_key
+SELECT pg_advisory_xact_lock(hashtextextended($1, 64))
+
+-- name: slots
+SELECT x.execution_id, p.most, p.queued, p.execution FROM place AS p
+JOIN execution AS x ON x.number = p.execution WHERE p.key = $1
+AND x.status NOT IN ('completed', 'failed', 'cancelled')
+ORDER BY p.execution
+
+-- name: slots_in_front
+-- Executions that hold a slot, and the first one that waits.
+SELECT x.execution_id, p.most, p.queued, p.execution FROM place AS p
+JOIN execution AS x ON x.number = p.execution WHERE p.key = $1
+AND x.status NOT IN ('completed', 'failed', 'cancelled') AND NOT p.queued
+UNION ALL
+SELECT * FROM (
+  SELECT x.execution_id, p.most, p.queued, p.execution FROM place AS p
+  JOIN execution AS x ON x.number = p.execution WHERE p.key = $1
+  AND x.status NOT IN ('completed', 'failed', 'cancelled') AND p.queued
+  ORDER BY p.execution LIMIT 1
+) AS first
+
+-- name: take_slot
+INSERT INTO place (execution, key, most, queued)
+SELECT number, $2, $3, $4 FROM execution WHERE execution_id = $1
+ON CONFLICT (execution) DO UPDATE SET queued = excluded.queued
+
+-- name: leave_slot
+DELETE FROM place WHERE execution =
+(SELECT number FROM execution WHERE execution_id = $1)
+
+-- name: notify
+INSERT INTO timer (execution, timer_id, due_at, kind)
+SELECT number, $2, 0, 'place' FROM execution WHERE execution_id = $1
+ON CONFLICT (execution, timer_id) DO UPDATE SET due_at = 0, kind = 'place'

@@ -1,0 +1,1 @@
+"""Kind `duckdb`: SQL over files and earlier results."""

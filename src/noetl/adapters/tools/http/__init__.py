@@ -1,0 +1,1 @@
+"""Kind `http`: one request, one response."""

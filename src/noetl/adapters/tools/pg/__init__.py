@@ -1,1 +1,0 @@
-"""Parts of a PostgreSQL call: the text, the values, the connection, the outcome."""

@@ -1,0 +1,1 @@
+"""Kind `postgres`: SQL with bound parameters."""

@@ -1,0 +1,1 @@
+"""Kind `quantum`: jobs on a quantum computer or simulator."""

@@ -1,1 +1,0 @@
-"""Kind ``quantum``: the local simulator, its processes and its jobs."""

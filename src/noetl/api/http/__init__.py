@@ -1,0 +1,1 @@
+"""HTTP: server, protocol limits, typed routes, bodies, problems, OpenAPI."""

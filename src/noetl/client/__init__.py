@@ -1,0 +1,1 @@
+"""The HTTP client of commands, and its TLS settings."""

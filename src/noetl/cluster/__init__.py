@@ -1,1 +1,0 @@
-"""The parts of a cluster that other programs are: found, started and stopped."""

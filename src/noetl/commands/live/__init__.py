@@ -1,1 +1,0 @@
-"""The live view of a run: events are folded here, and drawn on a terminal."""

@@ -1,0 +1,1 @@
+"""Actions of commands in this home, without a server."""

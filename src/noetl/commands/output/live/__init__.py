@@ -1,0 +1,1 @@
+"""Live view of a run: folds events and draws them on a terminal."""

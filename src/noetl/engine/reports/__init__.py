@@ -1,0 +1,1 @@
+"""Reports of workers: their schema, acceptance and duplicates."""

@@ -1,0 +1,1 @@
+"""Secrets: handles, requests of tasks, redaction."""

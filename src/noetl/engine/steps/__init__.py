@@ -1,0 +1,1 @@
+"""Steps: admission, routing, loops, completion, concurrency keys."""

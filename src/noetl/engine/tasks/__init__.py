@@ -1,0 +1,1 @@
+"""Tasks: the pipeline, policies, outcomes, scopes."""

@@ -1,0 +1,1 @@
+"""Large values: references, spilling, and an in-memory store."""

@@ -1,0 +1,1 @@
+"""Waits: suspended pipelines, signals, event waits."""

@@ -1,0 +1,1 @@
+"""Files of NOETL_HOME: the home, process files, control socket, log files, services."""

@@ -1,0 +1,1 @@
+"""Background services of a local cluster: PostgreSQL and NATS."""

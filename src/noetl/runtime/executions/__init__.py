@@ -1,0 +1,1 @@
+"""Loaded executions: their cache, inbox, transitions, children, limits and timers."""

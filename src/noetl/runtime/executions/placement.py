@@ -1,0 +1,198 @@
+"""Placement of pipelines: the pool of each command, and grants of new pipelines in the
+commit that makes them ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from noetl.dsl.model import Step
+from noetl.engine.effects import Effects
+from noetl.engine.limits import CODE_KINDS, Ceilings
+from noetl.engine.recorder import Batch
+from noetl.engine.reports.accept import Fact, record
+from noetl.engine.runs import find_open, find_progress, path_of
+from noetl.engine.state import Frame
+from noetl.ports import Command, Lease
+from noetl.runtime.dispatcher import WorkItem
+from noetl.runtime.executions.loaded import InboxItem, LoadedExecution
+from noetl.types import JSON
+
+LEASE_TTL_S = 30.0
+"""Seconds that a lease lasts without a heartbeat."""
+
+MAX_LOST_WORKERS = 5
+"""Workers that may be lost while they run one command (I-20)."""
+
+TIME_SLICE_S = 0.5
+"""Seconds for which a slot gets the pipelines that its own reports make ready. Then it
+claims, and another execution may be served: a loop of long tasks delays others by one
+task at most, a loop of short tasks claims rarely.
+"""
+
+DEFAULT_POOL = "default"
+
+
+class Placement(msgspec.Struct):
+    """The pools of commands, and the limits of this host.
+
+    ``pool`` is the pool of all commands; if it is None, each step names its own (S-64).
+    ``shared``: other processes may act for this one. ``is_awaited`` returns, by the
+    path of a playbook, whether a handler awaits the end of its executions. ``ceilings``
+    are the operator's limits.
+    """
+
+    pool: str | None = None
+    shared: bool = False
+    ttl: float = LEASE_TTL_S
+    is_awaited: Callable[[str | None], bool] = lambda path: False
+    ceilings: Ceilings = Ceilings()
+
+    @property
+    def max_lost_workers(self) -> int | None:
+        """Return the limit; None in an embedded run, whose process is the worker."""
+        return MAX_LOST_WORKERS if self.pool is None else None
+
+    def pool_of(self, loaded: LoadedExecution, command_id: str) -> str:
+        run = loaded.state.runs[command_id.split("/")[0]]
+        return self._pool(loaded.playbook.steps[run.step])
+
+    def first_pool(self, loaded: LoadedExecution) -> str:
+        """Return the pool of the entry step."""
+        return self._pool(loaded.playbook.entry)
+
+    def _pool(self, step: Step | None) -> str:
+        if self.pool is not None:
+            return self.pool
+        spec = step.tasks[0].spec if step is not None and step.tasks else {}
+        return str(spec.get("pool", DEFAULT_POOL))
+
+    def refusal_of(self, step: Step) -> dict[str, JSON] | None:
+        """Return the error of a step with code in a pool that runs none; None if the
+        step may run. An embedded run executes what its user starts."""
+        has_code = any(task.kind in CODE_KINDS for task in step.tasks)
+        if self.pool is not None or not has_code:
+            return None
+        return self.ceilings.code_refusal(step, self._pool(step))
+
+    def affinity_of(self, loaded: LoadedExecution, command_id: str) -> str | None:
+        """Return the prefix of the commands that one worker runs together: all of a
+        local loop (LOOP-06). None if any worker may take the command."""
+        run_id, *path = command_id.split("/")
+        if self.pool is not None or not path:
+            return None
+        loop = loaded.playbook.steps[loaded.state.runs[run_id].step].loop
+        for depth, level in enumerate(loop.levels() if loop is not None else ()):
+            if level.placement == "local":
+                return "/".join([run_id, *path[:depth]])
+        return None
+
+    def plan(self, loaded: LoadedExecution, effects: Effects) -> list[Command]:
+        """Return the commands of the pipelines that become ready or wait, without
+        those that end in the same commit."""
+        over = set(effects.over)
+        planned = {**dict.fromkeys(effects.ready, 0.0), **effects.parked}
+        return [
+            Command(
+                name,
+                loaded.state.execution_id,
+                self.pool_of(loaded, name),
+                due,
+                self.affinity_of(loaded, name),
+            )
+            for name, due in planned.items()
+            if name not in over
+        ]
+
+
+def make_work_item(
+    loaded: LoadedExecution, lease: Lease, placement: Placement, *, begun: bool = False
+) -> WorkItem:
+    """Build the work item of a lease from the state of its execution."""
+    state = loaded.state
+    run = state.runs[lease.command_id.split("/")[0]]
+    path = path_of(lease.command_id)
+    max_lost = placement.max_lost_workers
+    most = loaded.playbook.limits.task_runs
+    frame = Frame.of(state, run, path, most, max_lost)
+    progress = find_progress(run, path).copy()
+    if begun:
+        progress.started = False  # this worker is the first: nothing is in doubt
+    return WorkItem(
+        lease,
+        loaded.playbook,
+        frame,
+        progress,
+        loaded.secrets,
+        loaded.about.get("source", ""),
+        loaded.about.get("folder"),
+        begun,
+    )
+
+
+def grant(
+    loaded: LoadedExecution,
+    batch: Batch,
+    items: Sequence[InboxItem],
+    placement: Placement,
+    ready: list[str],
+) -> list[Lease]:
+    """Lease ``ready`` pipelines to the prefetching slots, and record their start.
+
+    One commit then ends a step and begins the next one. Effects are derived after
+    this: a start may wake a pipeline that waits for it.
+    """
+    state = batch.state
+    if state.status != "running" or state.cancelling is not None:
+        return []
+    leases: list[Lease] = []
+    for item in items:
+        prefetch, answer = item.prefetch, item.answer
+        if prefetch is None or answer is None or (item.lease and not answer.stop):
+            continue
+        command_id = next(
+            (one for one in ready if _suits(loaded, one, item, placement)), None
+        )
+        if command_id is None:
+            continue
+        ready.remove(command_id)
+        _begin(batch, command_id)
+        lease = Lease(command_id, state.execution_id, prefetch.owner, 1)
+        answer.work = make_work_item(loaded, lease, placement, begun=True)
+        leases.append(lease)
+    return leases
+
+
+def _suits(
+    loaded: LoadedExecution, command_id: str, item: InboxItem, placement: Placement
+) -> bool:
+    """Check pool, code policy and affinity: a worker gets more iterations of a local
+    loop only if it runs one of them already; the first one is claimed."""
+    prefetch = item.prefetch
+    if prefetch is None or placement.pool_of(loaded, command_id) != prefetch.pool:
+        return False
+    if refusal_of(loaded, command_id, placement) is not None:
+        return False  # a claim will refuse it
+    affinity = placement.affinity_of(loaded, command_id)
+    if affinity is None:
+        return True
+    return item.lease is not None and item.lease.command_id.startswith(f"{affinity}/")
+
+
+def refusal_of(
+    loaded: LoadedExecution, command_id: str, placement: Placement
+) -> dict[str, JSON] | None:
+    """Return the error of a pipeline that its pool must not run; None if it may."""
+    run = loaded.state.runs[command_id.split("/")[0]]
+    return placement.refusal_of(loaded.playbook.steps[run.step])
+
+
+def _begin(batch: Batch, command_id: str) -> None:
+    command = find_open(batch.state.runs, command_id)
+    assert command is not None, "these events made the command ready"
+    progress = command.progress
+    facts = [Fact("task.started", progress.label, progress.attempt)]
+    if not command.path:
+        facts.insert(0, Fact("step.started"))
+    record(batch, command, facts)

@@ -1,0 +1,1 @@
+"""Forks: points, plans, the copied history, and their creation."""

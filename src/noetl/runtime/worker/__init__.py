@@ -1,0 +1,1 @@
+"""The worker: executor, tool calls, values, and the connection to a server."""

@@ -1,0 +1,281 @@
+"""The executor of a worker: claims pipelines, runs them in its slots, renews leases."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+
+from noetl.engine.limits import TOOL_TIME
+from noetl.engine.reports.accept import Fact, OutOfOrder
+from noetl.errors import LeaseLost, Refused, SetAside
+from noetl.ports import Clock, Lease, Tool
+from noetl.runtime.dispatcher import Dispatcher, WorkItem
+from noetl.runtime.executions.quarantine import number_of
+from noetl.runtime.worker.pipeline_run import PipelineRun
+from noetl.runtime.worker.task_output import LogSender
+from noetl.runtime.worker.tool_call import (
+    RunningCall,
+    describe,
+    is_passing,
+    is_stop,
+    last_facts,
+)
+
+log = logging.getLogger("noetl.worker")
+
+RENEWALS_PER_LEASE = 3
+"""Renewals of a lease within its lifetime."""
+
+CLAIM_RETRY_S = 1.0
+"""Seconds until work is claimed again after a claim that failed."""
+
+
+class Executor:
+    """A pool of slots, each of which runs one pipeline at a time.
+
+    ``tool_time`` is the operator's limit of one call, in seconds. ``logs`` stores what
+    tasks print. ``calls`` are the running calls of tools by command.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        tools: Mapping[str, Tool],
+        clock: Clock,
+        *,
+        owner: str,
+        slots: int,
+        tool_time: float = TOOL_TIME,
+        logs: LogSender | None = None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._wakeup = dispatcher.wakeup.listen()
+        self.tools = tools
+        self.clock = clock
+        self.owner = owner
+        self._slots = slots
+        self.tool_time = tool_time
+        self.logs = logs
+        self._running: set[asyncio.Task[None]] = set()
+        self._works: dict[str, WorkItem] = {}
+        self.calls: dict[str, RunningCall] = {}
+        self._lost: set[Lease] = set()
+        self._broken: BaseException | None = None
+        self._retired = self._serving = False
+        self._reserved = 0
+        dispatcher.register(self)
+
+    async def serve(self) -> None:
+        """Run work until cancelled; the bell rings when there may be some.
+
+        With several executions, neither a failed claim nor an error of one pipeline
+        stops the others (I-38).
+        """
+        beating = asyncio.create_task(self._beat())
+        self._serving = True
+        try:
+            while True:
+                if self._broken is not None:
+                    broken, self._broken = self._broken, None
+                    raise broken
+                self._wakeup.clear()
+                try:
+                    claimed = await self._claim()
+                except Exception as error:
+                    if self._is_alone or isinstance(error, Refused):
+                        raise
+                    _complain("work could not be claimed", error)
+                    await self.clock.sleep(CLAIM_RETRY_S)
+                    continue
+                if not claimed:
+                    await self._wakeup.wait()
+        finally:
+            self._serving = False
+            beating.cancel()
+            await self._stop()
+
+    async def _claim(self) -> bool:
+        """Start ready pipelines; return whether there were any."""
+        free = 0 if self._retired else self._free
+        if free <= 0:
+            return False
+        works = await self._dispatcher.claim(self.owner, free)
+        for work in await self._sort_out(works):
+            self._begin(work)
+        return bool(works)
+
+    @property
+    def _is_alone(self) -> bool:
+        """Return whether this process runs one execution, which gets its errors."""
+        return self._dispatcher.time_slice is None
+
+    def reserve(self) -> str | None:
+        if self._retired or not self._serving or self._free <= 0:
+            return None
+        self._reserved += 1
+        return self.owner
+
+    def take(self, work: WorkItem | None) -> None:
+        self._reserved -= 1
+        if work is not None:
+            self._begin(work)
+        else:
+            self._wakeup.set()
+
+    @property
+    def _free(self) -> int:
+        return self._slots - len(self._running) - self._reserved
+
+    def _begin(self, work: WorkItem) -> None:
+        task = asyncio.create_task(self._work(work))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+
+    async def _sort_out(self, works: Sequence[WorkItem]) -> Sequence[WorkItem]:
+        """Drop leases of commands whose earlier run has lost its lease and still stops:
+        a command never runs twice at a time in this process.
+        """
+        early = [work.lease for work in works if work.lease.command_id in self._works]
+        if early:
+            names = [lease.command_id for lease in early]
+            self._lose([self._works[name].lease for name in names])
+            await self._dispatcher.release(early)
+            if running := set(self._running):
+                await asyncio.wait(running, timeout=1.0, return_when="FIRST_COMPLETED")
+        return [work for work in works if work.lease not in early]
+
+    async def retire(self) -> None:
+        """Take no more work, and wait for the running pipelines."""
+        self._retired = True
+        await self.drain()
+
+    @property
+    def leases(self) -> list[Lease]:
+        """Return the leases of the running pipelines."""
+        return [work.lease for work in self._works.values()]
+
+    async def drain(self) -> None:
+        """Wait until the running pipelines have stopped."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    def revoke(self, commands: Sequence[str]) -> None:
+        """Stop the tools of pipelines that have ended or moved to another worker."""
+        for command_id in commands:
+            if command_id in self.calls:
+                self.calls[command_id].stop()
+
+    def stop(self, execution_id: str) -> None:
+        """Stop the tools of an execution: their attempts end as ``cancelled``."""
+        for command_id, work in self._works.items():
+            if work.lease.execution_id == execution_id and command_id in self.calls:
+                self.calls[command_id].stop()
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._is_alone:
+            self._broken = error  # do not wait for it
+        elif error is not None:
+            _complain("a pipeline was left", error)
+        self._wakeup.set()
+
+    async def _stop(self) -> None:
+        for task in self._running:
+            task.cancel()
+        for task in list(self._running):
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+
+    async def _beat(self) -> None:
+        """Renew all leases in one call, and stop the pipelines of lost ones (I-19)."""
+        while True:
+            await self.clock.sleep(self._dispatcher.ttl / RENEWALS_PER_LEASE)
+            if leases := self.leases:
+                try:
+                    self._lose(await self._dispatcher.renew(leases))
+                except Exception as error:  # the next renewal may be in time
+                    _complain("leases could not be renewed", error)
+
+    def _lose(self, leases: Sequence[Lease]) -> None:
+        """Stop the tools of lost leases, without an outcome."""
+        self._lost.update(leases)
+        self.revoke([lease.command_id for lease in leases])
+
+    async def _work(self, first: WorkItem) -> None:
+        """Run pipelines in one slot; work that a report makes ready needs no claim."""
+        work: WorkItem | None = first
+        turn, loop = self._dispatcher.time_slice, asyncio.get_running_loop()
+        until = None if turn is None else loop.time() + turn
+        while work is not None:
+            lease, command_id = work.lease, work.lease.command_id
+            step = work.frame.step
+            self._works[command_id] = work
+            try:
+                work = await self._run(work, until)
+            except (LeaseLost, OutOfOrder, SetAside) as error:
+                log.info("gave up step %s of %s: %s", step, lease.execution_id, error)
+                work = None
+            finally:
+                del self._works[command_id]
+                self._lost.discard(lease)
+
+    async def _run(self, work: WorkItem, until: float | None) -> WorkItem | None:
+        """Run one pipeline as far as possible; return the work of its last report while
+        the slot's time slice lasts.
+        """
+        facts: list[Fact] = []
+        try:
+            return await self._pursue(work, until, facts)
+        except (LeaseLost, OutOfOrder, SetAside):
+            raise
+        except BaseException as error:
+            if is_stop(error):
+                raise
+            await self._end(work, facts, error)
+            return None
+
+    async def _end(
+        self, work: WorkItem, facts: Sequence[Fact], error: BaseException
+    ) -> None:
+        """End a pipeline that cannot continue: release it, or report it as failed."""
+        lease = work.lease
+        if is_passing(error):
+            if self._is_alone:
+                raise error
+            _complain(f"step {work.frame.step} of {lease.execution_id} waits", error)
+            await self._dispatcher.release([lease])
+            return
+        about = {"execution_id": lease.execution_id, "defect": number_of(error)}
+        log.error("a pipeline met a defect", extra=about, exc_info=error)
+        last = last_facts(work, facts, error, self.clock.now())
+        await self._dispatcher.report(lease, last)
+
+    async def _pursue(
+        self, work: WorkItem, until: float | None, facts: list[Fact]
+    ) -> WorkItem | None:
+        values = await self._dispatcher.values_for(work)
+        try:
+            run = PipelineRun(self, self._dispatcher, work, values, until, facts)
+            return await run.follow()
+        finally:
+            await values.close()
+
+    # -- asked by the runs of its pipelines ----------------------------------------
+
+    def prefetches(self, lease: Lease) -> bool:
+        """Return whether the slot of this lease takes the next pipeline. Raises
+        ``LeaseLost`` if the lease is lost."""
+        if lease in self._lost:
+            raise LeaseLost(f"{self.owner} does not hold {lease.command_id}")
+        return not self._retired and len(self._running) <= self._slots
+
+
+def _complain(what: str, error: BaseException) -> None:
+    """Log an error, with its traceback if it is a defect."""
+    if is_passing(error):
+        log.warning("%s: %s", what, describe(error))
+    else:
+        log.error(what, extra={"defect": number_of(error)}, exc_info=error)

@@ -1,0 +1,1 @@
+"""Accounts, authentication and sign-in."""

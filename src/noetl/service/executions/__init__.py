@@ -1,0 +1,1 @@
+"""Executions on a server: start, queries, control, forks, results."""

@@ -1,0 +1,1 @@
+"""Triggers on a server: administration, schedules, webhooks, backfills."""

@@ -1,0 +1,159 @@
+"""Triggers of a server: their services, and the loop that runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from noetl.engine.events import Event
+from noetl.errors import StoreError
+from noetl.ports import Clock, ExecutionIndex, Trigger, Triggers
+from noetl.runtime.orchestrator import Orchestrator
+from noetl.service.executions.queries import ExecutionQueries
+from noetl.service.executions.start import ExecutionStarter
+from noetl.service.triggers.admin import TriggerAdmin
+from noetl.service.triggers.backfills import Backfills
+from noetl.service.triggers.fire import TriggerStarter
+from noetl.service.triggers.on_finished import CompletionTriggers
+from noetl.service.triggers.webhooks import Seal, WebhookReceiver
+from noetl.triggers.cron import Cron
+from noetl.triggers.slots import decide, slot_name, slot_scope
+
+log = logging.getLogger("noetl.triggers")
+
+
+class ScheduleRunner:
+    """Stores the due slots of schedules, then starts them by idempotency keys.
+
+    If a server stops in between, another server starts the stored slots.
+    """
+
+    def __init__(
+        self,
+        triggers: Triggers,
+        firing: TriggerStarter,
+        store: ExecutionIndex,
+        clock: Clock,
+    ) -> None:
+        self._triggers = triggers
+        self._firing = firing
+        self._store = store
+        self._clock = clock
+
+    async def tick(self) -> None:
+        now = self._clock.now()
+        for trigger in await self._triggers.due(now):
+            try:
+                await self._serve(trigger, now)
+            except Exception:  # an error in one trigger must not stop the others
+                about = {"trigger": trigger.name}
+                log.exception("a trigger failed; it is retried", extra=about)
+
+    async def _serve(self, trigger: Trigger, now: float) -> None:
+        if not trigger.pending:
+            planned = await self._plan(trigger, now)
+            if planned is None:
+                return
+            trigger = planned
+        schedule = trigger.definition.schedule
+        assert schedule is not None
+        cron = Cron(schedule.cron, schedule.zone)
+        execution_id = ""
+        for slot in trigger.pending:
+            scope = {"slot": slot_scope(cron, slot)}
+            execution_id = await self._firing.ensure(trigger, slot_name(slot), scope)
+        last = trigger.pending[-1]
+        await self._triggers.settle(trigger.name, trigger.revision, last, execution_id)
+
+    async def _plan(self, trigger: Trigger, now: float) -> Trigger | None:
+        """Store the due slots and return the trigger; None if no slot is due, or if
+        another server stored them first."""
+        schedule = trigger.definition.schedule
+        assert schedule is not None
+        if not schedule.overlap and await self._is_running(trigger.last_execution):
+            return None
+        due = decide(trigger.name, schedule, trigger.cursor, now)
+        if not await self._triggers.plan(trigger.name, trigger.revision, due):
+            return None
+        if not due.slots:
+            return None
+        revision = trigger.revision + 1
+        return msgspec.structs.replace(trigger, pending=due.slots, revision=revision)
+
+    async def _is_running(self, execution_id: str | None) -> bool:
+        if execution_id is None:
+            return False
+        try:
+            summary = await self._store.summary(execution_id)
+        except StoreError as error:
+            if error.kind == "store.missing":  # it was deleted by retention
+                return False
+            raise
+        return summary.finished_at is None
+
+
+CHECK_INTERVAL_S = 1.0
+"""Seconds between two checks for due slots."""
+
+
+class TriggerScheduler:
+    """Runs the triggers on every server; the database decides which server starts a
+    slot."""
+
+    def __init__(
+        self,
+        triggers: Triggers,
+        orchestrator: Orchestrator,
+        starting: ExecutionStarter,
+        looking: ExecutionQueries,
+        seal: Seal,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        store = orchestrator.store
+        rights = orchestrator.rights
+        firing = TriggerStarter(starting, rights)
+        self.receiving = WebhookReceiver(triggers, firing, seal, new_id)
+        self.hearing = CompletionTriggers(
+            triggers, firing, store, looking, orchestrator.owners, rights
+        )
+        self.schedules = ScheduleRunner(triggers, firing, store, clock)
+        self.backfills = Backfills(triggers, firing, store, clock, new_id)
+        self.arranging = TriggerAdmin(
+            triggers,
+            starting,
+            firing,
+            self.receiving,
+            self.hearing,
+            looking,
+            clock,
+            new_id,
+        )
+        self._changed = asyncio.Event()
+        orchestrator.watch(self._note, ends_only=True)
+        orchestrator.finished.subscribe(self.hearing.heard, self.hearing.hear)
+
+    async def tick(self) -> None:
+        await self.hearing.refresh()
+        await self.schedules.tick()
+        await self.backfills.tick()
+
+    async def serve(self) -> None:
+        """Check for due slots until cancelled; also after each execution that ends."""
+        while True:
+            self._changed.clear()
+            await self.tick()
+            try:
+                async with asyncio.timeout(CHECK_INTERVAL_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _note(self, events: Sequence[Event]) -> None:
+        if self.backfills.busy and any(
+            each.name == "playbook.processed" for each in events
+        ):
+            self._changed.set()

@@ -1,0 +1,1 @@
+"""Builds the parts of a host: backends, result stores, options, identifiers."""
