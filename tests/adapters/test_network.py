@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.network import BlockedAddress, Endpoint, Network
-from noetl.adapters.network.endpoints import endpoints_of
+from noetl.adapters.network.network import endpoints_of
 
 METADATA = (
     "169.254.169.254",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.locked import held_text, take, write
+from noetl.local.process_files import held_text, take, write
 
 
 def test_what_the_holder_wrote_is_read_while_it_lives(tmp_path: Path) -> None:
@@ -26,7 +26,7 @@ def test_what_the_holder_wrote_is_read_while_it_lives(tmp_path: Path) -> None:
     assert held_text(file) is None
 
 
-def test_whoever_only_looks_is_waited_for(tmp_path: Path) -> None:
+def test_taking_a_lock_waits_for_a_shared_lock(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.touch()
     looking = os.open(file, os.O_RDONLY)

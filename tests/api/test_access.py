@@ -10,7 +10,7 @@ import pytest
 from servers import ASKS, HELLO, Answer, Api, Running
 
 from noetl.errors import ConfigError
-from noetl.runtime.wire import PROTOCOL
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 PASSWORD = "correct horse battery"
 BAD = "wrong horse battery"
@@ -337,7 +337,7 @@ def test_a_worker_has_its_own_pool_and_leases_alone(
     gpu = server.person("gpu-worker", "worker:gpu")
     execution_id = admin.start(HELLO)
     assert claim(gpu).body["kind"] == "auth.role"
-    lease = claim(mine).body["orders"][0]["lease"]
+    lease = claim(mine).body["work"][0]["lease"]
     assert claim(admin, "gpu").status == 200, "the home's token is for all pools"
     beat = {"worker": "w-1", "pool": "default", "slots": 1, "leases": [lease]}
 
@@ -351,6 +351,14 @@ def test_a_worker_has_its_own_pool_and_leases_alone(
         ):
             answer = thief.post(path, body)
             assert (answer.status, answer.body["kind"]) == (403, "lease.not_owner")
+        lines = {"lease": lease, "task": "task_1", "visit": 1, "attempt": 1, "part": 1}
+        said_by_thief = {**lines, "texts": [[0, "stdout", None, "forged"]]}
+        entries = {"worker": "w-1", "pool": "default", "entries": [said_by_thief]}
+        answer = thief.post("/api/worker/logs", entries)
+        if thief is gpu:
+            assert (answer.status, answer.body["kind"]) == (403, "auth.role")
+        else:
+            assert answer.body["refused"] == [lease["command_id"]]
     for thief in (same, admin):
         assert thief.post("/api/worker/heartbeat", beat).body["lost"] == [
             lease["command_id"]

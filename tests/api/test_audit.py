@@ -14,8 +14,8 @@ from noetl.api.app import endpoints
 
 PASSWORD = "correct horse battery"
 WORKERS_AND_JUDGES = {
-    *("claim_work", "beat", "report_events", "show_source", "show_value"),
-    *("fetch_secret", "fetch_token", "validate_playbook"),
+    *("claim_work", "heartbeat", "report_events", "show_source", "show_value"),
+    *("append_logs", "fetch_secret", "fetch_token", "validate_playbook"),
 }
 
 
@@ -131,7 +131,7 @@ def test_sign_in_and_out_are_put_down_and_no_password_in_the_wrong_place(
     assert PASSWORD not in str(entries(admin))
 
 
-def test_a_token_that_was_pasted_for_its_id_is_not_kept(admin: Api) -> None:
+def test_a_token_pasted_as_an_id_is_not_recorded(admin: Api) -> None:
     assert admin.call("DELETE", f"/api/tokens/{admin.token}").status == 404
 
     assert last(admin, "revoke_token")["target"] == {"token_id": "***"}
@@ -177,7 +177,9 @@ def test_registered_playbooks_are_put_down(admin: Api) -> None:
     }
 
 
-def test_strangers_leave_nothing_that_fills_it(server: Running, admin: Api) -> None:
+def test_unauthenticated_requests_do_not_fill_the_audit(
+    server: Running, admin: Api
+) -> None:
     before = entries(admin, "?limit=1")[0]["audit_id"]
 
     Api(server.url, "ntl_" + "0" * 64).post("/api/users", {"name": "x", "roles": []})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from noetl.api.listening import bind
+from noetl.api.http.server import bind
 
 
 def test_answers_are_sent_at_once() -> None:

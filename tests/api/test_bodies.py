@@ -8,7 +8,7 @@ import socket
 import pytest
 from servers import HELLO, Api
 
-from noetl.api import bodies, protocol
+from noetl.api.http import protocol, request_body
 
 START = {"playbook": HELLO}
 
@@ -81,7 +81,7 @@ def test_a_body_that_never_comes_is_not_waited_for(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row 58."""
-    monkeypatch.setattr(bodies, "PATIENCE", 0.05)
+    monkeypatch.setattr(request_body, "BODY_TIMEOUT_S", 0.05)
     head = f"{HEAD}\nContent-Type: application/json\nContent-Length: 10"
 
     answer = raw(api, head, b"{")
@@ -94,7 +94,7 @@ def test_a_head_that_never_ends_is_not_waited_for(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row 58."""
-    monkeypatch.setattr(protocol, "HEAD_WITHIN", 0.05)
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT_S", 0.05)
     with socket.create_connection((api.host, api.port), timeout=60) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
 
@@ -104,7 +104,7 @@ def test_a_head_that_never_ends_is_not_waited_for(
 def test_a_connection_that_says_nothing_is_closed(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "HEAD_WITHIN", 0.05)
+    monkeypatch.setattr(protocol, "HEAD_TIMEOUT_S", 0.05)
     with socket.create_connection((api.host, api.port), timeout=60) as connection:
         assert connection.recv(65536) == b""
 
@@ -159,9 +159,9 @@ def test_compressed_bodies_are_not_unpacked(api: Api, coding: str) -> None:
         ),
         pytest.param(b'{"workload": {"a": NaN}}', "invalid character", id="NaN"),
         pytest.param(b'{"a": Infinity}', "invalid character", id="Infinity"),
-        pytest.param(b'{"a": 1, "a": 2}', "'a' is there twice", id="a key twice"),
+        pytest.param(b'{"a": 1, "a": 2}', "'a' is given twice", id="a key twice"),
         pytest.param(
-            b'{"workload": {"x": {"y": 1, "y": 1}}}', "'y' is there twice", id="deeper"
+            b'{"workload": {"x": {"y": 1, "y": 1}}}', "'y' is given twice", id="deeper"
         ),
         pytest.param(
             b'{"workload": {"n": ' + b"1" * 5_000 + b"}}", "", id="5,000 digits"
@@ -171,7 +171,7 @@ def test_compressed_bodies_are_not_unpacked(api: Api, coding: str) -> None:
             b'{"workload": {'
             + b",".join(b'"%d": 1' % n for n in range(200_000))
             + b', "7": 1}}',
-            "'7' is there twice",
+            "'7' is given twice",
             id="one of 200,000 keys twice",
         ),
         pytest.param(b'{"path": "\xff"}', "utf-8", id="not UTF-8"),
@@ -203,7 +203,7 @@ def test_only_the_workload_is_merged(api: Api, field: str) -> None:
 
 
 @pytest.mark.parametrize("body", [[], "text", 1, None, True])
-def test_a_body_that_is_no_mapping_is_refused(api: Api, body: object) -> None:
+def test_a_body_must_be_a_mapping(api: Api, body: object) -> None:
     answer = api.post("/api/executions", json.dumps(body).encode())
 
     assert (answer.status, answer.body["kind"]) == (422, "request.invalid")

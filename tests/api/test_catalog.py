@@ -92,7 +92,7 @@ def test_what_is_not_registered_is_not_there(api: Api, path: str) -> None:
 
 
 @pytest.mark.spec("SRV-06")
-def test_a_text_is_judged_without_being_kept(api: Api) -> None:
+def test_a_text_is_validated_without_being_stored(api: Api) -> None:
     wrong = api.post("/api/validate", {"playbook": "{{"}).body
     fine = api.post("/api/validate", {"playbook": text_of(1)}).body
 

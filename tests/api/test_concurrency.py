@@ -204,7 +204,7 @@ def test_the_newest_takes_the_place_of_those_before(api: Api) -> None:
     for name in (first, second):
         document = api.get(f"/api/executions/{name}").body
         assert document["status"] == "cancelled"
-        assert f"execution {third} came after it" in document["error"]["message"]
+        assert f"execution {third} replaces it" in document["error"]["message"]
         assert document["error"]["superseded_by"] == third
     stop(api, third)
 
@@ -276,13 +276,13 @@ def test_a_playbook_may_say_it_itself(api: Api) -> None:
     stop(api, first, other)
 
 
-def test_nobody_goes_round_what_a_playbook_says(api: Api) -> None:
+def test_a_caller_cannot_replace_the_concurrency_key_of_a_playbook(api: Api) -> None:
     body = {"playbook": KEYED, "concurrency": {"key": "mine"}}
 
     refused = api.post("/api/executions", body)
 
     assert (refused.status, refused.body["kind"]) == (422, "concurrency.key")
-    assert "leave concurrency out" in refused.body["hint"]
+    assert "remove concurrency" in refused.body["hint"]
 
 
 def test_a_key_that_cannot_be_made_is_on_record(api: Api) -> None:
@@ -291,7 +291,9 @@ def test_a_key_that_cannot_be_made_is_on_record(api: Api) -> None:
     )
 
     assert (refused.status, refused.body["kind"]) == (422, "concurrency.key")
-    assert "a key is a text or a number, found nothing" in refused.body["message"]
+    assert (
+        "the key must be a text or a number, found nothing" in refused.body["message"]
+    )
     record = api.get(f"/api/executions/{refused.body['execution_id']}").body
     assert record["error"]["kind"] == "concurrency.key"
 
@@ -310,7 +312,7 @@ def test_a_key_that_cannot_be_made_is_on_record(api: Api) -> None:
         "k",
     ],
 )
-def test_what_is_no_limit_is_refused(api: Api, places: Any) -> None:
+def test_an_invalid_limit_is_refused(api: Api, places: Any) -> None:
     answer = api.post("/api/executions", {"playbook": HELLO, "concurrency": places})
 
     assert answer.status == 422, answer.body

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from servers import ASKS, HELLO, Api, Running
 
-from noetl.runtime.streams import Streams
+from noetl.runtime.subscriptions import Subscriptions
 
 
 @pytest.mark.spec("EVT-02", "S-44")
@@ -109,7 +109,7 @@ def test_many_watch_one_execution(api: Api) -> None:
 def test_a_silent_stream_says_that_it_is_still_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Streams.__init__, "__kwdefaults__", {"patience": 0.01})
+    monkeypatch.setattr(Subscriptions.__init__, "__kwdefaults__", {"patience": 0.01})
     server = Running(tmp_path / "home")
     api = Api(server.url, server.token)
     execution_id = api.start(ASKS)
@@ -137,7 +137,7 @@ def test_the_end_of_the_server_is_the_end_of_its_streams(tmp_path: Path) -> None
     again.stop()
 
 
-def test_nobody_watches_for_ever_by_head(api: Api) -> None:
+def test_a_head_request_for_a_stream_ends_at_once(api: Api) -> None:
     execution_id = api.start(ASKS)
     path = f"/api/executions/{execution_id}/events"
 
@@ -225,4 +225,4 @@ def test_a_stream_is_the_log_itself(api: Api) -> None:
     answer = api.get(place, Accept="text/event-stream")
 
     assert answer.status in (400, 422)
-    assert "ask for pages" in answer.body["detail"]
+    assert "request pages" in answer.body["detail"]

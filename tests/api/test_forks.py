@@ -136,14 +136,14 @@ def test_it_can_be_looked_at_before(api: Api, failed: str) -> None:
     ("verb", "body", "kind", "message"),
     [
         ("fork", {"at": 9999}, "fork.impossible", "there is no event 9999"),
-        ("fork", {"at": 1}, "fork.impossible", "nothing has begun at event 1"),
+        ("fork", {"at": 1}, "fork.impossible", "no step has begun at event 1"),
         ("fork", {"at": 0}, "request.invalid", "at"),
         ("fork", {}, "request.invalid", "at"),
         ("retry", {"step": "secnod"}, "fork.impossible", "did you mean 'second'"),
-        ("retry", {"run": 2}, "fork.impossible", "of which step"),
+        ("retry", {"run": 2}, "fork.impossible", "--run needs a step"),
         ("retry", {"step": "first", "run": 2}, "fork.impossible", "no run 2"),
         ("retry", {"playbook": "a: b"}, "playbook.invalid", "not a valid playbook"),
-        ("retry", {"playbook": HELLO}, "fork.impossible", "has the path"),
+        ("retry", {"playbook": HELLO}, "fork.impossible", "path is"),
         ("retry", {"workloda": {}}, "request.unknown_field", "workloda"),
         (
             "retry",
@@ -170,7 +170,7 @@ def test_what_runs_is_not_tried_again(api: Api) -> None:
     answer = order(api, name, "retry")
 
     assert (answer.status, answer.body["kind"]) == (409, "fork.impossible")
-    assert "is not over: waiting" in answer.body["message"]
+    assert "has not finished: waiting" in answer.body["message"]
     assert order(api, name, "cancel").status == 200
 
 

@@ -8,7 +8,7 @@ from servers import ASKS, HELLO, Api, Running
 
 from noetl.api.app import endpoints
 
-COUNT = 15
+COUNT = 8
 CALLS = [each.name for each in endpoints() if each.path != "/openapi.json"]
 
 

@@ -127,7 +127,7 @@ def strangers(running: Running) -> list[tuple[str, Api, dict[str, str]]]:
     ]
 
 
-def test_strangers_learn_nothing(strangers, api: Api) -> None:
+def test_an_unauthenticated_sender_learns_nothing(strangers, api: Api) -> None:
     before = len(api.get("/api/executions?limit=1000").body["executions"])
     bodies = set()
     for _, stranger, headers in strangers:
@@ -140,7 +140,7 @@ def test_strangers_learn_nothing(strangers, api: Api) -> None:
     assert len(api.get("/api/executions?limit=1000").body["executions"]) == before
 
 
-def test_a_token_is_told_once_and_kept_nowhere(running: Running, api: Api) -> None:
+def test_a_token_is_shown_once_and_stored_nowhere(running: Running, api: Api) -> None:
     sender = make(api, "secretive")
     make(api, "signed-too", secret=SECRET, webhook={"verify": "signature"})
 

@@ -82,7 +82,7 @@ def test_who_may_not_keep_secrets_sees_and_changes_none(server: Running) -> None
         ("a%00b", {"value": VALUE}),
     ],
 )
-def test_what_is_no_secret_is_refused(
+def test_an_invalid_secret_is_refused(
     server: Running, name: str, body: dict[str, object]
 ) -> None:
     admin = Api(server.url, server.token)

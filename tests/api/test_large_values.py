@@ -375,7 +375,7 @@ def test_a_fork_reads_what_its_origin_had_stored(api: Api) -> None:
     assert_value(api.finish(made.body["execution_id"]))
 
 
-def test_a_trigger_that_hears_of_an_end_reads_its_large_result(api: Api) -> None:
+def test_a_completion_trigger_reads_a_large_result(api: Api) -> None:
     first = playbook(
         "first", expand('- {step: start, tool: {kind: noop, result: "@MAKE"}}')
     )

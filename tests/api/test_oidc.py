@@ -166,8 +166,8 @@ def test_the_page_goes_on_where_they_wanted_to(server: Running, peer: OidcPeer) 
         ({"azp": "another", "aud": [CLIENT, "b"]}, "given to another client"),
         ({"nonce": "another"}, "of another sign-in"),
         ({"exp": 1}, "has expired"),
-        ({"iat": 4_000_000_000}, "from the future"),
-        ({"sub": ""}, "does not say who it is about"),
+        ({"iat": 4_000_000_000}, "issued in the future"),
+        ({"sub": ""}, "the ID token has no subject"),
     ],
 )
 def test_an_id_token_that_is_not_for_us_is_refused(
@@ -203,7 +203,9 @@ def test_a_sign_in_belongs_to_the_browser_that_began_it(
     assert (again.status, again.body["kind"]) == (401, "oidc.refused"), "a code is used"
 
 
-def test_without_a_role_here_nobody_is_let_in(server: Running, peer: OidcPeer) -> None:
+def test_an_identity_without_a_mapped_role_is_refused(
+    server: Running, peer: OidcPeer
+) -> None:
     peer.claims["roles"] = ["visitors"]
     place, pending = begin(server)
 

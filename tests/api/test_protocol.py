@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from noetl.api.bodies import read_bytes
-from noetl.api.problems import Problem
-from noetl.api.protocol import LARGEST_PART, Joined
+from noetl.api.http.problems import Problem
+from noetl.api.http.protocol import MAX_BUFFERED_BYTES, Joined
+from noetl.api.http.request_body import read_bytes
 
 
 class Recorder:
@@ -52,7 +52,7 @@ def test_what_is_large_does_not_wait() -> None:
         recorder: Any = Recorder()
         joined = Joined(recorder, asyncio.get_running_loop())
         joined.write(b"head")
-        joined.write(b"x" * LARGEST_PART)
+        joined.write(b"x" * MAX_BUFFERED_BYTES)
 
         assert [len(parts) for parts in recorder.sent] == [2]
 
@@ -98,7 +98,7 @@ def test_a_body_in_two_parts_is_put_together() -> None:
 
 def test_who_has_left_has_not_sent_nothing() -> None:
     """An empty body would be a request, too."""
-    with pytest.raises(Problem, match="the client left"):
+    with pytest.raises(Problem, match="the client disconnected"):
         read_whole({"type": "http.disconnect"})
 
 

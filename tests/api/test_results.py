@@ -115,7 +115,7 @@ def test_92_a_range_of_a_header_too(api: Api, key: str) -> None:
         "log:../../etc-1",
     ],
 )
-def test_90_what_is_no_key_of_ours_is_not_found(api: Api, ref: str) -> None:
+def test_90_a_foreign_blob_key_is_not_found(api: Api, ref: str) -> None:
     answer = api.get(f"/api/results/{ref}")
 
     assert answer.status == 404

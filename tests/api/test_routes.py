@@ -12,9 +12,9 @@ from servers import ASKS, HELLO, Api, Running, playbook
 
 from noetl.access.permissions import PERMISSIONS, ROLES
 from noetl.api.app import endpoints
-from noetl.api.openapi import problems_of
-from noetl.api.problems import STATUSES
-from noetl.api.routing import PUBLIC, SIGNED_IN, WEBHOOK, Endpoint
+from noetl.api.http.openapi import problems_of
+from noetl.api.http.problems import STATUSES
+from noetl.api.http.routes import PUBLIC, SIGNED_IN, WEBHOOK, Endpoint
 
 ROUTES = [pytest.param(each, id=f"{each.method} {each.path}") for each in endpoints()]
 OPEN = {
@@ -281,7 +281,13 @@ def test_health_readiness_and_metrics(running: Running, api: Api) -> None:
         'noetl_executions_finished_total{status="completed"}',
         "noetl_executions_started_total",
         "noetl_events_total",
-        "noetl_streams",
+        "noetl_event_subscribers",
+        "# TYPE noetl_open_streams gauge",
+        "# TYPE noetl_waiting_claims gauge",
+        "# TYPE noetl_request_body_bytes gauge",
+        "# TYPE noetl_connections_refused_total counter",
+        "# TYPE noetl_connections_closed_idle_total counter",
+        "# TYPE noetl_quota_refusals_total counter",
         'noetl_http_requests_total{method="POST",route="/api/executions",status="201"}',
     ):
         assert name in text

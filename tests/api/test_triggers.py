@@ -11,6 +11,21 @@ SCHEDULE = {"cron": "0 2 * * *", "zone": "Europe/Berlin"}
 OTHER = playbook("other", "- {step: start, tool: {kind: noop, result: 2}}")
 
 
+INPUTS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata:
+  name: inputs
+  path: tests/inputs
+  inputs:
+    type: object
+    required: [day]
+    properties: {day: {type: string, format: date}, n: {type: integer, minimum: 1}}
+workflow:
+  - {step: start, tool: {kind: noop, result: "{{ day }}"}}
+"""
+
+
 def make(api: Api, name: str, **members: Any) -> Answer:
     trigger = {"name": name, "playbook": "tests/hello", **members}
     return api.post("/api/triggers", {"trigger": trigger})
@@ -18,7 +33,7 @@ def make(api: Api, name: str, **members: Any) -> Answer:
 
 @pytest.fixture(autouse=True)
 def registered(api: Api) -> None:
-    for text in (HELLO, OTHER):
+    for text in (HELLO, OTHER, INPUTS):
         assert api.post("/api/catalog", {"playbook": text}).status in (200, 201)
 
 
@@ -67,7 +82,7 @@ def test_the_same_again_changes_nothing_and_another_is_refused(api: Api) -> None
         ({}, "trigger.invalid", "one of webhook, schedule, finished"),
     ],
 )
-def test_what_is_no_trigger_is_refused(
+def test_an_invalid_trigger_is_refused(
     api: Api, members: dict[str, Any], kind: str, message: str
 ) -> None:
     answer = make(api, members.pop("name", "wrong"), **members)
@@ -75,6 +90,57 @@ def test_what_is_no_trigger_is_refused(
     assert answer.body["kind"] == kind
     assert message in answer.body["message"]
     assert api.get("/api/triggers/wrong").status == 404
+
+
+@pytest.mark.spec("S-72")
+@pytest.mark.parametrize(
+    ("workload", "problem"),
+    [
+        ({}, "'day' is missing"),
+        ({"day": "{{ slot.date }}", "n": 0}, "'n' must be 1 or more"),
+        ({"day": "May"}, "'day' must have the format 'date'"),
+    ],
+)
+def test_a_trigger_whose_inputs_can_never_fit_is_refused(
+    api: Api, workload: dict[str, Any], problem: str
+) -> None:
+    inputs = {"playbook": "tests/inputs", "workload": workload}
+    answer = make(api, "wrong", schedule=SCHEDULE, **inputs)
+
+    assert (answer.status, answer.body["kind"]) == (422, "trigger.invalid")
+    assert answer.body["message"].startswith("workload: ")
+    assert problem in answer.body["message"]
+
+
+@pytest.mark.spec("S-72", "S-41")
+def test_a_trigger_must_not_contain_a_secret_input(api: Api) -> None:
+    secret = INPUTS.replace("{type: integer, minimum: 1}", "{secret: true}")
+    secret = secret.replace("inputs\n", "sealed\n")
+    api.post("/api/catalog", {"playbook": secret})
+    inputs = {"playbook": "tests/sealed", "schedule": SCHEDULE}
+    workload = {"day": "{{ slot.date }}", "n": "hunter2"}
+    answer = make(api, "leaky", **inputs, workload=workload)
+
+    assert (answer.status, answer.body["kind"]) == (422, "trigger.invalid")
+    assert answer.body["message"].startswith("workload.n: ")
+    assert "hunter2" not in answer.body["message"]
+
+
+@pytest.mark.spec("S-72")
+def test_inputs_of_a_slot_are_checked_and_unknown_ones_are_warnings(api: Api) -> None:
+    inputs = {"playbook": "tests/inputs", "schedule": SCHEDULE}
+    unknown = {"day": "{{ slot.date }}", "dya": 1}
+    made = make(api, "warned", **inputs, workload=unknown)
+    started = api.post("/api/triggers/warned/fire", {})
+    make(api, "wrong", **inputs, workload={"day": "{{ trigger.name }}"})
+    refused = api.post("/api/triggers/wrong/fire", {})
+
+    assert (made.status, started.status) == (201, 201)
+    message = "the playbook declares no input 'dya'; did you mean 'day'?"
+    assert made.body["warnings"] == started.body["warnings"] == [message]
+    assert (refused.status, refused.body["kind"]) == (422, "inputs.invalid")
+    execution = api.get(f"/api/executions/{refused.body['execution_id']}").body
+    assert execution["error"]["problems"] == ["'day' must have the format 'date'"]
 
 
 def test_who_may_and_who_may_not(running: Running, api: Api) -> None:
@@ -116,11 +182,14 @@ def test_it_is_fired_by_hand(api: Api) -> None:
     assert again.headers["idempotent-replayed"] == "true"
     assert now.body["execution_id"] != first.body["execution_id"]
     assert (wrong.status, wrong.body["kind"]) == (422, "trigger.invalid")
-    assert (other.status, other.body["hint"]) == (422, "it takes: slot, key")
-    assert "the next one is 2026-01-06T01:00:00Z" in wrong.body["hint"]
+    assert (other.status, other.body["hint"]) == (
+        422,
+        "inputs that it takes: slot, key",
+    )
+    assert "the next slot is 2026-01-06T01:00:00Z" in wrong.body["hint"]
 
 
-def test_an_end_is_heard(fresh: Api) -> None:
+def test_an_ending_fires_the_trigger(fresh: Api) -> None:
     for text in (HELLO, OTHER):
         fresh.post("/api/catalog", {"playbook": text})
     finished = {"path": "tests/hello"}

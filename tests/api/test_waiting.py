@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 from servers import HELLO, Api, Running, playbook
 
-from noetl.runtime import planning
+from noetl.runtime.executions import inbox
 
 FORM = playbook(
     "form",
@@ -73,7 +73,7 @@ def test_data_that_do_not_fit_are_refused_with_all_that_is_wrong(api: Api) -> No
 
 
 @pytest.mark.spec("S-54")
-def test_a_signal_that_nothing_takes_is_told_what_is_waited_for(api: Api) -> None:
+def test_an_unmatched_signal_gets_the_names_of_the_waits(api: Api) -> None:
     execution_id = waiting(api)
 
     answer = api.post(f"/api/executions/{execution_id}/signal", {"name": "aproval"})
@@ -85,7 +85,7 @@ def test_a_signal_that_nothing_takes_is_told_what_is_waited_for(api: Api) -> Non
 
 
 @pytest.mark.spec("S-54")
-def test_only_people_with_the_role_may_answer(running: Running, api: Api) -> None:
+def test_only_accounts_with_the_role_may_answer(running: Running, api: Api) -> None:
     operator = running.person("olga", "operator")
     elsewhere = running.person("elsa", "operator", "author:other/*")
     author = running.person("alan", "author:tests/*")
@@ -181,7 +181,7 @@ def test_a_server_forgets_what_only_waits(
     refused = api.post(f"/api/executions/{execution_id}/signal", {"name": "no"})
 
     assert refused.status == 409
-    assert orchestrator.is_loaded(execution_id) == is_kept
+    assert (execution_id in orchestrator.cache) == is_kept
     assert api.post(f"/api/executions/{execution_id}/cancel").status == 200
 
 
@@ -193,7 +193,7 @@ def test_what_was_forgotten_goes_on_in_time_and_not_before(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning, "SOON", 0.0)
+    monkeypatch.setattr(inbox, "KEEP_WAITING_FOR_S", 0.0)
     options = {}
     if store == "postgres":
         options["database"] = request.getfixturevalue("postgres")
@@ -227,7 +227,7 @@ def test_what_was_forgotten_goes_on_in_time_and_not_before(
 def test_a_timer_of_a_step_that_is_over_is_disarmed(
     tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "SOON", 0.0)
+    monkeypatch.setattr(inbox, "KEEP_WAITING_FOR_S", 0.0)
     flow = """
     - step: start
       spec: {deadline: 1}

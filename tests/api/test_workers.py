@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from servers import HELLO, Api, Running
 
-from noetl.engine.ids import mark_of
-from noetl.runtime.wire import PROTOCOL
+from noetl.engine.ids import server_id_of
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 
 def claim(api: Api, name: str, pool: str, slots: int) -> list[dict[str, Any]]:
     body = {"worker": name, "pool": pool, "slots": slots, "protocol": PROTOCOL}
     answer = api.post("/api/worker/claim", body)
     assert answer.status == 200, answer.body
-    return [order["lease"] for order in answer.body["orders"]]
+    return [order["lease"] for order in answer.body["work"]]
 
 
 def test_workers_are_listed_with_their_load(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_names_of_executions_say_who_accepted_them(
             api = Api(server.url, server.token)
             asked = {"worker": "w", "pool": "p", "slots": 1, "protocol": PROTOCOL}
             marks.append(api.post("/api/worker/claim", asked).headers["noetl-server"])
-            assert mark_of(api.start(HELLO)) == marks[-1]
+            assert server_id_of(api.start(HELLO)) == marks[-1]
     finally:
         one.stop()
         two.stop()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from textwrap import dedent
 from typing import Any
@@ -16,14 +15,13 @@ import pytest
 from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.catalogs.files import pin
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.secrets.memory import MemorySealed
+from noetl.adapters.secrets.execution_secrets import MemorySealed
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.registry import make_tools
 from noetl.dsl.load import load
-from noetl.dsl.merge import deep_merge
 from noetl.dsl.model import Playbook
-from noetl.embedded import new_execution_id
+from noetl.dsl.normalize import deep_merge
 from noetl.engine.decide import Request
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
@@ -41,39 +39,31 @@ from noetl.errors import (
     Unreachable,
 )
 from noetl.ports import CatalogEntry
-from noetl.runtime import wire
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.desk import Desk
-from noetl.runtime.executor import Executor
+from noetl.runtime.dispatcher import WakeupBus
+from noetl.runtime.event_loop import SystemClock
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.line import Line
-from noetl.runtime.orchestrator import Orchestrator
-from noetl.runtime.remote import RemoteDispatcher
-from noetl.runtime.results import Results
-from noetl.runtime.worker_leases import Caller
+from noetl.runtime.make_orchestrator import make_orchestrator
+from noetl.runtime.values.stores import Results
+from noetl.runtime.worker.executor import Executor
+from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
+from noetl.runtime.worker.server_connection import ServerConnection
+from noetl.runtime.worker_protocol import messages
+from noetl.runtime.worker_protocol.gateway import WorkerGateway
+from noetl.runtime.worker_protocol.leases import Caller
+from noetl.wiring.identifiers import new_execution_id
 
 TTL = 1.0
 CALLS: dict[str, tuple[type[Any], str]] = {
-    "claim": (wire.Claim, "claim"),
-    "events": (wire.Reports, "report"),
-    "heartbeat": (wire.Beat, "beat"),
-    "source": (wire.Source, "source"),
-    "result": (wire.Result, "look"),
-    "value": (wire.Value, "value"),
-    "secret": (wire.Fetch, "fetch"),
-    "token": (wire.Authorize, "authorize"),
+    "claim": (messages.ClaimRequest, "claim"),
+    "events": (messages.ReportBatch, "report"),
+    "heartbeat": (messages.Heartbeat, "heartbeat"),
+    "source": (messages.PlaybookRequest, "playbook"),
+    "result": (messages.BlobRequest, "blob"),
+    "value": (messages.ValueRequest, "value"),
+    "secret": (messages.SecretRequest, "secret"),
+    "token": (messages.TokenRequest, "token"),
 }
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: t, path: {path}}}\n"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Async tests run on a loop of their own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
 
 
 class Plain:
@@ -131,8 +121,8 @@ class Faults:
 
 class Wire:
     """Calls of one worker, to any server that is up; ``held`` are paths whose calls
-    wait until they are let through; of those to ``deaf`` ones the first answer with an
-    order in it is lost; those to ``down`` ones never arrive. ``only`` is the one server
+    wait until they are let through; of those to ``deaf`` ones the first answer with
+    work in it is lost; those to ``down`` ones never arrive. ``only`` is the one server
     that it calls."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -142,14 +132,15 @@ class Wire:
         self.deaf: set[str] = set()
         self.down: set[str] = set()
         self.only: int | None = None
+        self.server_ids: dict[str, str] = {}
         self._turn = 0
 
-    def home_of(self, execution_id: str) -> str:
-        return ""  # none: any server may hear of it
-
-    async def call(
-        self, path: str, body: bytes, *, seconds: float, server: str | None = None
+    async def request(
+        self, server: str, path: str, body: bytes, *, seconds: float
     ) -> bytes:
+        return await self.call(path.rpartition("/")[2], body, seconds=seconds)
+
+    async def call(self, path: str, body: bytes, *, seconds: float) -> bytes:
         faults = self._cluster.faults
         await asyncio.sleep(0)
         if self.cut:
@@ -162,9 +153,9 @@ class Wire:
             raise Unreachable("lost")
         self._turn += 1
         turn = self._turn if self.only is None else self.only
-        server = self._cluster.servers[turn % len(self._cluster.servers)]
+        chosen = self._cluster.servers[turn % len(self._cluster.servers)]
         try:
-            answer = await asyncio.wait_for(server.handle(path, body), seconds)
+            answer = await asyncio.wait_for(chosen.handle(path, body), seconds)
         except (StoreError, TimeoutError) as error:
             raise Unreachable(str(error)) from None
         if path in self.deaf and b'"lease"' in answer:
@@ -173,6 +164,25 @@ class Wire:
         if faults.strikes(faults.unheard):
             raise Unreachable("unheard")
         return answer
+
+
+class Clock(SystemClock):
+    """The clock of a server; a test may set it ``ahead``."""
+
+    ahead = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead
+
+
+class Bus:
+    """Passes wake-ups on to the ``target``, if a test sets one."""
+
+    target: WakeupBus | None = None
+
+    def ring(self, pools: Collection[str]) -> None:
+        if self.target is not None:
+            self.target.ring(pools)
 
 
 class Server:
@@ -188,11 +198,21 @@ class Server:
         keys = Keyring({}, sealed)
         self.database = database
         self.store = store
-        self.orchestrator = Orchestrator(
-            store, Results(blobs), catalog, SystemClock(), keys, ttl=ttl
+        self.clock = Clock()
+        self.bus = Bus()
+        self.errors: list[str] = []
+        self.orchestrator = make_orchestrator(
+            store,
+            Results(blobs),
+            catalog,
+            self.clock,
+            keys,
+            ttl=ttl,
+            wakeup_bus=self.bus,
+            on_error=lambda execution_id, error: self.errors.append(execution_id),
         )
         self.fenced = 0
-        self.desk = Desk(self.orchestrator, self._fence)
+        self.gateway = WorkerGateway(self.orchestrator, self._fence)
         self.sweeping = asyncio.create_task(self._serve())
 
     def _fence(self) -> None:
@@ -208,7 +228,7 @@ class Server:
         asked = msgspec.json.decode(body, type=shape)
         caller = Caller(asked.worker, lambda pool: True, Plain())
         try:
-            answer = await getattr(self.desk, method)(caller, asked)
+            answer = await getattr(self.gateway, method)(caller, asked)
         except (
             *(BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, LeaseNotOwned),
             SecretError,
@@ -258,12 +278,10 @@ class Cluster:
         transport = Wire(self)
         self.wires.append(transport)
         dispatcher = RemoteDispatcher(
-            Line(transport),
+            ServerConnection(transport, ["any"], worker=name, pool=pool),
             parse,
             Plain(),
             self.blobs,
-            worker=name,
-            pool=pool,
             slots=slots,
         )
         tools = make_tools(slots, dispatcher.tokens)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from noetl.errors import StoreError
-from noetl.runtime import wire
-from noetl.runtime.worker_leases import Caller
+from noetl.runtime.worker_protocol import messages
+from noetl.runtime.worker_protocol.leases import Caller
 
 HELLO = "workflow: [{step: start, tool: {kind: noop, result: 1}}]"
 ELSEWHERE = "workflow: [{step: start, tool: {kind: noop, spec: {pool: gpu}}}]"
@@ -34,8 +34,12 @@ class NoSeal:
         raise AssertionError(purpose)
 
 
-def _claim(worker: str, slots: int, wait: float) -> tuple[Caller, wire.Claim]:
-    asked = wire.Claim(worker, "default", slots, wait, protocol=wire.PROTOCOL)
+def _claim(
+    worker: str, slots: int, wait: float
+) -> tuple[Caller, messages.ClaimRequest]:
+    asked = messages.ClaimRequest(
+        worker, "default", slots, wait, protocol=messages.PROTOCOL
+    )
     return Caller(worker, lambda pool: True, NoSeal()), asked
 
 
@@ -47,8 +51,8 @@ class Asking:
         self.server = server
         self.looks = 0
         self.gone = False
-        self._claim = server.orchestrator.claim
-        server.orchestrator.claim = self._counted
+        self._claim = server.orchestrator.assignment.claim
+        server.orchestrator.assignment.claim = self._counted
 
     async def _counted(self, *args: Any) -> Any:
         self.looks += 1
@@ -57,9 +61,9 @@ class Asking:
     async def wait(self, worker: str = "w", slots: int = 4) -> asyncio.Task[Any]:
         """A claim of this worker, once it waits."""
         asked = _claim(worker, slots, 20.0)
-        waiting = self.server.orchestrator.staff.waiting
+        waiting = self.server.orchestrator.idle_workers.waiting
         before = len(waiting)
-        task = asyncio.create_task(self.server.desk.claim(*asked, lambda: self.gone))
+        task = asyncio.create_task(self.server.gateway.claim(*asked, lambda: self.gone))
         await turns(lambda: len(waiting) > before)
         return task
 
@@ -78,15 +82,15 @@ async def asking(cluster_of: Any) -> AsyncIterator[Asking]:
 
 
 @pytest.mark.spec("WKR-02")
-async def test_whoever_waits_is_given_what_begins(cluster_of: Any) -> None:
+async def test_an_idle_worker_is_given_new_work(cluster_of: Any) -> None:
     """Its start is in the log with the execution's: no claim, no report before."""
     async with asking(cluster_of) as our:
         waiting = await our.wait()
         execution_id = await our.cluster.start("tests/hello")
-        [order] = (await waiting).orders
+        [order] = (await waiting).work
 
         assert order.frame.execution_id == execution_id
-        assert (order.lease.epoch, order.begun) == (1, True)
+        assert (order.lease.epoch, order.started) == (1, True)
         assert "task.started" in await our.names(execution_id)
         [held] = await our.server.store.held("w")
         assert (held.command_id, held.epoch) == (order.lease.command_id, 1)
@@ -97,9 +101,9 @@ async def test_of_two_who_wait_the_first_is_given_the_first(cluster_of: Any) -> 
     async with asking(cluster_of) as our:
         first, second = await our.wait("a", 1), await our.wait("b", 1)
         await our.cluster.start("tests/hello")
-        assert len((await first).orders) == len(await our.server.store.held("a")) == 1
+        assert len((await first).work) == len(await our.server.store.held("a")) == 1
         await our.cluster.start("tests/hello")
-        assert len((await second).orders) == len(await our.server.store.held("b")) == 1
+        assert len((await second).work) == len(await our.server.store.held("b")) == 1
 
 
 async def test_what_is_known_to_be_quiet_is_not_asked_again(cluster_of: Any) -> None:
@@ -111,7 +115,7 @@ async def test_what_is_known_to_be_quiet_is_not_asked_again(cluster_of: Any) -> 
         assert our.looks == 1
 
         waiting = await our.wait()
-        our.server.orchestrator.bell.ring()
+        our.server.orchestrator.wakeup.notify()
         await turns(lambda: our.looks == 2)
         waiting.cancel()
 
@@ -119,7 +123,7 @@ async def test_what_is_known_to_be_quiet_is_not_asked_again(cluster_of: Any) -> 
 async def test_without_patience_the_store_is_always_asked(cluster_of: Any) -> None:
     async with asking(cluster_of) as our:
         for looks in (1, 2):
-            assert not (await our.server.desk.claim(*_claim("w", 1, 0.0))).orders
+            assert not (await our.server.gateway.claim(*_claim("w", 1, 0.0))).work
             assert our.looks == looks
 
 
@@ -134,17 +138,17 @@ async def test_what_is_for_another_pool_is_not_given(cluster_of: Any) -> None:
         waiting.cancel()
 
 
-async def test_whoever_has_hung_up_is_given_nothing(cluster_of: Any) -> None:
+async def test_a_disconnected_worker_is_given_no_work(cluster_of: Any) -> None:
     """Nothing of it is begun: no attempt is in doubt because of them."""
     async with asking(cluster_of) as our:
         waiting = await our.wait()
         our.gone = True
         execution_id = await our.cluster.start("tests/hello")
 
-        assert not (await waiting).orders
+        assert not (await waiting).work
         assert "task.started" not in await our.names(execution_id)
         our.gone = False
-        [order] = (await our.server.desk.claim(*_claim("v", 1, 20.0))).orders
+        [order] = (await our.server.gateway.claim(*_claim("v", 1, 20.0))).work
         assert order.frame.execution_id == execution_id
 
 
@@ -165,4 +169,4 @@ async def test_what_could_not_begin_leaves_them_waiting(
         assert not waiting.done()
         await our.cluster.start("tests/hello")
 
-        assert len((await waiting).orders) == 1
+        assert len((await waiting).work) == 1

@@ -7,13 +7,12 @@ from functools import partial
 
 import pytest
 
-from noetl.adapters.secrets.worker_seal import WorkerSeal
+from noetl.adapters.secrets.aes_gcm import WorkerSeal
 from noetl.engine.decide import pause, resume
-from noetl.engine.signals import receive
-from noetl.runtime import wire
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.idleness import IDLE
-from noetl.runtime.worker_leases import Caller
+from noetl.engine.waits.signals import receive
+from noetl.runtime.executions.cache import KEEP_LOADED_FOR_S
+from noetl.runtime.worker_protocol import messages
+from noetl.runtime.worker_protocol.leases import Caller
 
 CHAIN = """
 workflow:
@@ -65,7 +64,7 @@ workflow:
 
 
 @pytest.mark.spec("S-39", "WKR-05")
-async def test_a_worker_that_is_told_to_leave_a_call_lives_on(cluster_of):
+async def test_a_worker_survives_the_order_to_abandon_a_call(cluster_of):
     """A call without effects is put on record after a moment. If its execution was
     paused by then, its worker leaves it, and another one begins it again."""
     async with cluster_of(servers=1, workers=1, ttl=30.0) as cluster:
@@ -81,7 +80,7 @@ async def test_a_worker_that_is_told_to_leave_a_call_lives_on(cluster_of):
         assert not worker.done()
         assert (await cluster.state(execution_id)).status == "paused"
         await server.orchestrator.decide(execution_id, resume)
-        server.orchestrator.bell.ring()
+        server.orchestrator.wakeup.notify()
 
         state = await cluster.end(execution_id)
 
@@ -178,7 +177,7 @@ async def test_an_order_whose_answer_was_lost_is_given_again(cluster_of, path):
     """Its lease would last for an hour; each command is leased once."""
     async with cluster_of(workers=0) as cluster:
         for server in cluster.servers:
-            server.orchestrator.planner.ttl = 3600.0
+            server.orchestrator.placement.ttl = 3600.0
         cluster.register("chain", CHAIN)
         cluster.add_worker()
         cluster.wires[0].deaf.add(path)
@@ -250,7 +249,7 @@ async def test_a_worker_does_not_begin_again_what_it_has_not_stopped_yet(cluster
 
 
 @pytest.mark.spec("S-38", "WKR-02")
-async def test_a_server_with_old_facts_stops_no_tool_and_hears_of_a_cancel(
+async def test_a_server_with_a_stale_cache_stops_no_tool_and_learns_of_a_cancel(
     cluster_of, tmp_path
 ):
     async with cluster_of(workers=0) as cluster:
@@ -267,15 +266,15 @@ async def test_a_server_with_old_facts_stops_no_tool_and_hears_of_a_cancel(
             while not file.exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         leases = cluster.executors[0].leases
-        keys = [wire.LeaseKey(each.command_id, each.epoch) for each in leases]
-        beat = wire.Beat("w0", "default", 1, keys)
+        keys = [messages.LeaseKey(each.command_id, each.epoch) for each in leases]
+        beat = messages.Heartbeat("w0", "default", 1, keys)
         caller = Caller("w0", lambda pool: True, WorkerSeal(""))
 
-        pulse = await cluster.servers[1].desk.beat(caller, beat)
+        pulse = await cluster.servers[1].gateway.heartbeat(caller, beat)
         assert (pulse.lost, pulse.cancelled) == ([], [])
 
         await cluster.servers[0].orchestrator.cancel(execution_id)
-        pulse = await cluster.servers[1].desk.beat(caller, beat)
+        pulse = await cluster.servers[1].gateway.heartbeat(caller, beat)
         state = await cluster.end(execution_id)
 
         assert [*pulse.lost, *pulse.cancelled] == [beat.leases[0].command_id]
@@ -303,12 +302,12 @@ async def test_a_child_is_not_forgotten_with_the_server(cluster_of, when):
         cluster.register("chain", CHAIN)
         call = "{kind: playbook, path: chain}"
         cluster.register("parent", f"workflow: [{{step: start, tool: {call}}}]")
-        families = cluster.servers[0].orchestrator.families
+        children = cluster.servers[0].orchestrator.children
         cluster.servers[0].sweeping.cancel()
         if when == "begun":
-            families._adopt = lambda *_: None
+            children._adopt = lambda *_: None
         else:
-            families._answer = _never
+            children._answer = _never
         cluster.add_worker()
         execution_id = await cluster.start("parent")
         await cluster.suspended(execution_id)
@@ -357,31 +356,21 @@ async def test_an_execution_that_cannot_be_loaded_harms_no_other(cluster_of):
         broken = await cluster.start("chain")
         about = (await cluster.servers[0].store.read(broken, limit=1))[0].payload
         cluster.blobs._blobs[about["playbook"]["source"]] = b"not what was stored"
-        told: list[str] = []
         for server in cluster.servers:
-            server.orchestrator.trouble = lambda name, error: told.append(name)
-            server.orchestrator.drop(broken)
+            server.orchestrator.cache.drop(broken)
         cluster.register("other", CHAIN.replace("result: 1", "result: 2"))
         cluster.add_worker()
 
         state = await cluster.end(await cluster.start("other"))
 
         assert (state.status, state.result) == ("completed", 4)
-        assert set(told) == {broken}
-
-
-class Later(SystemClock):
-    """The clock of somebody who looks some time later."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def now(self) -> float:
-        return super().now() + self._seconds
+        assert {name for server in cluster.servers for name in server.errors} == {
+            broken
+        }
 
 
 @pytest.mark.spec("SRV-09")
-async def test_what_nobody_asks_about_leaves_the_memory(cluster_of):
+async def test_an_idle_execution_is_evicted_from_memory(cluster_of):
     async with cluster_of(workers=1) as cluster:
         workflow = """
             workflow:
@@ -395,17 +384,17 @@ async def test_what_nobody_asks_about_leaves_the_memory(cluster_of):
         await cluster.suspended(execution_id)
         first, second = (server.orchestrator for server in cluster.servers)
         await first.load(execution_id)
-        assert first.is_loaded(execution_id)
+        assert execution_id in first.cache
         for server in cluster.servers:
-            server.orchestrator.clock = Later(IDLE + 1)
+            server.clock.ahead = KEEP_LOADED_FOR_S + 1
             async with asyncio.timeout(30):  # what was just stored may still be busy
-                while server.orchestrator.is_loaded(execution_id):
+                while execution_id in server.orchestrator.cache:
                     await server.orchestrator.sweep()
-            server.orchestrator.clock = SystemClock()
+            server.clock.ahead = 0.0
 
         await second.load(execution_id)
         await second.decide(execution_id, partial(receive, name="go", data=None))
         state = await cluster.end(execution_id)
 
         assert (state.status, state.result) == ("completed", "over")
-        assert not second.is_loaded(execution_id)
+        assert execution_id not in second.cache

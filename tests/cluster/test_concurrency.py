@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl.adapters.postgres import Postgres
-from noetl.embedded import new_execution_id
-from noetl.engine.concurrency import Concurrency
 from noetl.engine.decide import Request
+from noetl.engine.steps.concurrency import Concurrency
+from noetl.wiring.identifiers import new_execution_id
 
 pytestmark = pytest.mark.spec("S-36", "S-64")
 
@@ -75,7 +75,7 @@ async def test_two_servers_keep_one_limit(cluster_of, postgres):
         assert await most_places(postgres) == 3
 
 
-async def test_whoever_waits_is_let_in_although_its_server_is_gone(cluster_of):
+async def test_a_queued_execution_is_admitted_after_its_server_died(cluster_of):
     async with cluster_of() as cluster:
         cluster.register("asks", ASKS)
         first = await start(cluster, 0, "asks", 1)
@@ -115,7 +115,7 @@ async def test_a_server_with_old_facts_does_not_cancel_whom_it_lets_in(cluster_o
             while (await cluster.state(second)).queued is not None:
                 await one.sweep()
 
-        await other.places.look(second)
+        await other.limiter.admit_queued(second)
 
         state = await cluster.state(second)
         assert (state.status, state.cancelling) == ("running", None)

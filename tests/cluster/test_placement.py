@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.tools.noop import NoopTool
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
 
 LOOP = """

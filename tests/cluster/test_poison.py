@@ -7,9 +7,9 @@ import asyncio
 import msgspec
 import pytest
 
-from noetl.engine.signals import receive
+from noetl.engine.waits.signals import receive
 from noetl.errors import Defective
-from noetl.runtime.line import DEFECTS
+from noetl.runtime.worker.server_connection import MAX_DEFECTS
 
 POISONED = """
 workflow:
@@ -44,7 +44,7 @@ async def damage(cluster, execution_id, reference):
 
     await database.run(work)
     for server in cluster.servers:
-        server.orchestrator.drop(execution_id)
+        server.orchestrator.cache.drop(execution_id)
 
 
 async def send(cluster, execution_id):
@@ -89,7 +89,7 @@ async def test_a_server_that_only_answers_that_it_is_broken_keeps_no_slot(cluste
         call, asked = wire.call, []
 
         async def answer(path, body, **how):
-            if path == "source" and len(asked) < DEFECTS:
+            if path == "source" and len(asked) < MAX_DEFECTS:
                 asked.append(path)
                 raise Defective("status 500")
             return await call(path, body, **how)
@@ -98,4 +98,4 @@ async def test_a_server_that_only_answers_that_it_is_broken_keeps_no_slot(cluste
         cluster.register("plain", PLAIN)
         first = await cluster.start("plain")
         assert (await cluster.end(first, 20.0)).status == "completed"
-        assert len(asked) == DEFECTS
+        assert len(asked) == MAX_DEFECTS

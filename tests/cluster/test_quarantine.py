@@ -40,7 +40,7 @@ class Vandal:
         [(body,)] = await self._database.fetch(sql, self._execution_id, seq)
         await self.write(seq, how(body))
         for server in self._cluster.servers:
-            server.orchestrator.drop(self._execution_id)
+            server.orchestrator.cache.drop(self._execution_id)
         return body
 
     async def write(self, seq, body):
@@ -89,11 +89,11 @@ async def test_a_log_that_cannot_be_folded_is_set_aside_and_taken_back(cluster_o
         assert "KeyError" in summary.error["message"]
         orchestrator = cluster.servers[1].orchestrator
         with pytest.raises(SetAside, match="KeyError"):
-            await orchestrator.take_back(broken)
+            await orchestrator.recovery.release_quarantine(broken)
         assert (await store.summary(broken)).status == "quarantined"
 
         await vandal.write(seq, body)
-        assert await orchestrator.take_back(broken) == "running"
+        assert await orchestrator.recovery.release_quarantine(broken) == "running"
         state = await cluster.end(broken)
 
         assert (state.status, state.result) == ("completed", 2)

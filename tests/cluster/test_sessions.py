@@ -77,7 +77,7 @@ def test_nothing_of_a_session_is_in_files_or_rows(
     assert not one.home.accounts.exists()
 
 
-def test_without_nats_nobody_is_signed_in_and_tokens_go_on(
+def test_without_nats_no_session_is_valid_and_tokens_go_on(
     tmp_path: Path, start_nats: Callable[..., NatsServer]
 ) -> None:
     """Of a server without a database, too; and it comes back with NATS."""

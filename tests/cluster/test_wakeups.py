@@ -14,8 +14,9 @@ import pytest
 from nats.aio.msg import Msg
 from nats_servers import NatsServer
 
-from noetl.adapters.nats.doorbell import SUBJECT, NatsDoorbell
-from noetl.runtime import claims, wire
+from noetl.adapters.nats.permissions import RINGS
+from noetl.adapters.nats.wakeup import NatsDoorbell
+from noetl.runtime.worker_protocol import long_poll, messages
 
 HUNG = 30.0
 HELLO = "workflow: [{step: start, tool: {kind: noop, result: 1}}]"
@@ -73,7 +74,7 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
     cluster_of: Any, nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server that the worker asks looks twice: when it asks, and when it rings."""
-    monkeypatch.setattr(claims, "LOOK_AGAIN", HUNG)
+    monkeypatch.setattr(long_poll, "LOOK_AGAIN_SECONDS", HUNG)
     async with (
         cluster_of(servers=2, workers=0) as cluster,
         doorbells(nats_server.address, 2) as ((ours, _), (_, ear)),
@@ -81,10 +82,10 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
         first, second = cluster.servers
         for server in (first, second):
             server.sweeping.cancel()
-        first.orchestrator.doorbell = ours
-        ear.then.append(second.orchestrator.bell.ring)
+        first.bus.target = ours
+        ear.then.append(second.orchestrator.wakeup.notify)
         looks, asked = 0, asyncio.Event()
-        claim = second.orchestrator.claim
+        claim = second.orchestrator.assignment.claim
 
         async def counted(*args: Any) -> Any:
             nonlocal looks
@@ -93,10 +94,10 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
             asked.set()
             return found
 
-        monkeypatch.setattr(second.orchestrator, "claim", counted)
+        monkeypatch.setattr(second.orchestrator.assignment, "claim", counted)
         cluster.register("tests/hello", HELLO)
         question = msgspec.json.encode(
-            wire.Claim("w", "default", 1, 20.0, protocol=wire.PROTOCOL)
+            messages.ClaimRequest("w", "default", 1, 20.0, protocol=messages.PROTOCOL)
         )
         waiting = asyncio.create_task(second.handle("claim", question))
         await asked.wait()
@@ -104,11 +105,11 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
         async with asyncio.timeout(HUNG / 2):
             answer = await waiting
 
-    assert b'"orders":[{' in answer
+    assert b'"work":[{' in answer
     assert looks == 2
 
 
-async def test_nobody_hears_their_own_ring(nats_server: NatsServer) -> None:
+async def test_a_server_ignores_its_own_wakeup_message(nats_server: NatsServer) -> None:
     async with doorbells(nats_server.address, 2) as ((ours, mine), (_, theirs)):
         before = mine.rings
         ours.ring({"gpu", "a pool.with > odd * names"})
@@ -144,7 +145,7 @@ async def test_without_nats_everything_is_done(cluster_of: Any) -> None:
     serving = asyncio.create_task(lonely.serve(lambda: None))
     async with cluster_of(servers=2, workers=2) as cluster:
         for server in cluster.servers:
-            server.orchestrator.doorbell = lonely
+            server.bus.target = lonely
         cluster.register("tests/hello", HELLO)
         state = await cluster.end(await cluster.start("tests/hello"))
     serving.cancel()
@@ -163,13 +164,13 @@ async def test_a_ring_holds_nothing_of_the_work(nats_server: NatsServer) -> None
     async def hear(message: Msg) -> None:
         heard.put_nowait((message.subject, message.data))
 
-    await client.subscribe(f"{SUBJECT}.>", cb=hear)
+    await client.subscribe(f"{RINGS}.>", cb=hear)
     await client.flush()
     async with doorbells(nats_server.address, 2) as ((bell, _), _):
         bell.ring({"gpu"})
         async with asyncio.timeout(HUNG):
-            while (ring := await heard.get())[0] == f"{SUBJECT}.default":
+            while (ring := await heard.get())[0] == f"{RINGS}.default":
                 assert ring[1] == b""
     await client.close()
 
-    assert ring == (f"{SUBJECT}.gpu", b"")
+    assert ring == (f"{RINGS}.gpu", b"")

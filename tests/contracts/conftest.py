@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,25 @@ import pytest
 from noetl.adapters.catalogs.postgres import PostgresShelf
 from noetl.adapters.catalogs.sqlite import SqliteShelf
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.stores.memory import MemoryStore
-from noetl.adapters.stores.postgres import PostgresStore, commits
+from noetl.adapters.stores.memory.store import MemoryStore
+from noetl.adapters.stores.postgres import PostgresStore, group_commit
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
-from noetl.ports import Command, Shelf, Summary, Timer, Transition
+from noetl.ports import (
+    Append,
+    Command,
+    CommandChanges,
+    ConcurrencySlot,
+    Grant,
+    Lease,
+    Reports,
+    Shelf,
+    Summary,
+    Timer,
+    TimerChanges,
+    Transition,
+)
 from noetl.types import JSON
 
 RUNNER = asyncio.Runner()
@@ -66,23 +79,35 @@ class Facts:
         count: int = 1,
         status: ExecutionStatus = "running",
         commands: list[str | Command] | None = None,
-        timers: dict[str, float] | None = None,
-        **more: Any,
+        grant: Grant | None = None,
+        done: Sequence[str] = (),
+        release: Sequence[str] = (),
+        leases: Sequence[Lease] = (),
+        reported: Mapping[str, int] | None = None,
+        timers: Mapping[str, float] | Sequence[Timer] = (),
+        disarm: Sequence[str] = (),
+        notify: Sequence[Timer] = (),
+        history: Sequence[bytes] = (),
+        snapshot: bytes | None = None,
+        slot: ConcurrencySlot | None = None,
+        request_key: str | None = None,
     ) -> Transition:
+        events = [self.event(execution_id, after + n + 1, n=n) for n in range(count)]
+        planned = [
+            name if isinstance(name, Command) else Command(name, execution_id)
+            for name in commands or []
+        ]
+        if isinstance(timers, Mapping):
+            timers = [Timer(execution_id, *each, "delay") for each in timers.items()]
         return Transition(
             execution_id=execution_id,
-            after=after,
-            events=[self.event(execution_id, after + n + 1, n=n) for n in range(count)],
+            log=Append(after, events, history=history, snapshot=snapshot),
             summary=self.summary(execution_id, status),
-            commands=[
-                name if isinstance(name, Command) else Command(name, execution_id)
-                for name in commands or []
-            ],
-            timers=[
-                Timer(execution_id, name, due_at, "delay")
-                for name, due_at in (timers or {}).items()
-            ],
-            **more,
+            reports=Reports(leases, reported or {}),
+            commands=CommandChanges(planned, grant, done, release),
+            timers=TimerChanges(timers, disarm, notify),
+            slot=slot,
+            request_key=request_key,
         )
 
 
@@ -106,14 +131,14 @@ AnyStore = MemoryStore | SqliteStore | PostgresStore
 def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[AnyStore]:
-    """A transition that is alone and plain has a way of its own: ``-grouped`` goes
-    the other one with all of them."""
+    """Open a store. ``-grouped`` commits plain transitions, too, by the statement of
+    groups."""
     opened: AnyStore
     if request.param == "memory":
         opened = MemoryStore()
     elif request.param.startswith("postgres"):
         if request.param == "postgres-grouped":
-            monkeypatch.setattr(commits, "plain", lambda *_: None)
+            monkeypatch.setattr(group_commit, "plain", lambda *_: None)
         dsn = request.getfixturevalue("postgres")
         database = Postgres(dsn)
         opened = RUNNER.run(PostgresStore.open(database))

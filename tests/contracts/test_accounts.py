@@ -15,15 +15,14 @@ import msgspec
 import pytest
 
 from noetl.access.accounts import Account
-from noetl.access.grants import Grant, read_grants
-from noetl.access.ports import Accounts
-from noetl.access.tokens import ApiToken
-from noetl.adapters.accounts.accounts import SqlAccounts
-from noetl.adapters.accounts.passwords import _NOBODY, Argon2Passwords
-from noetl.adapters.accounts.postgres import PostgresDatabase
-from noetl.adapters.accounts.sqlite import SqliteFile
+from noetl.access.credentials import ApiToken
+from noetl.access.permissions import Grant, read_grants
+from noetl.adapters.accounts.passwords import _UNKNOWN_HASH, Argon2Passwords
+from noetl.adapters.accounts.tables import SqlAccounts
 from noetl.adapters.postgres import Postgres
+from noetl.adapters.sql_database import PostgresDatabase, SqliteFile
 from noetl.errors import AccessError, ConfigError, StoreError
+from noetl.ports.access import Accounts
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Accounts]]
 
@@ -246,7 +245,7 @@ async def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "access.db").stat().st_mode) == 0o600
 
 
-def test_a_file_of_somebody_else_or_of_a_newer_version_is_refused(
+def test_a_foreign_or_newer_file_is_refused(
     tmp_path: Path,
 ) -> None:
     other, newer = tmp_path / "other.db", tmp_path / "newer.db"
@@ -277,7 +276,7 @@ async def test_tables_of_a_newer_version_are_refused(postgres: str) -> None:
     await connection.execute("INSERT INTO migration VALUES ('accounts', 99)")
     await connection.close()
     async with on_postgres(postgres) as accounts:
-        with pytest.raises(StoreError, match="version 99, this NoETL knows") as e:
+        with pytest.raises(StoreError, match="version 99, but this NoETL knows") as e:
             await accounts.list_all()
     assert e.value.kind == "store.version"
 
@@ -312,7 +311,7 @@ async def test_after_a_lost_connection_the_next_question_is_answered(
 
 
 def test_a_schema_is_a_plain_name() -> None:
-    with pytest.raises(ConfigError, match="is no name for a schema"):
+    with pytest.raises(ConfigError, match="is not a valid schema name"):
         Postgres("postgresql://x", schema="a; DROP SCHEMA public")
 
 
@@ -327,12 +326,25 @@ async def test_passwords_are_hashed_by_argon2id_with_the_declared_costs() -> Non
     assert not passwords.is_outdated(known)
 
 
-async def test_what_is_no_hash_or_no_text_opens_nothing() -> None:
+async def test_hashes_of_earlier_releases_are_known() -> None:
+    """They were written by another library, in the same format."""
+    known = (
+        "$argon2id$v=19$m=19456,t=2,p=1$IglVdc6kw6VXnA9Te1I5IQ$"
+        "oabm+1Zl+WkEzLP2yARcxKzk/Hdgach7pk7W7P4kk8s"
+    )
+    passwords = Argon2Passwords()
+
+    assert await passwords.verify(known, "correct horse")
+    assert not await passwords.verify(known, "correct house")
+    assert not passwords.is_outdated(known)
+
+
+async def test_an_invalid_hash_or_password_verifies_nothing() -> None:
     passwords = Argon2Passwords()
     known = await passwords.hash("correct horse")
 
     assert not await passwords.verify(None, "")
-    assert not passwords.is_outdated(_NOBODY), "nobody's takes another time"
+    assert not passwords.is_outdated(_UNKNOWN_HASH), "nobody's takes another time"
     assert not await passwords.verify(None, "correct horse")
     assert not await passwords.verify("plain", "plain")
     assert not await passwords.verify(known, "\ud800")

@@ -16,17 +16,17 @@ import asyncpg
 import nats
 import pytest
 from nats.js.errors import NotFoundError
-from nats_servers import NatsServer
+from nats_servers import OTHER, OURS, NatsServer
 from obstore.store import LocalStore, ObjectStore
 from s3_peer import KEY, SECRET, S3Peer
 
-from noetl.adapters.blobs import clouds
-from noetl.adapters.blobs.clouds import open_store
+from noetl.adapters.blobs import object_store
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.blobs.nats import NatsBlobs
-from noetl.adapters.blobs.objects import ObjectBlobs
-from noetl.adapters.blobs.rows import PostgresBlobs
+from noetl.adapters.blobs.object_store import ObjectBlobs, open_store
+from noetl.adapters.blobs.postgres import PostgresBlobs
+from noetl.adapters.nats.permissions import RESULTS
 from noetl.adapters.postgres import Postgres
 from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
 from noetl.ports import Blobs
@@ -131,6 +131,17 @@ def bucket(
     run(drop(address, name))
 
 
+@pytest.fixture
+def guarded(
+    guarded_nats: NatsServer, tmp_path: Path, run: Callable[..., None]
+) -> Iterator[Kept]:
+    """A bucket by the user of servers, who may do nothing else in that NATS."""
+    blobs = NatsBlobs(guarded_nats.place(OURS), RESULTS, str(tmp_path / "drafts"))
+    hands = InBucket(guarded_nats.place(OTHER), RESULTS)
+    yield Kept(blobs, hands)
+    run(drop(guarded_nats.place(OTHER), RESULTS))
+
+
 async def drop(address: str, *buckets: str) -> None:
     """Another test would find what is in it."""
     client = await nats.connect(address)
@@ -140,7 +151,9 @@ async def drop(address: str, *buckets: str) -> None:
     await client.close()
 
 
-@pytest.fixture(params=["memory", "files", "objects", "s3", "rows", "bucket"])
+@pytest.fixture(
+    params=["memory", "files", "objects", "s3", "rows", "bucket", "guarded"]
+)
 def kept(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -158,7 +171,7 @@ def kept(
     if request.param == "objects":
         store = LocalStore(tmp_path / "objects", mkdir=True)
         return Kept(objects(store, tmp_path), InFiles(tmp_path / "objects" / "blobs"))
-    if request.param in ("rows", "bucket"):
+    if request.param in ("rows", "bucket", "guarded"):
         found: Kept = request.getfixturevalue(request.param)
         return found
     s3 = request.getfixturevalue("s3")
@@ -215,13 +228,13 @@ async def test_what_was_not_put_is_gone(blobs):
         "..//" * 16,
     ],
 )
-async def test_what_is_no_key_is_gone(blobs, key):
+async def test_an_invalid_key_is_gone(blobs, key):
     with pytest.raises(BlobGone):
         await blobs.get(key)
 
 
 @pytest.mark.parametrize("suffix", ["\0", "/", "/../x", "\n"])
-async def test_a_key_with_more_behind_it_is_no_key(blobs, suffix):
+async def test_a_key_with_a_suffix_is_refused(blobs, suffix):
     key = await blobs.put(b"x")
 
     with pytest.raises(BlobGone):
@@ -347,14 +360,14 @@ async def test_who_else_uses_a_store_can_be_asked(cloud, s3):
     assert await cloud.others() == 1
 
 
-async def test_a_store_that_refuses_is_told_without_its_words(cloud, s3):
+async def test_a_refusal_of_a_store_is_reported_without_its_message(cloud, s3):
     s3.refuses = True
 
     with pytest.raises(StoreError) as caught:
         await cloud.put(b"x")
 
     assert caught.value.kind == "store.denied"
-    assert "refuses the credential" in str(caught.value)
+    assert "credential is missing or refused" in str(caught.value)
     for secret in (KEY, SECRET, "StringToSign"):
         assert secret not in str(caught.value)
         assert caught.value.__cause__ is None
@@ -368,9 +381,9 @@ def test_a_cloud_without_its_variables_says_which(monkeypatch):
         open_store("az://container/x")
 
 
-async def test_a_store_that_is_not_there_is_told(cloud, s3, monkeypatch):
+async def test_a_missing_store_is_reported(cloud, s3, monkeypatch):
     s3.stop()
-    monkeypatch.setitem(clouds._RETRY, "max_retries", 0)
+    monkeypatch.setitem(object_store._RETRY, "max_retries", 0)
     store = open_store("s3://bucket/some/results")
 
     with pytest.raises(StoreError) as caught:
@@ -391,7 +404,7 @@ async def test_what_is_in_another_bucket_of_ours_is_found(bucket, nats_server):
         await drop(nats_server.address, "other")
 
 
-async def test_nothing_is_put_into_a_bucket_of_somebody_else(bucket, nats_server):
+async def test_nothing_is_written_to_a_foreign_bucket(bucket, nats_server):
     client = await nats.connect(nats_server.address)
     await client.jetstream().create_object_store("theirs")
     await client.close()
@@ -399,7 +412,7 @@ async def test_nothing_is_put_into_a_bucket_of_somebody_else(bucket, nats_server
 
     try:
         for attempt in (blobs.check, lambda: blobs.put(b"x")):
-            with pytest.raises(StoreError, match="somebody else's") as caught:
+            with pytest.raises(StoreError, match="was not made by NoETL") as caught:
                 await attempt()
             assert caught.value.kind == "store.denied"
     finally:
@@ -407,11 +420,11 @@ async def test_nothing_is_put_into_a_bucket_of_somebody_else(bucket, nats_server
 
 
 def test_a_bucket_has_a_name_that_nats_takes(tmp_path):
-    with pytest.raises(ConfigError, match="is no name for a bucket"):
+    with pytest.raises(ConfigError, match="is not a valid name of a NATS bucket"):
         NatsBlobs("nats://127.0.0.1:1", "../x", str(tmp_path))
 
 
-async def test_a_nats_that_is_not_there_is_told(tmp_path):
+async def test_a_missing_nats_is_reported(tmp_path):
     with pytest.raises(StoreError) as caught:
         await NatsBlobs("nats://s3cret@127.0.0.1:1", "b", str(tmp_path)).put(b"x")
 
@@ -441,7 +454,7 @@ async def test_links_are_not_followed(folder, tmp_path, whole_folder):
         await blobs.get(key)
 
 
-async def test_a_folder_is_no_blob(folder):
+async def test_a_folder_is_refused_as_a_blob(folder):
     key = sha256(b"x").hexdigest()
     file_of(folder, key).mkdir(parents=True)
 

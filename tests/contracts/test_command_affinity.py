@@ -1,4 +1,4 @@
-"""Commands that belong together: one owner runs them, as long as it lives."""
+"""Affinity of commands: one owner runs all commands with the same affinity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TTL = 30.0
 
 def iterations(execution_id, count, *, first=0):
     return [
-        Command(f"{execution_id}-1/{n}", execution_id, together=f"{execution_id}-1")
+        Command(f"{execution_id}-1/{n}", execution_id, affinity=f"{execution_id}-1")
         for n in range(first, first + count)
     ]
 
@@ -47,7 +47,7 @@ async def test_what_is_planned_later_belongs_to_them(store, facts):
 
 
 @pytest.mark.spec("LOOP-06", "S-68")
-async def test_nobody_waits_because_of_what_is_for_somebody_else(store, facts):
+async def test_commands_with_affinity_to_another_worker_block_no_claim(store, facts):
     await store.commit([facts.transition("a", commands=iterations("a", 9))])
     assert await claim(store, "w1", slots=1) == ["a-1/0"]
     await store.commit([facts.transition("b", commands=["b-1"])])

@@ -1,4 +1,4 @@
-"""Places of a concurrency key: what every store promises about them."""
+"""The concurrency index: slots of a key, and the executions that wait for one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.errors import LogConflict, NoPlace, RequestKnown, StoreError
-from noetl.ports import Place, Store
+from noetl.ports import ConcurrencySlot, Store
 
 pytestmark = pytest.mark.spec("S-36", "S-64")
 
@@ -21,24 +21,24 @@ pytestmark = pytest.mark.spec("S-36", "S-64")
 async def take(
     store: Store, facts: Any, name: str, limit: int = 1, **more: Any
 ) -> None:
-    place = Place("eu", limit)
-    await store.commit([facts.transition(name, place=place, **more)])
+    slot = ConcurrencySlot("eu", limit)
+    await store.commit([facts.transition(name, slot=slot, **more)])
 
 
 async def wait(store: Store, facts: Any, name: str, limit: int = 1) -> None:
-    place = Place("eu", limit, queued=True)
-    await store.commit([facts.transition(name, place=place, status="waiting")])
+    slot = ConcurrencySlot("eu", limit, queued=True)
+    await store.commit([facts.transition(name, slot=slot, status="waiting")])
 
 
 async def go(store: Store, facts: Any, name: str, limit: int = 1) -> None:
-    """It has waited: now it takes a place."""
-    place, done = Place("eu", limit), ["place"]
-    await store.commit([facts.transition(name, 1, place=place, disarm=done)])
+    """Take a slot after waiting for it."""
+    slot, done = ConcurrencySlot("eu", limit), ["place"]
+    await store.commit([facts.transition(name, 1, slot=slot, disarm=done)])
 
 
 async def end(store: Store, facts: Any, name: str, after: int = 1) -> None:
-    place = Place("eu", 1)
-    last = facts.transition(name, after, status="completed", place=place)
+    slot = ConcurrencySlot("eu", 1)
+    last = facts.transition(name, after, status="completed", slot=slot)
     await store.commit([last])
 
 
@@ -48,7 +48,7 @@ async def told(store: Store) -> list[str]:
 
 
 async def line(store: Store) -> list[tuple[str, bool]]:
-    return [(each.execution_id, each.queued) for each in await store.places("eu")]
+    return [(each.execution_id, each.queued) for each in await store.slots_of("eu")]
 
 
 async def test_a_limit_is_a_limit(store, facts):
@@ -64,11 +64,11 @@ async def test_a_limit_is_a_limit(store, facts):
 
 async def test_keys_do_not_meet(store, facts):
     await take(store, facts, "x1")
-    other = facts.transition("y1", place=Place("us", 1))
+    other = facts.transition("y1", slot=ConcurrencySlot("us", 1))
 
     await store.commit([other])
 
-    assert [each.execution_id for each in await store.places("us")] == ["y1"]
+    assert [each.execution_id for each in await store.slots_of("us")] == ["y1"]
 
 
 @pytest.mark.parametrize("status", ["running", "waiting", "paused", "quarantined"])
@@ -81,7 +81,7 @@ async def test_what_is_not_over_keeps_its_place(store, facts, status):
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
-async def test_an_end_gives_the_place_back_whoever_writes_it(store, facts, status):
+async def test_any_server_that_records_the_end_frees_the_slot(store, facts, status):
     await take(store, facts, "x1")
     await store.commit([facts.transition("x1", 1, status=status)])  # says no place
 
@@ -131,20 +131,22 @@ async def test_one_that_was_let_in_tells_the_next_if_there_is_room(store, facts)
     assert await told(store) == []
 
 
-async def test_one_that_waits_where_there_is_room_is_told_at_once(store, facts):
+async def test_an_execution_that_queues_while_there_is_room_is_notified_at_once(
+    store, facts
+):
     await wait(store, facts, "x1")  # the place was given back meanwhile
 
     assert await told(store) == ["x1"]
 
 
-async def test_nobody_forgets_that_there_is_room(store, facts):
+async def test_a_queued_execution_is_notified_again_while_there_is_room(store, facts):
     await take(store, facts, "x1")
     await wait(store, facts, "x2")
     await end(store, facts, "x1")
-    place = Place("eu", 1, queued=True)
+    slot = ConcurrencySlot("eu", 1, queued=True)
 
     await store.commit(
-        [facts.transition("x2", 1, count=0, place=place, disarm=["place"])]
+        [facts.transition("x2", 1, count=0, slot=slot, disarm=["place"])]
     )
 
     assert await told(store) == ["x2"]
@@ -155,7 +157,7 @@ async def test_the_queue_closes_up_when_its_first_is_cancelled(store, facts):
     await wait(store, facts, "x2")
     await wait(store, facts, "x3")
     await end(store, facts, "x1")
-    gone = facts.transition("x2", 1, status="cancelled", place=Place("eu", 1))
+    gone = facts.transition("x2", 1, status="cancelled", slot=ConcurrencySlot("eu", 1))
 
     await store.commit([gone])
 
@@ -174,7 +176,7 @@ async def test_each_goes_by_its_own_limit(store, facts):
 async def test_who_has_a_place_may_say_so_again(store, facts):
     await take(store, facts, "x1")
 
-    await store.commit([facts.transition("x1", 1, place=Place("eu", 1))])
+    await store.commit([facts.transition("x1", 1, slot=ConcurrencySlot("eu", 1))])
 
     assert await line(store) == [("x1", False)]
 
@@ -189,14 +191,14 @@ async def test_of_many_at_once_no_more_than_the_limit_get_in(store, facts):
     assert len(await line(store)) == 3
 
 
-async def test_a_refusal_concerns_nobody_else(store, facts):
+async def test_a_refusal_leaves_other_callers_alone(store, facts):
     await take(store, facts, "x1")
 
     answers = await asyncio.gather(
         take(store, facts, "x2"),
         store.commit([facts.transition("y1")]),
-        store.commit([facts.transition("x1", 5, place=Place("us", 1))]),
-        store.commit([facts.transition("z1", place=Place("us", 1))]),
+        store.commit([facts.transition("x1", 5, slot=ConcurrencySlot("us", 1))]),
+        store.commit([facts.transition("z1", slot=ConcurrencySlot("us", 1))]),
         return_exceptions=True,
     )
 
@@ -216,7 +218,7 @@ async def test_a_request_that_was_answered_takes_no_second_place(store, facts):
 
 
 async def test_a_group_cannot_take_two_places_of_one_key(store, facts):
-    both = [facts.transition(n, place=Place("eu", 2)) for n in ("x1", "x2")]
+    both = [facts.transition(n, slot=ConcurrencySlot("eu", 2)) for n in ("x1", "x2")]
 
     with pytest.raises(StoreError, match="once"):
         await store.commit(both)
@@ -226,7 +228,8 @@ async def test_a_group_cannot_take_two_places_of_one_key(store, facts):
 
 async def test_a_group_is_refused_whole(store, facts):
     await take(store, facts, "x1")
-    pair = [facts.transition("y1"), facts.transition("x2", place=Place("eu", 1))]
+    second = facts.transition("x2", slot=ConcurrencySlot("eu", 1))
+    pair = [facts.transition("y1"), second]
 
     with pytest.raises(NoPlace):
         await store.commit(pair)

@@ -12,8 +12,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from noetl.adapters.accounts.postgres import PostgresDatabase
-from noetl.adapters.blobs.rows import PostgresBlobs
+from noetl.adapters.blobs.postgres import PostgresBlobs
 from noetl.adapters.catalogs.postgres import PostgresShelf
 from noetl.adapters.database_roles import (
     PARTS,
@@ -24,8 +23,9 @@ from noetl.adapters.database_roles import (
     role_of,
 )
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.shared import SealedRows
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.postgres import SealedRows
+from noetl.adapters.sql_database import PostgresDatabase
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.errors import ConfigError, StoreError
 
@@ -225,7 +225,7 @@ async def test_tables_of_ones_own_do_not_mislead_the_removal(postgres, roles, fa
         assert len(await store.read("a")) > 0
 
 
-async def test_a_role_without_tables_is_told_what_to_do(roles):
+async def test_a_role_without_tables_gets_a_hint(roles):
     _, server = roles
     with pytest.raises(StoreError, match="permission denied for database"):
         async with opened(server):
@@ -235,11 +235,11 @@ async def test_a_role_without_tables_is_told_what_to_do(roles):
 async def test_tables_of_an_older_version_are_not_used(roles):
     owner, server = roles
     await prepare_database(owner, server)
-    await execute(owner, "DELETE FROM migration WHERE part = 'log' AND version = 6")
+    await execute(owner, "DELETE FROM migration WHERE part = 'log' AND version = 8")
     with pytest.raises(StoreError, match="NOETL_DATABASE_OWNER") as found:
         async with opened(server):
             pass
-    await execute(owner, "INSERT INTO migration (part, version) VALUES ('log', 6)")
+    await execute(owner, "INSERT INTO migration (part, version) VALUES ('log', 8)")
     await execute(owner, "UPDATE made_functions SET digest = 'another'")
     with pytest.raises(StoreError, match="NOETL_DATABASE_OWNER"):
         async with opened(server):

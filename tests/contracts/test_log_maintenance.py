@@ -1,4 +1,4 @@
-"""Executions that are over can be removed, each as a whole; nothing else can."""
+"""Maintenance of logs: walk through all of them, remove finished executions."""
 
 from __future__ import annotations
 
@@ -29,6 +29,19 @@ def store(tmp_path: Path) -> Any:
     opened = SqliteStore.open(tmp_path / "log.db")
     yield opened
     asyncio.run(opened.close())
+
+
+async def test_heads_list_all_executions_in_the_order_of_their_beginning(store, facts):
+    for name in ("b", "a", "c"):
+        await store.commit([over(facts, name)])
+    await store.commit([facts.transition("d"), facts.transition("d", 1)])
+
+    first = await store.heads(limit=3)
+    rest = await store.heads(after=first[-1].number)
+
+    found = [(each.summary.execution_id, each.last_seq) for each in [*first, *rest]]
+    assert found == [("b", 3), ("a", 3), ("c", 3), ("d", 2)]
+    assert await store.heads(after=rest[-1].number) == []
 
 
 async def test_what_is_removed_is_gone_and_the_rest_is_whole(store, facts, tmp_path):

@@ -13,11 +13,11 @@ import pytest
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
-from noetl.adapters.stores.postgres.statements import statement
+from noetl.adapters.stores.postgres.commit_rows import statement
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
 
-ARGUMENTS = 46
+ARGUMENTS = 47
 """Of a commit, a list each."""
 
 
@@ -154,7 +154,7 @@ async def test_two_servers_never_lease_a_command_twice(postgres, facts):
 
 
 @pytest.mark.spec("S-45")
-async def test_renewing_and_committing_at_once_is_no_deadlock(postgres, facts):
+async def test_renewing_and_committing_at_once_does_not_deadlock(postgres, facts):
     async with opened(postgres) as one, opened(postgres) as other:
         names = [f"x-{number}" for number in range(40)]
         await one.commit([facts.transition("x", commands=names)])

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.memory import MemorySealed
-from noetl.adapters.secrets.sealed import SealedFiles
-from noetl.adapters.secrets.shared import SealedRows
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.execution_secrets import MemorySealed, SealedFiles
+from noetl.adapters.secrets.postgres import SealedRows
 from noetl.errors import SecretError
 from noetl.ports import SealedStore
 

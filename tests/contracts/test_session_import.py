@@ -11,10 +11,10 @@ from nats_servers import NatsServer
 
 from noetl.access.credentials import read_credential
 from noetl.access.sessions import Lifetime
-from noetl.adapters.accounts.sqlite import SqliteFile
 from noetl.adapters.sessions.importing import import_sessions
 from noetl.adapters.sessions.nats import NatsSessions
 from noetl.adapters.sessions.sqlite import SqliteSessions
+from noetl.adapters.sql_database import SqliteFile
 from noetl.engine.times import seconds_of
 from noetl.errors import ConfigError, StoreError
 
@@ -76,7 +76,7 @@ async def test_valid_sessions_come_over_and_their_cookies_go_on(
         assert done.passed_over == {
             "it has expired": 2,
             "it has a role that is not known here": 1,
-            "the token is too short, or no token": 1,
+            "the token is missing or too short": 1,
         }
 
     first, last = await sessions.list_by_user("456", now=NOW)
@@ -121,8 +121,8 @@ async def test_a_wrong_table_is_explained(postgres: str, tmp_path: Path) -> None
     file = SqliteFile.open(tmp_path / "access.db")
     sessions = SqliteSessions(file)
     for table, message in (
-        ("nothing", "there is no table nothing"),
-        ("x; DROP TABLE y", "is no table: write sessions or auth.sessions"),
+        ("nothing", "the database has no table nothing"),
+        ("x; DROP TABLE y", "is not a valid table name: write a name such as"),
         ("other", "no column session_token, user_id, created_at, expires_at"),
     ):
         with pytest.raises(ConfigError, match=message):

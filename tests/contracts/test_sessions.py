@@ -12,14 +12,16 @@ import msgspec
 import nats
 import pytest
 from nats.aio.client import Client, ServerVersion
-from nats_servers import NatsServer
+from nats_servers import OTHER as OTHER_USER
+from nats_servers import OURS, NatsServer
 
-from noetl.access.ports import Kept, Sessions
-from noetl.access.sessions import HISTORY, Lifetime, Session, encode
-from noetl.adapters.accounts.sqlite import SqliteFile
-from noetl.adapters.sessions.nats import BUCKET, NatsSessions
+from noetl.access.sessions import MAX_VERSIONS, Lifetime, Session, encode
+from noetl.adapters.nats.permissions import SESSIONS as BUCKET
+from noetl.adapters.sessions.nats import NatsSessions
 from noetl.adapters.sessions.sqlite import SqliteSessions
+from noetl.adapters.sql_database import SqliteFile
 from noetl.errors import AccessError
+from noetl.ports.access import Sessions, StoredSession
 
 pytestmark = pytest.mark.spec("S-62")
 
@@ -31,13 +33,19 @@ OTHER = "b" * 64
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Sessions]]
 
 
-@pytest.fixture(params=["nats", "sqlite"])
+@pytest.fixture(params=["nats", "nats with permissions", "sqlite"])
 def opening(
-    request: pytest.FixtureRequest, tmp_path: Path, nats_server: NatsServer
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    nats_server: NatsServer,
+    guarded_nats: NatsServer,
 ) -> Opening:
     """Opens the same store, from the start of it, as often as a test wants."""
     if request.param == "sqlite":
         return lambda: on_sqlite(tmp_path / "access.db")
+    if request.param == "nats with permissions":
+        asyncio.run(empty(guarded_nats.place(OTHER_USER)))
+        return lambda: on_nats(guarded_nats.place(OURS))
     asyncio.run(empty(nats_server.address))
     return lambda: on_nats(nats_server.address)
 
@@ -215,14 +223,14 @@ async def test_all_sessions_of_a_user_end_at_once(opening: Opening) -> None:
 
 
 @pytest.mark.spec("SES-11")
-async def test_the_last_versions_are_kept_also_of_an_ended_one(
+async def test_the_last_versions_stay_also_of_an_ended_one(
     opening: Opening,
 ) -> None:
     async with opening() as sessions:
         assert await sessions.history(KEY) == []
-        kept: Kept | None = await sessions.create(KEY, session(), now=NOW)
+        kept: StoredSession | None = await sessions.create(KEY, session(), now=NOW)
         made = [kept]
-        for number in range(1, HISTORY + 2):
+        for number in range(1, MAX_VERSIONS + 2):
             assert kept is not None
             now = NOW + 60 * number
             kept = await sessions.touch(
@@ -231,7 +239,7 @@ async def test_the_last_versions_are_kept_also_of_an_ended_one(
             made.append(kept)
 
         versions = await sessions.history(KEY)
-        wanted = [(k.revision, k.session) for k in made[-HISTORY:] if k]
+        wanted = [(k.revision, k.session) for k in made[-MAX_VERSIONS:] if k]
         assert [(v.revision, v.session) for v in versions] == wanted
 
         await sessions.invalidate(KEY)
@@ -352,23 +360,36 @@ async def test_where_nats_cannot_limit_single_keys_the_bucket_cleans_up(
 
 @pytest.mark.spec("SES-09")
 async def test_another_lifetime_is_taken_over_by_the_bucket(
-    nats_server: NatsServer,
+    guarded_nats: NatsServer,
 ) -> None:
-    await empty(nats_server.address)
-    async with on_nats(nats_server.address) as sessions:
+    ours, other = guarded_nats.place(OURS), guarded_nats.place(OTHER_USER)
+    await empty(other)
+    async with on_nats(ours) as sessions:
         kept = await sessions.create(KEY, session(), now=NOW)
-    async with on_nats(nats_server.address, Lifetime(ttl=7200.0)) as sessions:
+    async with on_nats(ours, Lifetime(ttl=7200.0)) as sessions:
         assert await sessions.get(KEY, now=NOW) == kept
 
-    client = await nats.connect(nats_server.address)
+    client = await nats.connect(other)
     info = await client.jetstream().stream_info(f"KV_{BUCKET}")
     assert info.config.max_age == 7200.0
-    assert info.config.max_msgs_per_subject == HISTORY
+    assert info.config.max_msgs_per_subject == MAX_VERSIONS
     await client.close()
 
 
+async def test_a_bucket_that_the_operator_made_is_read_directly(
+    guarded_nats: NatsServer,
+) -> None:
+    await empty(guarded_nats.place(OTHER_USER))
+    client = await nats.connect(guarded_nats.place(OTHER_USER))
+    await client.jetstream().create_key_value(bucket=BUCKET, direct=True)
+    await client.close()
+    async with on_nats(guarded_nats.place(OURS)) as sessions:
+        kept = await sessions.create(KEY, session(), now=NOW)
+        assert await sessions.get(KEY, now=NOW) == kept
+
+
 @pytest.mark.spec("SES-10")
-async def test_sqlite_forgets_what_expired_when_somebody_signs_in(
+async def test_sqlite_deletes_expired_sessions_at_a_sign_in(
     tmp_path: Path,
 ) -> None:
     async with on_sqlite(tmp_path / "access.db") as sessions:
@@ -379,7 +400,7 @@ async def test_sqlite_forgets_what_expired_when_somebody_signs_in(
         assert len(await sessions.history(OTHER)) == 1
 
 
-async def test_without_nats_nobody_is_signed_in(
+async def test_without_nats_no_session_is_valid(
     start_nats: Callable[..., NatsServer],
 ) -> None:
     server = start_nats()
@@ -419,7 +440,7 @@ async def test_without_nats_nobody_is_signed_in(
     await client.close()
 
 
-async def test_a_nats_that_was_wiped_knows_nobody_and_takes_new_ones(
+async def test_a_wiped_nats_has_no_sessions_and_accepts_new_ones(
     nats_server: NatsServer,
 ) -> None:
     await empty(nats_server.address)
@@ -448,7 +469,7 @@ async def test_a_session_that_cannot_be_read_is_none(nats_server: NatsServer) ->
     assert e.value.status == 401
 
 
-async def test_a_file_that_is_damaged_lets_nobody_in(tmp_path: Path) -> None:
+async def test_a_damaged_file_authenticates_no_account(tmp_path: Path) -> None:
     path = tmp_path / "access.db"
     async with on_sqlite(path) as sessions:
         await sessions.create(KEY, session(), now=NOW)

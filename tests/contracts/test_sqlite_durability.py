@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.stores.sqlite import SqliteStore, writer
-from noetl.adapters.stores.sqlite.queries import SQL
-from noetl.adapters.stores.sqlite.queues import ThreadQueue, submit
+from noetl.adapters.stores.sqlite.schema import SQL
+from noetl.adapters.stores.sqlite.writer import ThreadQueue, submit
 from noetl.errors import LeaseLost, StoreError
 from noetl.ports import Lease
 
@@ -25,7 +25,7 @@ COMMITTER = """
 import asyncio, os, sys
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
-from noetl.ports import Command, Summary, Transition
+from noetl.ports import Append, Command, CommandChanges, Summary, Transition
 
 path, mode, name, after = sys.argv[1:]
 
@@ -40,8 +40,9 @@ async def work(store, name, after):
         ]
         summary = Summary(name, "running", {}, "-")
         command = Command(f"{name}-{after}", name)
-        await store.commit([Transition(execution_id=name, after=after, events=events,
-                                       summary=summary, commands=[command])])
+        await store.commit([Transition(execution_id=name, log=Append(after, events),
+                                       summary=summary,
+                                       commands=CommandChanges([command]))])
         after += 2
         os.write(1, f"{name} {after}\\n".encode())
 
@@ -116,7 +117,7 @@ async def test_a_store_is_what_it_was_when_it_is_opened_again(path, facts, threa
 
     store = SqliteStore.open(path, threaded=threaded)
 
-    assert await store.read("x") == batch.events
+    assert await store.read("x") == batch.log.events
     assert list(await store.find()) == [batch.summary]
     assert [timer.timer_id for timer in await store.sweep(now=6.0)] == ["t"]
     leases = await store.claim("w", pool="default", slots=9, now=6.0, ttl=30.0)
@@ -198,7 +199,7 @@ async def test_commits_of_one_moment_share_one_transaction(path, facts, monkeypa
     await store.close()
 
 
-async def test_a_cancelled_commit_disturbs_nobody(path, facts):
+async def test_a_cancelled_commit_leaves_other_commits_alone(path, facts):
     store = SqliteStore.open(path)
     one = asyncio.ensure_future(store.commit([facts.transition("x")]))
     two = asyncio.ensure_future(store.commit([facts.transition("y")]))
@@ -329,7 +330,7 @@ async def test_a_log_with_a_hole_is_not_read(path, facts):
 @pytest.mark.parametrize(
     "statement", ["UPDATE event SET body = ''", "DELETE FROM event"]
 )
-async def test_the_log_is_append_only_for_everybody(path, facts, statement):
+async def test_the_log_is_append_only_for_every_role(path, facts, statement):
     store = SqliteStore.open(path)
     await store.commit([facts.transition("x")])
     with (
@@ -363,9 +364,9 @@ def test_listings_and_claims_walk_indexes(path):
             values = (1,) * (len(numbered) or sql.count("?"))
             plan = db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
             steps = " / ".join(row[3] for row in plan)
-            # Leases, timers that are due and those who wait for a place are few.
+            # Leases, due timers and executions that wait for a slot are few.
             if name != "expire_other_boots":
                 tables = steps.replace("SCAN (subquery", "")  # of a row or two
                 assert "SCAN" not in tables, (name, steps)
-            if name not in ("due_timers", "line"):
+            if name not in ("due_timers", "slots"):
                 assert "TEMP B-TREE" not in steps, (name, steps)

@@ -165,7 +165,7 @@ def test_a_failed_group_is_tried_singly(tmp_path, facts, faulty):
         await store._write(lambda db: None)
         await store._write(lambda db: db.execute("PRAGMA max_page_count = 60"))
         large = facts.transition("large")
-        large.events[0].payload["text"] = "x" * 1_000_000
+        large.log.events[0].payload["text"] = "x" * 1_000_000
         commits = [store.commit([facts.transition(f"x{n}")]) for n in range(5)]
         commits.insert(2, store.commit([large]))
         answers = await asyncio.gather(*commits, return_exceptions=True)
@@ -214,7 +214,7 @@ def test_after_an_io_error_nothing_is_stored_until_it_is_opened_again(
         with pytest.raises(StoreError) as second:
             await store.commit([facts.transition("x", 1)])
         assert first.value.kind == second.value.kind == "store.io"
-        assert "open it again" in str(second.value)
+        assert "open the store again" in str(second.value)
         await store.close()
         store = SqliteStore.open(path, threaded=threaded)
         assert len(await store.read("x")) == 1

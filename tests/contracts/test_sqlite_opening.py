@@ -13,11 +13,15 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from noetl.adapters.stores.sqlite import SqliteStore, mounts
-from noetl.adapters.stores.sqlite.schema import newest_version
+from noetl.adapters.stores.encoding import encode_summary
+from noetl.adapters.stores.sqlite import SqliteStore, connection
+from noetl.adapters.stores.sqlite.schema import migrations, newest_version
 from noetl.errors import StoreError
+from noetl.ports import Summary
 
 NEXT = newest_version() + 1
+FAMILIES = 4
+"""The version that knows which executions descend from one root."""
 HOLDER = """
 import sys
 from noetl.adapters.stores.sqlite import SqliteStore
@@ -134,7 +138,7 @@ def test_a_reader_makes_no_file(path):
     assert list(path.parent.iterdir()) == []
 
 
-def test_to_a_reader_an_empty_file_is_no_store_yet(path):
+def test_a_reader_refuses_an_empty_store_file(path):
     path.touch()
 
     assert refusal(path, readonly=True).kind == "store.missing"
@@ -168,6 +172,35 @@ def test_an_older_store_is_not_read_before_a_writer_migrated_it(path, monkeypatc
         assert db.execute("PRAGMA user_version").fetchone() == (NEXT,)
 
 
+def test_work_of_a_store_from_before_families_is_claimed(path):
+    """Its executions are roots, each of its own family."""
+    summary = encode_summary(Summary("x", "running", {}, ""))
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for number, script in migrations():
+            if number < FAMILIES:
+                db.executescript(script)
+        db.execute(f"PRAGMA user_version = {FAMILIES - 1}")
+        row = (1, "x", "running", 1, b"", summary, None)
+        db.execute("INSERT INTO execution VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        for name, state in (("x-1", "ready"), ("x-2", "leased"), ("x-3", None)):
+            db.execute(
+                "INSERT INTO command (command_id, execution, rank, pool, state, "
+                "not_before, boot_id) VALUES (?, 1, 1, 'default', ?, 0, 'before')",
+                (name, state),
+            )
+
+    async def claimed() -> list[str]:
+        store = SqliteStore.open(path)
+        try:
+            leases = await store.claim("w", pool="default", slots=9, now=1.0, ttl=9.0)
+            assert await store.count_family("x", limit=9) == 0
+            return [lease.command_id for lease in leases]
+        finally:
+            await store.close()
+
+    assert asyncio.run(claimed()) == ["x-1", "x-2"]
+
+
 def test_a_migration_that_fails_leaves_the_store_as_it_was(path, monkeypatch):
     make(path)
     broken = [(NEXT, "CREATE TABLE more (x);\nCREATE TABLE event (x);")]
@@ -184,7 +217,7 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(path, monkeypatch):
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_database_of_somebody_else_is_left_alone(path, readonly):
+def test_a_foreign_database_is_left_alone(path, readonly):
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE orders (x)")
 
@@ -198,7 +231,7 @@ def test_a_database_of_somebody_else_is_left_alone(path, readonly):
 @pytest.mark.parametrize(
     "content", [b"x" * 5000, b"SQLite format 3\0" + b"\xff" * 9000]
 )
-def test_what_is_no_database_is_refused(path, content, readonly):
+def test_a_file_with_other_content_is_refused(path, content, readonly):
     path.write_bytes(content)
 
     assert refusal(path, readonly=readonly).kind == "store.corrupt"
@@ -245,7 +278,7 @@ def test_a_file_that_cannot_be_written_is_refused(protected):
     assert said.stdout == "store.readonly\n"
 
 
-def test_a_folder_is_no_store(tmp_path):
+def test_a_folder_is_refused_as_a_store(tmp_path):
     assert refusal(tmp_path).kind == "store.io"
 
 
@@ -253,7 +286,7 @@ def test_a_folder_is_no_store(tmp_path):
 def test_a_network_file_system_is_refused(path, monkeypatch, tmp_path, readonly):
     table = tmp_path / "mountinfo"
     table.write_text(f"36 35 0:1 / {tmp_path} rw - nfs4 server:/home rw\n")
-    monkeypatch.setattr(mounts, "_MOUNTS", table)
+    monkeypatch.setattr(connection, "_MOUNTS", table)
 
     error = refusal(path, readonly=readonly)
 

@@ -6,7 +6,8 @@ import sqlite3
 
 import pytest
 
-from noetl.adapters.stores.sqlite.queries import SQL, migrations, statements
+from noetl.adapters.sql_files import statements
+from noetl.adapters.stores.sqlite.schema import SQL, migrations
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def db() -> sqlite3.Connection:
     ("query", "search"),
     [
         ("make_due", "command USING INDEX command_delayed (not_before<?)"),
+        ("next_family", "c USING COVERING INDEX command_open (state=? AND pool=?"),
         ("next_execution", "c USING COVERING INDEX command_open (state=? AND pool=?"),
         ("ready_commands", "c USING INDEX command_open (state=? AND pool=? AND"),
         ("expire", "command USING INDEX command_open (state=?)"),
@@ -35,3 +37,12 @@ def test_it_searches(db: sqlite3.Connection, query: str, search: str) -> None:
 
     assert any(search in row[3] for row in plan), plan
     assert not any(row[3].startswith("SCAN") for row in plan), plan
+
+
+@pytest.mark.spec("S-37")
+def test_a_family_is_counted_without_a_look_at_its_rows(db: sqlite3.Connection) -> None:
+    search = "SEARCH execution USING COVERING INDEX execution_family (family=?)"
+
+    sql = f"EXPLAIN QUERY PLAN {SQL['count_family']}"
+
+    assert search in [row[3] for row in db.execute(sql, ("x", 9))]

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.stores.memory import MemoryStore
+from noetl.adapters.stores.memory.store import MemoryStore
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.errors import LeaseLost, LogConflict
@@ -88,7 +88,7 @@ class Machine(RuleBasedStateMachine):
         )
         self.runner.run(self.store.commit([batch]))
         self.statuses[execution_id] = changes["status"]
-        self.lengths[execution_id] = batch.after + len(batch.events)
+        self.lengths[execution_id] = batch.log.after + len(batch.log.events)
 
     def holds(self, lease: Lease) -> bool:
         command = self.commands[lease.command_id]

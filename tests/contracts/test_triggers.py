@@ -12,17 +12,21 @@ from typing import TypeAlias
 import msgspec
 import pytest
 
-from noetl.access.initiators import Initiator
-from noetl.adapters.accounts.postgres import PostgresDatabase
-from noetl.adapters.accounts.sqlite import APPLICATION, TRIGGERS, SqliteFile
+from noetl.access.initiator import Initiator
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.scripts import read_migrations
+from noetl.adapters.sql_database import (
+    APPLICATION,
+    TRIGGERS,
+    PostgresDatabase,
+    SqliteFile,
+)
+from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.triggers.triggers import SqlTriggers
 from noetl.errors import StoreError
 from noetl.ports import Backfill, Trigger, Triggers
+from noetl.triggers.backfill import Flight, Progress
 from noetl.triggers.definition import Definition, Finished, Schedule, Webhook
-from noetl.triggers.due import Due
-from noetl.triggers.filling import Flight, Progress
+from noetl.triggers.slots import Due
 
 Opening: TypeAlias = Callable[[], AbstractAsyncContextManager[Triggers]]
 
@@ -77,7 +81,7 @@ def listener(name: str) -> Trigger:
     return Trigger(definition=definition, created_at=1.0, created_by="ann")
 
 
-async def test_a_trigger_is_kept_as_it_is(opening: Opening) -> None:
+async def test_a_trigger_is_stored_unchanged(opening: Opening) -> None:
     one = schedule("nightly", paused=True, last_slot=50.0, last_execution="x")
     async with opening() as triggers:
         assert await triggers.add(one)
@@ -86,7 +90,7 @@ async def test_a_trigger_is_kept_as_it_is(opening: Opening) -> None:
         assert await triggers.get("daily") is None
 
 
-async def test_its_owner_is_kept_and_can_change(opening: Opening) -> None:
+async def test_the_owner_is_stored_and_can_change(opening: Opening) -> None:
     ann, bob = Initiator("ann", "1", ("viewer",)), Initiator("bob", "2")
     async with opening() as triggers:
         await triggers.add(schedule("nightly", owner=ann))
@@ -139,7 +143,7 @@ async def test_they_are_listed_by_name(opening: Opening) -> None:
         assert [each.name for each in await triggers.hearing()] == ["b"]
 
 
-async def test_who_is_paused_hears_nothing(opening: Opening) -> None:
+async def test_a_paused_trigger_is_not_notified(opening: Opening) -> None:
     async with opening() as triggers:
         await triggers.add(listener("b"))
         paused = msgspec.structs.replace(listener("b"), paused=True)

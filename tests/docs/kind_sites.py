@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 ROOTS = {
     "AccessError": 0,
+    "ChildRefused": 0,
     "Failure": 0,
     "Problem": 0,
     "Refusal": 0,
+    "RequestRefused": 0,
     "ToolError": 0,
     "SecretError": 0,
     "SignalRefused": 0,

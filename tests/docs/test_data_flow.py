@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from noetl import load
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "data-flow.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -9,10 +9,9 @@ import pytest
 from pages.examples import ANSWERS, FOLDER, Example, run_example, waits_of
 
 from noetl import load
-from noetl.dsl.grammar.directives import BACKOFFS, DIRECTIVES
-from noetl.dsl.grammar.tasks import THEN
-from noetl.engine.outcome import Outcome
+from noetl.dsl.grammar.tasks import BACKOFFS, DIRECTIVES, THEN
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "directives.md"
 

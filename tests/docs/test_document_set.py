@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from navigation import leaves, read_navigation
 
 from noetl import load
-from noetl.engine.events import NAMES
+from noetl.engine.events import EVENTS
 from noetl.engine.invariants import audit
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -74,7 +74,7 @@ def test_each_document_is_there_and_in_the_navigation(
     titles = re.findall(r"^##+ (.+)$", (DOCS / page).read_text(), re.MULTILINE)
 
     assert [topic for topic in topics if topic not in titles] == []
-    assert page in yaml.safe_dump(yaml.safe_load((ROOT / "mkdocs.yml").read_text()))
+    assert page in leaves(read_navigation())
 
 
 @pytest.mark.spec("DOC-03", "ADM-09", "LOOP-23", "NEXT-06", "DIR-09", "S-04", "S-11")
@@ -132,7 +132,7 @@ def test_the_invariants_are_those_that_are_checked() -> None:
 def test_the_events_of_a_worker_are_those_that_the_page_lists() -> None:
     (listed,) = re.findall(r"^\| worker \| (`step.*`) \|$", ROLES, re.MULTILINE)
 
-    names = {name for name in NAMES if NAMES[name].source == "worker"}
+    names = {name for name in EVENTS if EVENTS[name].source == "worker"}
 
     assert set(re.findall(r"`([\w.]+)`", listed)) == names
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-import yaml
+from navigation import leaves, read_navigation
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -46,24 +45,43 @@ def test_cells_cannot_break_a_table(generator: ModuleType) -> None:
 
 
 def test_the_navigation_lists_every_page_once() -> None:
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-
-    listed = list(leaves(settings["nav"]))
-
     pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
-    assert sorted(listed) == sorted(pages)
+
+    assert sorted(leaves(read_navigation())) == sorted(pages)
 
 
-def leaves(entry: object) -> Iterator[str]:
-    match entry:
-        case str():
-            yield entry
-        case list():
-            for child in entry:
-                yield from leaves(child)
-        case dict():
-            for child in entry.values():
-                yield from leaves(child)
+def test_contributors_pages_are_in_their_own_section() -> None:
+    (section,) = (
+        list(leaves(entry["Contributing"]))
+        for entry in read_navigation()
+        if isinstance(entry, dict) and "Contributing" in entry
+    )
+    decisions = [f"adr/{path.name}" for path in (DOCS / "adr").glob("*.md")]
+
+    assert {
+        *decisions,
+        "reference/conformance.md",
+        "reference/conformance-matrix.md",
+        "explanation/performance.md",
+    } <= set(section)
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = {page for page in leaves(read_navigation()) if not page.startswith("adr/0")}
+
+    assert pages - {link["file"] for link in LINK.finditer(index)} == {"index.md"}
+
+
+def test_a_section_that_is_written_from_code_must_be_there(
+    generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "specification.md").write_text("# Page without the section\n")
+    monkeypatch.setattr(generator, "FOLDER", tmp_path)
+    monkeypatch.setattr(generator, "PAGES", {})
+
+    with pytest.raises(LookupError, match="Every key"):
+        list(generator.stale_pages())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ PROMISES = PAGE.partition("## Promises and their tests\n")[2].partition("\n## ")
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 LINES = [line for line in PROMISES.splitlines() if line.startswith("|")]
 ROWS = [line for line in LINES if not line.startswith(("| promise |", "|---"))]
-NAMED = sorted(set(TEST.findall(PAGE)))
+FINDINGS = (ROOT / "tests" / "security" / "README.md").read_text(encoding="utf-8")
+NAMED = sorted(set(TEST.findall(PAGE + FINDINGS)))
 
 
 @cache
@@ -46,7 +47,7 @@ def test_a_promise_is_a_sentence_with_its_tests(row: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)
-def test_a_test_that_the_page_names_exists(file: str, name: str) -> None:
+def test_a_test_that_a_page_names_exists(file: str, name: str) -> None:
     assert name in defined_in(file)
 
 
@@ -54,3 +55,15 @@ def test_every_promise_is_made_once() -> None:
     promises = [row.partition(" | ")[0] for row in ROWS]
 
     assert len(promises) == len(set(promises))
+
+
+def test_every_finding_of_the_audit_has_tests_that_failed_before() -> None:
+    found = set()
+    for row in FINDINGS.splitlines():
+        if match := re.match(r"\| ([CHML]\d), ", row):
+            _, tests, seen = (cell.strip() for cell in row.strip("|").split(" | "))
+            assert TEST.search(tests), row
+            assert seen.startswith(("as is", "black box")), row
+            found.add(match[1])
+    counts = {"C": 3, "H": 6, "M": 4, "L": 5}
+    assert found == {f"{k}{n + 1}" for k, count in counts.items() for n in range(count)}

@@ -10,11 +10,12 @@ from demo_api import ROOT, DemoApi
 from transcripts import Reader, renew
 
 ELSEWHERE = {
-    "write-a-plug-in.md",  # tests/plugged
+    "write-a-plug-in.md",  # tests/e2e/plugins
     "run-a-server.md",  # tests/e2e/test_server.py
     "give-others-access.md",  # tests/e2e/test_access.py
     "cluster-on-one-machine.md",  # tests/e2e/test_up.py
     "deploy.md",  # tests/packaging/test_deploy.py
+    "release.md",  # tests/packaging/test_release.py
 }
 PAGES = [
     "README.md",

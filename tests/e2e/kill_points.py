@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from noetl.adapters.tools import BUILTIN
+from noetl.config import read_settings
 from noetl.dsl.load import load
 from noetl.embedded import Embedded, open_free_log
-from noetl.home import Home
+from noetl.local.home import Home
 
 
 class Death:
@@ -49,9 +50,10 @@ class Death:
 
 async def main(file: Path, source: bytes, death: Death) -> None:
     loaded = load(source, BUILTIN)
-    home = Home.of()
+    settings = read_settings()
+    home = Home.of(settings)
     store = open_free_log(home)
-    runtime = Embedded(home, store, str(file.parent))
+    runtime = Embedded(home, store, str(file.parent), settings)
     death.around(store, "claim", "claim")
     death.around(store, "commit", "commit")
     death.around(runtime.orchestrator.blobs, "put", "blob")

@@ -21,7 +21,7 @@ from s3_peer import S3Peer
 pytestmark = pytest.mark.spec("S-01")
 
 PLAYBOOKS = Path(__file__).parent / "classic"
-PEER = Path(__file__).parents[1] / "peers" / "http.py"
+PEER = Path(__file__).parents[1] / "support" / "peers" / "http.py"
 
 
 class Folder:
@@ -102,6 +102,42 @@ def test_python_alone(folder: Folder) -> None:
     assert document["result"] == {"sum": 28}, document["error"]
 
 
+NEWER = {
+    "nets": [5, 4],
+    "sums": 2,
+    "list": [7, 9],
+    "ids": [7, 9],
+    "told": "3 by 2 and 2",
+    "count": 5,
+    "text": "tax 2",
+    "never": None,
+    "same": True,
+    "start": 2,
+    "missing": "nothing",
+}
+
+
+@pytest.mark.spec("C-34", "S-34")
+def test_input_output_and_set(folder: Folder) -> None:
+    document = folder.run("newer")
+
+    assert document["result"] == NEWER, document["error"]
+    assert document["playbook"]["path"] == "newer"
+    assert document["ctx"]["rounds"] == 3
+    assert document["ctx"]["count"] == document["ctx"]["done"] == 2
+
+
+def test_migrated_input_output_and_set_need_no_switch(folder: Folder) -> None:
+    written = folder.noetl("migrate", "newer.yaml", "--write")
+    checked = folder.noetl("validate", "newer.yaml")
+    again = folder.noetl("migrate", "newer.yaml", "--check")
+    document = json.loads(folder.noetl("run", "newer.yaml", "--json").stdout)
+
+    assert written.stderr.endswith("newer.yaml: rewritten\n"), written.stderr
+    assert (checked.returncode, again.returncode) == (0, 0), checked.stdout
+    assert document["result"] == NEWER, document["error"]
+
+
 def test_code_from_elsewhere_and_shell_commands(folder: Folder, peer: str) -> None:
     library = served(peer, b"return {'loud': name.upper()}")
     folder.keep("library_token", token="t-1")
@@ -111,6 +147,73 @@ def test_code_from_elsewhere_and_shell_commands(folder: Folder, peer: str) -> No
         "first\nsecond\n",
         "a;b;",
     ]
+
+
+def test_code_from_a_file_below_the_current_folder(folder: Folder) -> None:
+    below = folder.path / "below"
+    below.mkdir()
+    text = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: f, path: f}\n"
+        "workload: {file: scripts/greet.py}\nworkflow:\n  - step: start\n    tool:\n"
+        "      kind: python\n      args: {name: Ada}\n"
+        '      script: {uri: "{{ workload.file }}"}\n'
+    )
+    (below / "f.yaml").write_text(text)
+
+    assert folder.completed("below/f")
+    missing = folder.run("below/f", file="scripts/none.py")["error"]
+    assert f"looked for {below / 'scripts/none.py'}, " in missing["message"]
+    assert str(folder.path / "scripts/none.py") in missing["message"]
+
+
+def test_what_occurs_twice_in_a_result_is_printed_twice(folder: Folder) -> None:
+    (folder.path / "twice.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
+        "workload: {a: [1]}\nworkflow:\n  - step: start\n    tool: {kind: noop, "
+        "result: ['{{ workload.a }}', '{{ workload.a }}']}\n"
+    )
+    done = folder.noetl("run", "twice.yaml", "--no-progress")
+
+    assert done.stdout.endswith("result:\n- - 1\n- - 1\n")
+
+
+def test_credentials_of_the_original_are_imported(folder: Folder) -> None:
+    secret = "p4ss-canary"
+    one = {"name": "pg", "type": "postgres", "data": {"db_host": "h", "db_name": "d"}}
+    one["data"] |= {"db_password": secret}
+    (folder.path / "pg.json").write_text(json.dumps(one))
+    (folder.path / "more.yaml").write_text(
+        "- {name: bus, type: nats, data: {nats_url: 'nats://h', "
+        f"nats_password: {secret}}}}}\n"
+        f"- {{name: word, data: {secret}}}\n"
+    )
+    done = folder.noetl("keychain", "import", "pg.json", "more.yaml", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    (folder.path / "bad.yaml").write_text("name: x\n")
+    wrong = folder.noetl("keychain", "import", "bad.yaml")
+
+    assert [(line["name"], line["kind"]) for line in lines] == [
+        ("pg", "postgres_credential"),
+        ("bus", "http_credential"),
+        ("word", "secret_manager"),
+    ]
+    assert lines[0]["fields"] == ["database", "host", "password"]
+    assert lines[1]["fields"] == ["password", "url"]
+    assert secret not in done.stdout + done.stderr
+    assert wrong.returncode == 2
+    assert "a credential needs 'name' and 'data'" in wrong.stderr
+
+
+def test_the_error_names_an_unknown_host(folder: Folder) -> None:
+    (folder.path / "host.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: h, path: h}\n"
+        "workflow:\n  - step: start\n    tool: {kind: http, "
+        "url: 'http://nowhere.invalid/'}\n"
+    )
+    error = folder.run("host")["error"]
+
+    assert error["kind"] == "connection"
+    assert error["message"] == "no host is known by the name 'nowhere.invalid'"
 
 
 def test_code_from_an_object_store(folder: Folder, s3: S3Peer) -> None:
@@ -128,7 +231,7 @@ def test_code_from_an_object_store(folder: Folder, s3: S3Peer) -> None:
     assert folder.completed(name) == 3
     missing = folder.run(name, file="sub.py")["error"]
     assert missing["kind"] == "tool.contract"
-    assert "there is no s3://code/jobs/sub.py" in missing["message"]
+    assert "s3://code/jobs/sub.py does not exist" in missing["message"]
 
 
 def test_an_answer_is_a_mapping_and_pages_are_read(
@@ -140,6 +243,24 @@ def test_an_answer_is_a_mapping_and_pages_are_read(
     assert result["kept"] == ["data", "elapsed", "headers", "status_code", "url"]
     assert result["same"] is True
     assert result["orders"][0] > 3
+    assert result["stats"] == {"total": 1, "success": 1, "failed": 0}
+
+
+def test_a_migrated_reader_of_pages_names_its_extension(
+    folder: Folder, demo: DemoApi
+) -> None:
+    demo.post("/reset")
+    before = folder.completed("pages", api=demo.url)
+    written = folder.noetl("migrate", "pages.yaml", "--write")
+    demo.post("/reset")
+    setting = f"--set=api={demo.url}"
+    after = json.loads(folder.noetl("run", "pages.yaml", setting, "--json").stdout)
+
+    assert before == {"seen": [4, 4, 2], "last": 2}
+    assert after["result"] == before, after["error"]
+    assert after["playbook"]["path"] == "classic/pages"
+    assert "1 form left to do by hand" in written.stderr
+    assert "extensions: [classic]" in (folder.path / "pages.yaml").read_text()
 
 
 def test_every_name_of_a_body(folder: Folder, peer: str) -> None:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from campaign import FULL
 from faults.campaign import Plan, run
 from faults.cluster import Cluster
 from servers import Api, playbook
@@ -22,17 +23,20 @@ pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running")
 
 @pytest.mark.spec("S-45", "S-46", "WKR-02", "SRV-09", "SRV-10")
 def test_a_storm_of_faults_loses_nothing(tmp_path: Path) -> None:
-    plan = Plan(seed=7, iterations=1000, size=500, kills=60, freezes=4, wipes=3)
+    plan = Plan(seed=7, iterations=400, size=400, kills=24, freezes=2, wipes=1)
+    if FULL:
+        plan = Plan(seed=7, iterations=1000, size=500, kills=60, freezes=4, wipes=3)
 
     report = run(plan, tmp_path / "home")
 
     assert report.found.wrong == []
-    assert report.found.iterations >= 1000
+    assert report.found.iterations >= plan.iterations
     parts = {"server", "worker", "nats", "postgres", "nats, wiped", "frozen"}
     assert {*report.kills} == parts
     assert report.exits == []
     assert report.found.steals > 0
-    assert report.found.in_doubt > 0
+    if FULL:  # fewer kills may all miss a call
+        assert report.found.in_doubt > 0
 
 
 @pytest.mark.spec("S-45", "SRV-09")

@@ -57,7 +57,7 @@ def test_it_prints_each_value_with_its_origin(tmp_path: Path) -> None:
     )
 
 
-def test_people_see_a_line_for_each(tmp_path: Path) -> None:
+def test_text_output_has_a_line_for_each(tmp_path: Path) -> None:
     done = noetl("config", NOETL_HOME=str(tmp_path), NOETL_SLOT="3")
     assert done.returncode == 0
     assert [line.split() for line in done.stdout.splitlines()] == [
@@ -73,13 +73,21 @@ def test_people_see_a_line_for_each(tmp_path: Path) -> None:
         ["server", "-", "default"],
         ["token", "-", "default"],
         *[[name, "-", "default"] for name in ("database", "database_owner")],
-        ["nats", "-", "default"],
+        *[[name, "-", "default"] for name in ("nats", "nats_ca", "nats_cert")],
+        *[[name, "-", "default"] for name in ("nats_key", "nats_buckets")],
         ["lease_ttl", "30.0", "default"],
         ["start_rate", "500", "default"],
+        ["family_limit", "10000", "default"],
+        ["worker_proxy", "-", "default"],
         ["files_roots", ",".join(sorted([os.getcwd(), str(tmp_path)])), "default"],
         ["network_private", "allow", "default"],
         ["isolation", "auto", "default"],
         ["isolation_network", "False", "default"],
+        ["limits_memory", "none", "default"],
+        ["limits_processes", "1024", "default"],
+        ["pools_code", "*", "default"],
+        ["limits_tool_time", "86400.0", "default"],
+        ["limits_execution_events", "10000000", "default"],
         *[[name, "-", "default"] for name in ("proxies", "tls_cert")],
         *[[name, "-", "default"] for name in ("tls_key", "ca")],
         *[[name, "-", "default"] for name in ("public_url", "oidc_issuer")],

@@ -53,12 +53,12 @@ def test_a_fresh_machine_has_no_problem(home: Path) -> None:
         *("settings", "python", "sqlite", "clock", "loopback", "home", "file system"),
         *("disk", "logs", "python child", "sandbox"),
     } <= found.keys()
-    assert found["home"]["message"] == f"{home} (made by the first run)"
+    assert found["home"]["message"] == f"{home} (created by the first run)"
     assert found["python child"]["message"] == "starts and answers"
     assert not home.exists()  # looking changes nothing
 
 
-def test_a_home_in_use_is_told_with_its_logs(home: Path, tmp_path: Path) -> None:
+def test_a_home_in_use_is_reported_with_its_logs(home: Path, tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(HELLO)
     assert noetl(home, "run", str(tmp_path / "p.yaml")).returncode == 0
     lock = (home / "log.db.lock").read_text()
@@ -133,10 +133,10 @@ def test_a_log_from_the_future_says_that_the_clock_is_wrong(home: Path) -> None:
     os.utime(home / "log.db", (4e9, 4e9))
     _, found = examined(home)
     assert found["clock"]["status"] == "warning"
-    assert "still to come" in found["clock"]["message"]
+    assert "is in the future" in found["clock"]["message"]
 
 
-def test_people_see_a_line_per_check_and_what_to_do(home: Path) -> None:
+def test_text_output_has_a_line_per_check_and_its_remedy(home: Path) -> None:
     home.mkdir(mode=0o755)
     done = noetl(home, "doctor")
     lines = done.stdout.splitlines()

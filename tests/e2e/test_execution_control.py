@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_orders_to_what_is_over_are_refused_in_a_sentence(
     refused = shell.noetl(*order)
 
     assert refused.returncode == 2
-    assert "has ended already: completed" in refused.stderr
+    assert "has already ended: completed" in refused.stderr
 
 
 def test_wrong_orders_say_what_is_wrong(shell: Any) -> None:
@@ -163,7 +164,7 @@ def test_a_large_signal_reads_as_itself(shell: Any) -> None:
     assert json.loads(stdout)["result"] == 90_000
 
 
-def test_half_a_surrogate_pair_is_no_data(shell: Any) -> None:
+def test_half_a_surrogate_pair_is_refused(shell: Any) -> None:
     refused = shell.noetl("signal", "zzz", "x", "--data", '"\\ud800"')
 
     assert refused.returncode == 2
@@ -237,8 +238,11 @@ def test_a_form_is_shown_checked_and_answered(shell: Any, runs: bool) -> None:
         document = json.loads(shell.noetl("resume", execution_id, "--json").stdout)
 
     assert line["waits"][0]["signal"] == "approval"
+    command = f"noetl signal {execution_id[-8:]} approval --set approved=… --set by=…"
+    assert f"    answer: {command}\n" in listed.stdout
     for text in (listed.stdout, shown.stdout):
         assert "◷ start.ask: signal 'approval', since" in text
+        assert re.search(r", since [-\d]+ [:\d]+ \w+ \(", text)
         assert ", for operator\n    Pay?\n    fields: approved*, by\n" in text
     assert (wrong.returncode, unknown.returncode, both.returncode) == (2, 2, 2)
     assert "'approved' must be true or false, found text" in wrong.stderr
@@ -249,4 +253,4 @@ def test_a_form_is_shown_checked_and_answered(shell: Any, runs: bool) -> None:
     assert document["result"] == "ana"
     names = [event["name"] for event in shell.events(execution_id)]
     assert names.count("message.received") == 1
-    assert shell.noetl("list", "--waiting").stdout == "nothing waits\n"
+    assert shell.noetl("list", "--waiting").stdout == "no execution is waiting\n"

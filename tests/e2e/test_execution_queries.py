@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,10 +17,10 @@ import msgspec
 import pytest
 
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.commands.logs import PAGE
+from noetl.commands.local.logs import PAGE
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.ports import Summary, Transition
+from noetl.ports import Append, Summary, Transition
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 LONG = HEAD + (
@@ -71,9 +72,9 @@ def store_some(home: Path, log: str, names: str) -> None:
                 payload={"playbook": {}, "trace_id": "0" * 32},
             )
             status = "failed" if name in "bd" else "completed"
-            summary = Summary(name, status, {"path": "tests/t"}, START)  # type: ignore[arg-type]
+            summary = Summary(name, status, {"path": f"tests/{name}"}, START)  # type: ignore[arg-type]
             transition = Transition(
-                execution_id=name, after=0, events=[event], summary=summary
+                execution_id=name, log=Append(0, [event]), summary=summary
             )
             await store.commit([transition])
         await store.close()
@@ -113,18 +114,73 @@ def test_a_listing_of_one_status(some: Path) -> None:
     assert listed("--status", "failed", "--limit", "1", "--cursor", "d") == ("b", None)
 
 
-def test_people_are_told_how_to_see_more(some: Path) -> None:
+def test_text_output_says_how_to_see_more(some: Path) -> None:
     done = noetl("list", "--limit", "2")
-    assert [line[0] for line in done.stdout.splitlines()] == ["g", "f"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["ID", "g", "f"]
     assert done.stderr == "there are more: noetl list --cursor f\n"
     failed = noetl("list", "--limit", "1", "--status", "failed")
     assert failed.stderr == "there are more: noetl list --status failed --cursor d\n"
-    assert noetl("list", "--cursor", "a").stdout == "no such executions\n"
+    assert noetl("list", "--cursor", "a").stdout == "no execution matches\n"
+
+
+@pytest.mark.spec("SRV-03")
+def test_a_listing_of_one_path_and_of_a_time(some: Path) -> None:
+    assert listed("--path", "tests/c") == ("c", None)
+    assert listed("--path", "tests/*", "--limit", "2") == ("gf", "f")
+    assert listed("--path", "other/*") == ("", None)
+    assert listed("--since", "1h") == ("", None)
+    assert listed("--since", START)[0] == "gfedcba"
+    more = noetl("list", "--path", "tests/*", "--limit", "1").stderr
+    assert more == "there are more: noetl list --path 'tests/*' --cursor g\n"
+
+
+def test_a_listing_is_a_table_of_short_ids_local_times_and_cut_errors(
+    folder: Path,
+) -> None:
+    long = "x" * 500
+    (folder / "child.yaml").write_text(
+        HEAD.replace("tests/t", "tests/child")
+        + "workflow:\n  - step: start\n"
+        + f"    tool: {{kind: shell, command: echo {long} >&2; exit 1}}\n"
+    )
+    parent = HEAD + (
+        "workflow:\n  - step: start\n    tool: {kind: playbook, path: tests/child}\n"
+    )
+    noetl("run", write(folder, parent), "--json")
+
+    header, child, root = noetl("list").stdout.splitlines()
+    lines = json.loads(noetl("list", "--json").stdout)["executions"]
+
+    assert header.split() == ["ID", "STATUS", "STARTED", "TOOK", "PLAYBOOK"]
+    short = lines[1]["execution_id"][-8:]
+    assert root.startswith(f"{short}  failed  ")
+    assert child.startswith(lines[0]["execution_id"][-8:])
+    assert f"↳ tests/child  (called by {short})  " in child
+    assert re.search(r"  2\d{3}-\d\d-\d\d \d\d:\d\d:\d\d [A-Z]+  [\d.]+ m?s  ", root)
+    assert child.endswith("…")
+    assert max(map(len, (child, root))) < 170
+
+
+def test_show_takes_the_end_of_an_id_and_without_one_the_last(folder: Path) -> None:
+    (folder / "p.yaml").write_text(
+        HEAD + "workflow:\n  - step: start\n    tool: {kind: noop}\n"
+    )
+    name = json.loads(noetl("run", "p.yaml", "--json").stdout)["execution_id"]
+    by_end = noetl("show", name[-8:], "--json")
+    default = noetl("show", "--json")
+    page = noetl("show", "--html", "page.html")
+    swapped = noetl("show", "--html", name[-8:])
+
+    assert json.loads(by_end.stdout)["execution_id"] == name
+    assert json.loads(default.stdout)["execution_id"] == name
+    assert (page.returncode, (folder / "page.html").exists()) == (0, True)
+    assert "write ID before --html" in swapped.stderr
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
+        (["list", "--since", "yesterday"], "'yesterday' is not a time; write 2h"),
         (["list", "--status", "done"], "'done' is not one of"),
         (["list", "--limit", "0"], "0 is not in the range"),
         (["replay", "g", "--at", "0"], "0 is not in the range"),
@@ -175,7 +231,7 @@ def test_events_come_in_order_without_a_gap(long: str) -> None:
 
 @pytest.mark.spec("REP-01", "REP-03")
 @pytest.mark.parametrize("at", [1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, None])
-def test_a_replay_ends_where_it_was_told_to(long: str, at: int | None) -> None:
+def test_a_replay_ends_at_the_given_event(long: str, at: int | None) -> None:
     args = [] if at is None else ["--at", str(at)]
     document = json.loads(noetl("replay", long, "--json", *args).stdout)
     expected = replay(events_of(long)[:at])
@@ -247,7 +303,7 @@ def test_events_are_followed_to_the_end(waiting: tuple[str, Path]) -> None:
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
 
 
-def test_following_for_people_ends_with_the_execution(
+def test_following_in_text_ends_with_the_execution(
     waiting: tuple[str, Path],
 ) -> None:
     name, gate = waiting
@@ -271,6 +327,6 @@ def test_following_can_be_interrupted(waiting: tuple[str, Path]) -> None:
     assert process.returncode == 130
 
 
-def test_a_log_that_is_being_made_is_no_obstacle(some: Path) -> None:
+def test_a_log_that_is_being_created_does_not_fail_a_reader(some: Path) -> None:
     (some / "home" / "log-3.db").touch()
     assert listed("--limit", "2") == ("gf", "f")

@@ -74,7 +74,7 @@ def test_a_file_that_has_changed_is_drawn_as_it_ran(shell: Any, playbook: str) -
 
     done = shell.noetl("graph", playbook, "--execution", "last", "--json")
 
-    assert done.stderr == f"{playbook} has changed since; this is the text that ran\n"
+    assert done.stderr == f"{playbook} has changed since; drawing the text that ran\n"
     assert "aside" in [step["step"] for step in json.loads(done.stdout)["steps"]]
 
 
@@ -83,6 +83,19 @@ def test_a_comment_changes_nothing(shell: Any, playbook: str) -> None:
     file.write_text(file.read_text() + "# later\n")
 
     assert shell.noetl("graph", playbook, "--execution", "last").stderr == ""
+
+
+def test_the_ending_of_the_file_decides_the_format(shell: Any, playbook: str) -> None:
+    refused = shell.noetl("graph", playbook, "-o", "x.png")
+    drawn = shell.noetl("graph", playbook, "-o", "x.mmd")
+
+    assert refused.returncode == 2
+    assert (
+        "no format for files that end in .png; use one of .svg, .dot" in refused.stderr
+    )
+    assert not (shell.folder / "x.png").exists()
+    assert drawn.returncode == 0
+    assert "flowchart" in (shell.folder / "x.mmd").read_text()
 
 
 def test_an_execution_of_another_playbook_is_refused(shell: Any, playbook: str) -> None:

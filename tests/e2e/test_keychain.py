@@ -14,6 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from noetl.extras import install_command
+
 HERE = Path(__file__).parent
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 TOKEN = "tok-3f9a7c21"
@@ -135,7 +137,7 @@ def test_entries_that_cannot_be_resolved_stop_it_before_it_starts(
     [
         ("{name: x, kind: acme}", "kind 'acme' is not built in"),
         ("{name: x, kind: env, variable: BLANK}", "the secret is empty"),
-        ("{name: x, kind: aws, path: y}", "pip install 'noetl[aws]'"),
+        ("{name: x, kind: aws, path: y}", install_command("aws")),
         (
             "{name: x, kind: http_credential, token: '{{ keychain.later }}'}",
             "keychain has no key 'later'",
@@ -347,9 +349,7 @@ def test_a_secrets_task_gives_a_handle_that_survives_a_crash(
         ('name: "{{ 5 }}"', "tool.contract"),
     ],
 )
-def test_a_secret_that_nobody_has_is_an_outcome(
-    folder: Folder, inputs: str, kind: str
-) -> None:
+def test_a_missing_secret_is_an_outcome(folder: Folder, inputs: str, kind: str) -> None:
     inputs = inputs.strip("{}") if inputs.startswith("{p") else inputs
     text = FETCHING.replace("INPUTS", inputs.replace(", ", "\n          "))
 

@@ -34,7 +34,7 @@ class Operator:
         [[body]] = self._sql(f"SELECT body FROM event WHERE {SECOND}", self.id)
         self.write(b"{}")
         assert self.running.server is not None
-        self.running.do(self.running.server.orchestrator.drop, self.id)
+        self.running.do(self.running.server.orchestrator.cache.drop, self.id)
         return bytes(body)
 
     def write(self, body: bytes) -> None:
@@ -104,7 +104,7 @@ def test_commands_show_it_and_say_how_to_go_on(operator: Operator) -> None:
 
     assert operator.id in listed.stdout
     assert "it is set aside" in listed.stdout
-    assert f"go on with: noetl resume {operator.id}" in shown.stdout
+    assert f"continue with: noetl resume {operator.id}" in shown.stdout
     assert as_json["status"] == "quarantined"
     assert "noetl resume" in cancelled.stderr
     assert cancelled.returncode == 2
@@ -141,7 +141,7 @@ def test_a_server_starts_with_it(operator: Operator, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [["--no-progress"], ["--json"]])
-def test_who_waits_for_it_is_told_and_does_not_wait_for_ever(
+def test_waiting_for_a_quarantined_execution_ends_with_a_message(
     operator: Operator, tmp_path: Path, more: list[str]
 ) -> None:
     file = tmp_path / "asks.yaml"
@@ -167,7 +167,7 @@ def test_who_waits_for_it_is_told_and_does_not_wait_for_ever(
     else:
         assert out.startswith("quarantined: ")
         assert "it is set aside: " in out
-        assert f"go on with: noetl resume {operator.id}" in out
+        assert f"continue with: noetl resume {operator.id}" in out
 
 
 def test_who_follows_what_is_set_aside_comes_to_an_end(operator: Operator) -> None:

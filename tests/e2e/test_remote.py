@@ -117,7 +117,7 @@ def test_a_cursor_that_is_none_is_refused(
 
     assert (done.returncode, done.stdout) == (2, "")
     assert "--cursor: no execution 'nonsense'" in done.stderr
-    assert "the id of the last execution on the page before" in done.stderr
+    assert "the id of the last execution on the previous page" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_a_cursor_that_is_none_is_refused(
     [
         (["fork", "{}", "--at", "9999"], "there is no event 9999"),
         (["retry", "{}", "--from", "mkae"], "did you mean 'make'"),
-        (["retry", "{}", "--playbooks", "."], "--playbooks does not go with a server"),
+        (["retry", "{}", "--playbooks", "."], "--playbooks cannot be used with"),
         (["retry", "nobody"], "no execution 'nobody' at http://"),
-        (["result", "get", "0" * 64], "is no result that is there"),
+        (["result", "get", "0" * 64], "is not a stored result"),
         (["result", "get", "{}", "--step", "mkae"], "did you mean 'make'"),
         (["sql", "select 1", "--execution", "nobody"], "no execution 'nobody'"),
         (["events", "nobody", "--export", "jsonl", "x"], "no execution 'nobody'"),

@@ -198,12 +198,12 @@ def test_on_paper_nothing_is_cut_off(report: Path, browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["run", "p.yaml", "--html", "no/such.html"], "there is no folder"),
-        (["run", "p.yaml", "--html", "."], "that is a folder; name a file in it"),
+        (["run", "p.yaml", "--html", "no/such.html"], "/no does not exist"),
+        (["run", "p.yaml", "--html", "."], "this is a folder; name a file in it"),
         (["run", "p.yaml", "--html", "-"], "name a file"),
         (["run", "p.yaml", "--html", ""], "name a file"),
         (["show", "nobody", "--html"], "no execution 'nobody'"),
-        (["show", "--html", "last"], "--html took last for its file"),
+        (["show", "--html", "last"], "--html took last as its file"),
         (["show", "last", "--html", "x.html", "--json"], "--json contradicts --html"),
     ],
 )

@@ -142,9 +142,9 @@ def test_a_run_keeps_them_in_nats_if_the_playbook_says_so(
 @pytest.mark.parametrize(
     ("store", "why"),
     [
-        ("{kind: nats_object}", "for nats_object this host needs the setting nats"),
+        ("{kind: nats_object}", "nats_object needs the setting nats on this host"),
         ("{kind: postgres}", "there is no 'postgres' here, there is file, nats_object"),
-        ("{kind: file, bucket: b}", "a bucket can be chosen with nats_object only"),
+        ("{kind: file, bucket: b}", "a bucket needs the store nats_object"),
         ("{kind: nats}", "there is no 'nats' here"),
     ],
 )
@@ -159,9 +159,7 @@ def test_what_the_host_lacks_is_a_warning(shell: Any, store: str, why: str) -> N
     assert f"results go to {shell.home / 'results'}" in done.stderr
 
 
-def test_a_bucket_of_somebody_else_is_not_used(
-    shell: Any, nats_server: NatsServer
-) -> None:
+def test_a_foreign_bucket_is_not_used(shell: Any, nats_server: NatsServer) -> None:
     async def make() -> None:
         client = await nats.connect(nats_server.address)
         await client.jetstream().create_object_store("theirs")
@@ -174,5 +172,6 @@ def test_a_bucket_of_somebody_else_is_not_used(
     done = shell.noetl("run", "t.yaml", "--json")
 
     assert json.loads(done.stdout)["result"] == RESULT
-    assert "the bucket theirs of NATS is somebody else's; results go to" in done.stderr
+    assert "the NATS bucket theirs was not made by NoETL" in done.stderr
+    assert "; results go to" in done.stderr
     assert take_objects(nats_server.address, "theirs") == 0

@@ -105,25 +105,26 @@ def test_many_results_of_a_loop_are_fetched_from_the_log(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("ref", "said"),
     [
-        ("../../etc/passwd", "ref.not_found: '../../etc/passwd' is no result"),
+        (
+            "../../etc/passwd",
+            "ref.not_found: '../../etc/passwd' is not a stored result",
+        ),
         ("/etc/passwd", "ref.not_found"),
         ("a" * 5000, "ref.not_found: 'aaaa"),
         ("0" * 64, "ref.not_found: '0000"),
         ("log:nobody", "ref.not_found"),
-        ("KEY:100-50", "ref.range: '100-50' is no range of 2,428,891"),
+        ("KEY:100-50", "ref.range: '100-50' is not a range within 2,428,891"),
         ("KEY:0-1000000000000000000", "ref.range"),
         ("KEY:-1-5", "ref.range"),
         ("KEY:", "ref.range"),
         ("KEY:0-99999999999999999999999", "ref.range"),
         ("nope", "no execution 'nope' under"),
-        ("last --step mkae", "no step 'mkae' has run; did you mean 'make'?"),
-        ("KEY --step make", "--step goes with the ID of an execution"),
+        ("last --step mkae", "step 'mkae' has not run; did you mean 'make'?"),
+        ("KEY --step make", "--step needs the ID of an execution"),
         ("KEY --output /nowhere/x", "/nowhere/x: cannot be written"),
     ],
 )
-def test_what_cannot_be_fetched_is_told_in_one_line(
-    made: Any, ref: str, said: str
-) -> None:
+def test_a_failed_fetch_is_reported_in_one_line(made: Any, ref: str, said: str) -> None:
     key = large(made.home)
     given = ref.replace("KEY", key.parent.name + key.name).split()
 
@@ -311,7 +312,7 @@ def test_a_log_that_cannot_be_read_stops_the_cleaning(shell: Any) -> None:
         (["everything"], "unexpected extra argument"),
     ],
 )
-def test_mistakes_in_cleaning_are_told(
+def test_mistakes_in_cleaning_are_reported(
     shell: Any, arguments: list[str], said: str
 ) -> None:
     done = shell.noetl("clean", *arguments)
@@ -321,7 +322,7 @@ def test_mistakes_in_cleaning_are_told(
 
 
 @pytest.mark.spec("RES-07", "S-62")
-def test_results_are_kept_in_an_object_store(shell: Any, s3: S3Peer) -> None:
+def test_results_are_stored_in_an_object_store(shell: Any, s3: S3Peer) -> None:
     shell._env |= {**s3.environment(), "NOETL_RESULTS_URL": "s3://bucket/noetl"}
 
     document = shell.run(shell.write("make", MAKE))
@@ -402,7 +403,7 @@ def test_a_store_of_two_homes_is_not_cleaned(shell: Any, s3: S3Peer) -> None:
     assert len(shell.executions()) == 1
 
 
-def test_a_store_that_refuses_or_is_missing_is_told(shell: Any, s3: S3Peer) -> None:
+def test_a_refusing_or_missing_store_is_reported(shell: Any, s3: S3Peer) -> None:
     shell._env |= {**s3.environment(), "NOETL_RESULTS_URL": "s3://bucket/noetl"}
     file = shell.write("make", MAKE)
     s3.refuses = True
@@ -411,6 +412,6 @@ def test_a_store_that_refuses_or_is_missing_is_told(shell: Any, s3: S3Peer) -> N
     wrong = shell.noetl("run", file, "--json")
 
     assert (refused.returncode, wrong.returncode) == (2, 2)
-    assert "refuses the credential, or there is none" in refused.stderr
+    assert "the credential is missing or refused" in refused.stderr
     assert SECRET not in refused.stderr + refused.stdout
-    assert "NOETL_RESULTS_URL: it may hold no credential" in wrong.stderr
+    assert "NOETL_RESULTS_URL: it must not contain a credential" in wrong.stderr

@@ -31,6 +31,8 @@ FAILING = HEAD + (
 DOCUMENT_KEYS = {
     "waits",
     *("execution_id", "status", "playbook", "error", "workload", "ctx", "result"),
+    *("no_arc_fired", "not_reached"),
+    *("ignored_errors", "counts", "warnings"),
     *("steps", "events", "started_at", "duration_ms", "forked_from", "concurrency"),
 }
 
@@ -63,7 +65,7 @@ def test_a_run_prints_its_document(folder: Path) -> None:
     assert document["workload"] == {"n": 41}
 
 
-def test_an_input_that_looks_like_another_one_is_told(folder: Path) -> None:
+def test_a_misspelled_input_gets_a_suggestion(folder: Path) -> None:
     steps = "workflow:\n  - step: start\n    tool: {kind: noop}\n"
     text = HEAD + "workload: {region: eu}\n" + steps
 
@@ -93,7 +95,7 @@ def test_an_invalid_playbook_does_not_run(folder: Path) -> None:
     assert (line["status"], line["error"]["kind"]) == ("failed", "playbook.invalid")
 
 
-def test_who_runs_a_test_file_is_told_how_it_is_run(folder: Path) -> None:
+def test_running_a_test_file_gives_the_right_command(folder: Path) -> None:
     (folder / "playbook.test.yaml").write_text("cases: []\n")
 
     done = noetl("run", "playbook.test.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,11 +15,12 @@ from typing import Any
 import duckdb
 import pytest
 
+from noetl.adapters.analytics.duckdb_copy import require_duckdb
 from noetl.adapters.analytics.query import needs_events, needs_results
 from noetl.adapters.analytics.tables import TABLES
-from noetl.adapters.analytics.warehouse import require_duckdb
-from noetl.commands.sql import SHOWN
+from noetl.commands.sql import MAX_ROWS
 from noetl.errors import ConfigError
+from noetl.extras import install_command
 
 from .conftest import Shell
 
@@ -57,7 +59,7 @@ def rows(shell: Shell, sql: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("EVT-26")
-def test_what_a_fork_has_kept_can_be_told_from_what_it_did(shell: Shell) -> None:
+def test_inherited_events_of_a_fork_are_distinguishable(shell: Shell) -> None:
     flow = """
     - step: first
       tool: {kind: noop}
@@ -148,7 +150,7 @@ def test_columns_are_as_they_are_documented(asked: Shell, table: str) -> None:
     )
 
 
-def test_people_get_a_table(asked: Shell) -> None:
+def test_text_output_is_a_table(asked: Shell) -> None:
     done = asked.noetl(
         "sql", "select playbook, events from executions order by playbook"
     )
@@ -168,12 +170,12 @@ def test_csv_can_be_read_again(asked: Shell) -> None:
     assert json.loads(table[1][1]) == {"n": 3, "text": 'a,b"c'}
 
 
-def test_a_long_answer_is_cut_for_people_and_whole_for_programs(asked: Shell) -> None:
-    many = f"select * from range({SHOWN + 500}) t(n)"
+def test_a_long_answer_is_cut_in_text_and_whole_in_json(asked: Shell) -> None:
+    many = f"select * from range({MAX_ROWS + 500}) t(n)"
     done = asked.noetl("sql", many)
-    assert len(done.stdout.splitlines()) == SHOWN + 2
+    assert len(done.stdout.splitlines()) == MAX_ROWS + 2
     assert "--json and --csv print them all" in done.stderr
-    assert len(rows(asked, many)) == SHOWN + 500
+    assert len(rows(asked, many)) == MAX_ROWS + 500
 
 
 def test_control_characters_stay_off_the_terminal(asked: Shell) -> None:
@@ -186,22 +188,22 @@ def test_control_characters_stay_off_the_terminal(asked: Shell) -> None:
     ("sql", "said"),
     [
         ("selec 1", 'syntax error at or near "selec"\n  selec 1\n  ^'),
-        ("select nam from events", 'no column "nam"; did you mean "name"?'),
+        ("select nam from events", 'unknown column "nam"; did you mean "name"?'),
         ("select\n  nam from events", "\n    nam from events\n    ^"),
-        ("from evnts", "there is no table evnts; the tables are executions, events"),
-        ("delete from events", "only reads: SELECT"),
-        ("create table x (a int)", "only reads: SELECT"),
-        ("set threads = 1", "only reads"),
-        ("copy events to 'x.csv'", "only reads"),
-        ("attach 'x.db'", "only reads"),
-        ("install httpfs", "only reads"),
-        ("update extensions", "only reads"),
+        ("from evnts", "unknown table evnts; the tables are executions, events"),
+        ("delete from events", "only queries are allowed (SELECT"),
+        ("create table x (a int)", "only queries are allowed (SELECT"),
+        ("set threads = 1", "only queries are allowed"),
+        ("copy events to 'x.csv'", "only queries are allowed"),
+        ("attach 'x.db'", "only queries are allowed"),
+        ("install httpfs", "only queries are allowed"),
+        ("update extensions", "only queries are allowed"),
         ("select 1; select 2", "one statement at a time, not 2"),
-        (" ", "ask something; the tables are executions, events, results"),
-        ("/* nothing */", "there is no statement in it"),
-        ("from read_csv('/etc/passwd')", "only the log is read"),
-        ("from '/etc/passwd'", "there is no table /etc/passwd"),
-        ("from glob('/*')", "only the log is read"),
+        (" ", "empty query; the tables are executions, events, results"),
+        ("/* nothing */", "the query is empty"),
+        ("from read_csv('/etc/passwd')", "can only read the tables of the log"),
+        ("from '/etc/passwd'", "unknown table /etc/passwd"),
+        ("from glob('/*')", "can only read the tables of the log"),
         ("select 'a'::int", "Could not convert string 'a' to INT32"),
         ("explain analyze delete from events", "read-only"),
     ],
@@ -370,17 +372,17 @@ def test_json_lines_are_those_that_events_prints(asked: Shell, tmp_path: Path) -
     ("args", "said"),
     [
         (["last", "--export", "parquet", "-"], "only jsonl can be streamed"),
-        (["last", "--export", "parquet", "no/x"], "parquet no/x: there is no folder"),
-        (["last", "--export", "jsonl", "no/x"], "jsonl no/x: there is no folder"),
-        (["last", "--export", "parquet", "."], "that is a folder; name a file in it"),
-        (["last", "--export", "jsonl", "."], "that is a folder; name a file in it"),
+        (["last", "--export", "parquet", "no/x"], "parquet no/x: the folder /"),
+        (["last", "--export", "jsonl", "no/x"], "jsonl no/x: the folder /"),
+        (["last", "--export", "parquet", "."], "this is a folder; name a file in it"),
+        (["last", "--export", "jsonl", "."], "this is a folder; name a file in it"),
         (["last", "--export", "parquet", ""], "name a file"),
         (["last", "--export", "xml", "x"], "'xml' is not one of 'parquet', 'jsonl'"),
         (["last", "--export", "jsonl"], "requires 2 arguments"),
         (["nobody", "--export", "jsonl", "x"], "no execution 'nobody'"),
         (["last", "--export", "jsonl", "x", "--json"], "--json contradicts --export"),
         (["last", "--export", "jsonl", "x", "-f"], "--follow contradicts --export"),
-        (["all"], "all executions at once can only be exported"),
+        (["all"], "the ID all needs --export"),
     ],
 )
 def test_a_wrong_export_exits_2_and_leaves_no_file(
@@ -414,5 +416,6 @@ def test_a_missing_package_is_one_line_that_says_how_to_get_it(
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("importlib.metadata.version", find)
-    with pytest.raises(ConfigError, match=r"not installed; run: pip install '\.\[duck"):
+    expected = re.escape(f"not installed; run: {install_command('duckdb')}")
+    with pytest.raises(ConfigError, match=expected):
         require_duckdb()

@@ -41,8 +41,9 @@ workflow:
     loop: {{in: "{{{{ range(4) }}}}", iterator: i, spec: {{mode: sequential}}}}
     tool:
       kind: shell
+      env: {{I: "{{{{ iter.i }}}}"}}
       command: |
-        [ {{{{ iter.i }}}} -lt 3 ] || while [ ! -e {folder}/go ]; do sleep 0.02; done
+        [ "$I" -lt 3 ] || while [ ! -e {folder}/go ]; do sleep 0.02; done
 """
     (folder / "playbook.yaml").write_text(HEAD + text)
     return str(folder / "playbook.yaml")
@@ -77,7 +78,7 @@ def test_the_tree_lives_and_its_last_state_stays(
     assert sum("each" in line for line in lines) == 1  # drawn often, there once
 
 
-def test_one_document_goes_to_stdout_while_people_watch(
+def test_one_document_goes_to_stdout_and_progress_to_stderr(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     for name in ("again", "go"):

@@ -64,7 +64,7 @@ def test_a_server_with_a_certificate_speaks_tls_alone(
     plain = server["url"].replace("https:", "http:")
     done = shell.noetl("user", "list", "--server", plain)
     assert done.returncode == 3
-    assert "does not speak HTTP; one with a certificate is at https://" in done.stderr
+    assert "does not answer in HTTP; a server with TLS is at https://" in done.stderr
 
     again = shell.noetl("server", "restart", "--json")
     assert json.loads(again.stdout)["url"].startswith("https://")
@@ -89,7 +89,7 @@ def test_others_trust_it_by_its_authority(
     assert (wrong.returncode, "cannot be read" in wrong.stderr) == (2, True)
     empty = tmp_path / "empty.pem"
     empty.write_text("nothing")
-    assert "holds no certificates" in shell.noetl(*asked, "--ca", str(empty)).stderr
+    assert "has no certificates" in shell.noetl(*asked, "--ca", str(empty)).stderr
 
     shell._env["NOETL_CA"] = str(authority.file)
     assert shell.noetl(*asked).returncode == 0
@@ -172,7 +172,7 @@ def test_mistakes_with_certificates_are_explained(
     for files, said in (
         (("--tls-cert", cert), "tls_key is missing"),
         (("--tls-key", key), "tls_cert is missing"),
-        (("--tls-cert", cert, "--tls-key", other), "not that of the certificate"),
+        (("--tls-cert", cert, "--tls-key", other), "the key does not belong to"),
         (("--tls-cert", text, "--tls-key", key), "they must be PEM"),
         (("--tls-cert", cert, "--tls-key", locked), "without a passphrase"),
         (("--tls-cert", tmp_path / "no.pem", "--tls-key", key), "cannot be read"),

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from servers import HELLO, Api
 
-from noetl.adapters.secrets.token import read_token
-from noetl.home import Home
-from noetl.presence import find_server
+from noetl.adapters.secrets.private_files import read_token
+from noetl.local.home import Home
+from noetl.local.process_files import find_server
 
 HUNG = 60.0
 KILLS = 8

@@ -92,22 +92,22 @@ def test_a_secret_comes_from_a_file_and_is_not_shown(
     made = shell.noetl("trigger", "create", "s", *options, *signs)
 
     assert made.returncode == 0, made.stderr
-    assert "shown this once" not in made.stdout
+    assert "shown only once" not in made.stdout
     assert "a secret of" not in made.stdout + made.stderr
 
 
 WRONG = [
-    ("create", "a NAME and --playbook are needed"),
+    ("create", "expected a NAME and --playbook"),
     ("create x --playbook examples/daily_report", "found none of them"),
-    ("create x --playbook a --zone UTC", "--zone goes with --cron"),
+    ("create x --playbook a --zone UTC", "--zone needs --cron"),
     ("create x --playbook a --webhook --cron 0", "a trigger has one of"),
-    ("create x --playbook a --no-overlap", "--no-overlap goes with --cron"),
+    ("create x --playbook a --no-overlap", "--no-overlap needs --cron"),
     ("create x --playbook nowhere --webhook", "register it: noetl catalog register"),
     ("create X! --playbook a --webhook", "a name has lower-case letters"),
-    ("create x -f nowhere.yaml", "--file says it all"),
+    ("create x -f nowhere.yaml", "--file is complete"),
     ("create -f nowhere.yaml", "nowhere.yaml: no such file"),
-    ("fire nobody", "there is no trigger 'nobody'"),
-    ("delete nobody", "see noetl trigger list"),
+    ("fire nobody", "unknown trigger 'nobody'"),
+    ("delete nobody", "noetl trigger list shows all triggers"),
 ]
 
 
@@ -123,21 +123,21 @@ def test_a_mistake_is_one_line(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: a\nplaybook: b\nwebhok: {}\n", ":3:1: webhok: 'webhok' is no member"),
+        ("name: a\nplaybook: b\nwebhok: {}\n", ":3:1: webhok: 'webhok' is not a"),
         ("name: a\nwebhook: {}\n", "playbook: 'playbook' is missing"),
         (
             "name: a\nplaybook: b\nschedule:\n  cron: 0 2 * * *\n  zone: Mars/X\n",
-            ":5:3: schedule.zone: there is no time zone 'Mars/X'",
+            ":5:3: schedule.zone: unknown time zone 'Mars/X'",
         ),
         (
             "name: a\nplaybook: b\nworkload:\n  x:\n    - '{{ slot }}'\nwebhook: {}\n",
-            ":5:7: workload.x[0]: 'slot' is not known to a webhook trigger",
+            ":5:7: workload.x[0]: 'slot' is not available in a webhook trigger",
         ),
         ("- a\n", ":1:1: a trigger is a mapping"),
         ("a: 1\na: 2\n", ":2:1: "),
     ],
 )
-def test_a_wrong_file_is_told_where(
+def test_a_wrong_file_is_reported_with_its_position(
     shell: Any, tmp_path: Path, text: str, said: str
 ) -> None:
     """Before any server is asked."""

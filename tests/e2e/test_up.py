@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -18,11 +19,22 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import nats
+import nats.errors
 import pytest
 from nats_servers import NatsServer
 
-from noetl.cluster.postgres import Postgres, _find_programs, _reachable, whom_to_be
-from noetl.home import Home
+from noetl.adapters.blobs.nats import NatsBlobs
+from noetl.adapters.nats.connection import CarefulClient
+from noetl.extras import install_command
+from noetl.local.home import Home
+from noetl.local.services.nats import Nats
+from noetl.local.services.postgres import (
+    Postgres,
+    _find_programs,
+    _reachable,
+    whom_to_be,
+)
 
 HELLO = "- {step: start, tool: {kind: python, code: 'def main(): return 42'}}"
 
@@ -83,13 +95,13 @@ def test_a_cluster_comes_up_works_goes_down_and_is_found_again(
     assert order == ["worker", "worker", "server", "NATS", "PostgreSQL"]
     assert stopped.returncode == 3
     assert {state for _, state in states(json.loads(stopped.stdout))} == {"stopped"}
-    assert (nothing.returncode, "nothing runs" in nothing.stdout) == (0, True)
+    assert (nothing.returncode, "no service is running" in nothing.stdout) == (0, True)
     assert later["ready"]
     assert execute(shell) == 42, "the catalog is still there"
     assert len(json.loads(shell.noetl("list", "--json").stdout)["executions"]) == 2
 
 
-def test_what_was_killed_is_started_and_what_runs_is_kept(
+def test_killed_services_are_restarted_and_running_ones_stay(
     shell: Any, cluster: dict[str, Any]
 ) -> None:
     shell.noetl("catalog", "register", shell.write("hello", HELLO))
@@ -97,14 +109,19 @@ def test_what_was_killed_is_started_and_what_runs_is_kept(
     (bus,) = pids(cluster, "NATS")
     os.kill(bus, signal.SIGKILL)
     assert execute(shell) == 42, "NATS only wakes"
-    for pid in (database, first):
-        os.kill(pid, signal.SIGKILL)
+    os.kill(first, signal.SIGKILL)
+    status = shell.noetl("status")
+    os.kill(database, signal.SIGKILL)
     mended = up(shell)
     assert execute(shell) == 42
     (server,) = pids(mended, "server")
     os.kill(server, signal.SIGKILL)
     once_more = up(shell)
 
+    assert status.returncode == 3, "a worker is missing"
+    assert re.search(
+        rf"worker +killed: pool default, .* \(process {first}\)", status.stdout
+    )
     assert mended["ready"]
     assert pids(mended, "PostgreSQL") != [database]
     assert pids(mended, "NATS") != [bus]
@@ -116,7 +133,7 @@ def test_what_was_killed_is_started_and_what_runs_is_kept(
 
 
 @pytest.mark.parametrize(
-    "name", ["postgres/password", "postgres/owner_password", "nats/token"]
+    "name", ["postgres/password", "postgres/owner_password", "nats/password"]
 )
 def test_a_password_is_for_its_user_alone(
     shell: Any, cluster: dict[str, Any], name: str
@@ -154,9 +171,7 @@ ROLES += "WHERE starts_with(rolname, 'noetl') ORDER BY 1"
 DIVIDED = [("noetl", False), ("noetl_owner", True)]
 
 
-def test_servers_are_no_superusers_of_their_database(
-    shell: Any, cluster: dict[str, Any]
-) -> None:
+def test_a_server_role_is_not_a_superuser(shell: Any, cluster: dict[str, Any]) -> None:
     """B9: what a server is, a playbook that read its password would be, too."""
     shell.noetl("catalog", "register", shell.write("hello", HELLO))
     assert execute(shell) == 42
@@ -212,9 +227,12 @@ def test_a_cluster_of_an_earlier_version_is_divided(shell: Any) -> None:
     shell._env.pop("NOETL_DATABASE", None)
     make_old_cluster(shell.home)
     database = Postgres(Home(shell.home))
-    program = "from noetl.cluster.postgres import Postgres; from noetl.home import Home"
-    program += "; Postgres(Home.of()).start()"
-    subprocess.run([sys.executable, "-c", program], env=shell._env, check=True)
+    program = "from noetl.local.home import Home\n"
+    program += "from noetl.local.services.postgres import Postgres"
+    program += "; from pathlib import Path; import sys; "
+    program += "Postgres(Home(Path(sys.argv[1]))).start()"
+    command = [sys.executable, "-c", program, str(shell.home)]
+    subprocess.run(command, env=shell._env, check=True)
     before = database.address()
     shell._env["NOETL_DATABASE"] = before
     try:
@@ -239,6 +257,92 @@ def test_a_cluster_of_an_earlier_version_is_divided(shell: Any) -> None:
     assert owner is not None
 
 
+def test_a_worker_has_no_credential_of_nats(
+    shell: Any, nats_server: NatsServer
+) -> None:
+    """Neither that of ``noetl up`` nor one of the settings; and it never connects."""
+    own = up(shell)
+    try:
+        password = (shell.home / "nats" / "password").read_text().strip()
+        check_workers(pids(own, "worker"), password, Nats(Home(shell.home)).find().port)
+    finally:
+        shell.noetl("down")
+    shell._env["NOETL_NATS"] = nats_server.place("noetl:s3cret")
+    try:
+        check_workers(pids(up(shell), "worker"), "s3cret", nats_server.port)
+    finally:
+        shell.noetl("down")
+
+
+def check_workers(workers: list[int], password: str, port: int) -> None:
+    assert len(workers) == 2
+    peers = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    to_nats = {
+        line.split()[9] for line in peers if line.split()[2].endswith(f":{port:04X}")
+    }
+    for pid in workers:
+        folder = Path("/proc") / str(pid)
+        for name in ("environ", "cmdline"):
+            assert password.encode() not in (folder / name).read_bytes()
+        opened = {os.readlink(each) for each in (folder / "fd").iterdir()}
+        assert not opened & {f"socket:[{number}]" for number in to_nats}
+        assert not any("/nats/" in each for each in opened)
+
+
+def test_a_nats_of_an_earlier_version_gets_a_user(shell: Any) -> None:
+    """Its one token could do everything; sessions and results in it stay."""
+    folder = shell.home / "nats"
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "token").write_text("s3cret\n")
+    program = "from noetl.local.home import Home\n"
+    program += "from noetl.local.services.nats import Nats\n"
+    program += "Nats._describe = lambda self: 'authorization { token: s3cret }\\n'"
+    program += "'jetstream { store_dir: \"%s\" }' % self._streams\n"
+    program += "import pathlib; keep = pathlib.Path.unlink\n"
+    program += "pathlib.Path.unlink = lambda self, **how: None\n"
+    program += "import sys; Nats(Home(pathlib.Path(sys.argv[1]))).start()"
+    command = [sys.executable, "-c", program, str(shell.home)]
+    subprocess.run(command, env=shell._env, check=True)
+    (folder / "password").unlink()
+    bus = Nats(Home(shell.home))
+    old = bus.address()
+    assert old is not None
+    assert "//s3cret@" in old
+
+    async def keep(address: str) -> str:
+        client = await nats.connect(address)
+        sessions = await client.jetstream().create_key_value(bucket="noetl_sessions")
+        await sessions.put("noetl.sessions.kept", b"a session")
+        await client.close()
+        return await NatsBlobs(address, "chosen", str(shell.folder)).put(b"a result")
+
+    key = asyncio.run(keep(old))
+    try:
+        found = up(shell)
+        new = str(bus.address())
+        result = asyncio.run(NatsBlobs(new, "chosen", str(shell.folder)).get(key))
+        session = asyncio.run(read_session(new))
+        again = up(shell)
+        with pytest.raises(nats.errors.Error):
+            asyncio.run(read_session(old))
+    finally:
+        shell.noetl("down")
+
+    assert (result, session) == (b"a result", b"a session")
+    assert not (folder / "token").exists()
+    assert again == found, "nothing is left to do"
+
+
+async def read_session(address: str) -> bytes | None:
+    client = CarefulClient()
+    await client.join(address, allow_reconnect=False, connect_timeout=5)
+    try:
+        bucket = await client.jetstream().key_value("noetl_sessions")
+        return (await bucket.get("noetl.sessions.kept")).value
+    finally:
+        await client.close()
+
+
 def test_so_many_workers_as_are_asked_for(shell: Any, cluster: dict[str, Any]) -> None:
     port = cluster["url"].rpartition(":")[2]
     three = up(shell, "--workers", "3", "--port", port)
@@ -250,7 +354,7 @@ def test_so_many_workers_as_are_asked_for(shell: Any, cluster: dict[str, Any]) -
     assert kept == three
     assert len(pids(one, "worker")) == 1
     assert elsewhere.returncode == 2
-    assert f"runs at {cluster['url']} already" in elsewhere.stderr
+    assert f"already runs at {cluster['url']}" in elsewhere.stderr
 
 
 def test_what_the_settings_name_wins(
@@ -295,11 +399,12 @@ def test_a_server_moves_to_the_database_that_the_settings_name(
     assert "@" not in (shell.home / "server.json").read_text()
 
 
-def test_a_port_that_is_taken_is_named_and_the_rest_goes_on(shell: Any) -> None:
+def test_a_port_that_is_taken_is_named_and_nothing_is_started(shell: Any) -> None:
     try:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             refused = shell.noetl("up", "--port", str(port))
+        left = json.loads(shell.noetl("status", "--json").stdout)
         found = up(shell, "--port", str(port))
     finally:
         shell.noetl("down")
@@ -308,7 +413,24 @@ def test_a_port_that_is_taken_is_named_and_the_rest_goes_on(shell: Any) -> None:
     assert f"cannot listen at 127.0.0.1:{port}" in refused.stderr
     assert "--port" in refused.stderr
     assert "Traceback" not in refused.stderr
+    assert {part["state"] for part in left["parts"]} == {"stopped"}
     assert found["url"] == f"http://127.0.0.1:{port}"
+
+
+def test_a_noetl_of_another_home_at_the_port_is_named(shell: Any) -> None:
+    other = {**os.environ, "NOETL_HOME": str(shell.folder / "other")}
+    command = [sys.executable, "-m", "noetl", "server"]
+    start = [*command, "start", "--port", "0", "--json"]
+    run = {"env": other, "capture_output": True, "text": True}
+    try:
+        url = json.loads(subprocess.run(start, check=True, **run).stdout)["url"]  # type: ignore[call-overload]
+        refused = shell.noetl("up", "--port", url.rpartition(":")[2])
+    finally:
+        subprocess.run([*command, "stop"], check=True, **run)  # type: ignore[call-overload]
+
+    assert refused.returncode == 2
+    assert "a NoETL server of another home has it" in refused.stderr
+    assert f"--server {url}" in refused.stderr
 
 
 def test_a_server_of_one_node_is_not_taken_over(shell: Any) -> None:
@@ -340,7 +462,7 @@ def test_without_the_packages_one_line_says_what_to_do(shell: Any) -> None:
 
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "pip install '.[cluster]'" in done.stderr
+    assert install_command("cluster") in done.stderr
 
 
 def test_a_home_that_is_not_ours_is_refused(shell: Any) -> None:
@@ -352,7 +474,7 @@ def test_a_home_that_is_not_ours_is_refused(shell: Any) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_numbers_of_dead_processes_mislead_nobody(
+def test_a_reused_process_id_does_not_count_as_running(
     shell: Any, cluster: dict[str, Any]
 ) -> None:
     """The file of a killed PostgreSQL names a process that is now somebody else's."""

@@ -61,13 +61,13 @@ def test_a_killed_worker_is_not_counted(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["start"], 3, "no server runs under"),
-        (["start", "--server", "localhost"], 2, "no address of a server"),
+        (["start"], 3, "no server is running under"),
+        (["start", "--server", "localhost"], 2, "not a valid server address"),
         (["scale", "-1"], 2, "-1"),
         (["start", "--slots", "0"], 2, "0"),
     ],
 )
-def test_mistakes_are_told(
+def test_mistakes_are_reported(
     shell: Any, arguments: list[str], code: int, said: str
 ) -> None:
     done = shell.noetl("worker", *arguments)

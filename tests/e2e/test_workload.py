@@ -46,7 +46,7 @@ def ask(*args: str) -> list[Any]:
 
 
 @pytest.mark.spec("WRK-02", "WRK-01", "WRK-03", "WRK-05")
-def test_neither_a_restart_nor_a_new_default_merges_again(
+def test_a_restart_or_a_new_default_does_not_merge_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from noetl.clictl import noetl
 
-SUITES = Path(__file__).parent.parent / "suites"
+SUITES = Path(__file__).parent / "suites"
 FAILING = sorted((SUITES / "failing").glob("*.test.yaml"))
 
 

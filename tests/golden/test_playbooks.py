@@ -13,7 +13,7 @@ import click
 import pytest
 
 from noetl import load
-from noetl.commands.printing import format_diagnostic
+from noetl.commands.output.diagnostics import format_diagnostic
 from noetl.dsl.diagnostics import Diagnostic
 
 PLAYBOOKS = Path(__file__).parent.parent / "playbooks"

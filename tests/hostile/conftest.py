@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-PEER = Path(__file__).parents[1] / "peers" / "http.py"
-CPU_SECONDS = 2
-MEMORY = 256 * 1024 * 1024
+PEER = Path(__file__).parents[1] / "support" / "peers" / "http.py"
+VALIDATOR = Path(__file__).parents[1] / "support" / "validator.py"
 
 # Says at its end how much memory it ever had.
 MEASURED = """
@@ -30,15 +29,10 @@ def note(code):
     leave(code)
 os._exit = note
 """
-LIMITED = f"""
-resource.setrlimit(resource.RLIMIT_CPU, ({CPU_SECONDS}, {CPU_SECONDS}))
-resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
-"""
 COMMAND = """
 from noetl.clictl import main
 main()
 """
-CHILD = MEASURED + LIMITED + COMMAND
 
 
 class Answer(NamedTuple):
@@ -60,29 +54,38 @@ class Answer(NamedTuple):
 Validate = Callable[..., Answer]
 
 
+@pytest.fixture(scope="session")
+def validator() -> Iterator[subprocess.Popen[str]]:
+    """A process that forks ``noetl validate`` with limits; it reads requests."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, str(VALIDATOR)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
+        yield program
+        program.communicate()  # ends its input, and so the process
+
+
 @pytest.fixture
 def validate(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    validator: subprocess.Popen[str],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> Validate:
     """``noetl validate`` of these bytes, as a limited child."""
 
     def run(content: bytes, *flags: str) -> Answer:
-        file, out, err, report = (tmp_path / name for name in "fore")
+        file, out, err = (tmp_path / name for name in "foe")
         file.write_bytes(content)
-        with out.open("wb") as stdout, err.open("wb") as stderr:
-            child = subprocess.Popen(
-                [sys.executable, "-c", CHILD, str(report), "validate", *flags, file],
-                stdout=stdout,
-                stderr=stderr,
-            )
-            _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        request = {"args": [*flags, str(file)], "out": str(out), "err": str(err)}
+        assert validator.stdin is not None
+        assert validator.stdout is not None
+        print(json.dumps(request), file=validator.stdin, flush=True)
+        status, seconds, kibibytes = json.loads(validator.stdout.readline())
         answer = Answer(
-            child.returncode,
+            os.waitstatus_to_exitcode(status),
             out.read_text(),
             err.read_text(),
-            usage.ru_utime + usage.ru_stime,
-            int(report.read_text()) / 1024 if report.exists() else float("inf"),
+            seconds,
+            kibibytes / 1024,
         )
         record_property("cost", (answer.seconds, answer.megabytes))
         return answer

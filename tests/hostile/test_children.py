@@ -108,7 +108,7 @@ def test_89_a_child_that_is_cancelled(folder: Folder) -> None:
     assert document["error"]["kind"] == "playbook.cancelled"
 
 
-def test_89_many_children_starve_nobody(folder: Folder) -> None:
+def test_89_many_children_starve_no_other_execution(folder: Folder) -> None:
     """Beside a loop over children, another branch gets its turns.
 
     A share of the ten thousand: what counts is the order of the events.

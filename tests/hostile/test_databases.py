@@ -84,7 +84,7 @@ def test_84_a_template_inside_sql_is_a_warning(validate: Validate) -> None:
     assert ("query-interpolation", "warning") in found
 
 
-def test_84_a_superuser_is_told_to_the_author(
+def test_84_a_superuser_role_warns_the_author(
     attempt: Attempt, postgres: str, plain_role: str
 ) -> None:
     ran = attempt(

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from noetl.adapters.host import HostPolicy
-from noetl.adapters.tools.http import HttpTool
-from noetl.engine.outcome import Outcome
+from noetl.adapters.tools.http.tool import HttpTool
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 
@@ -341,7 +341,7 @@ def test_a_hostile_response(answered: Any, name: str) -> None:
     assert answered.kind(name) == RESPONSES[name][2]
 
 
-def test_83_bytes_that_are_no_text_are_replaced(answered: Any) -> None:
+def test_83_undecodable_bytes_are_replaced(answered: Any) -> None:
     assert answered.outcomes["charset"]["result"] == "\ufffd\ufffd"
     assert answered.outcomes["wrong_charset"]["result"] == "\ufffd\ufffd"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from servers import Api, Running, playbook
 
-from noetl.runtime.wire import PROTOCOL
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 pytestmark = pytest.mark.spec("S-48", "S-65")
 
@@ -150,7 +150,7 @@ def test_what_a_child_stored_is_its_parents(api: Api) -> None:
 
 
 CLAIM = {
-    **{"worker": "w", "pool": "far", "slots": 1, "wait": 10},
+    **{"worker": "w", "pool": "far", "slots": 1, "wait_seconds": 10},
     "protocol": PROTOCOL,
 }
 
@@ -159,7 +159,7 @@ CLAIM = {
 def lease(api: Api) -> dict[str, Any]:
     """Of a pipeline that waits for a worker of the pool ``far``."""
     api.start(WAITS)
-    [order] = api.post("/api/worker/claim", CLAIM).body["orders"]
+    [order] = api.post("/api/worker/claim", CLAIM).body["work"]
     found: dict[str, Any] = order["lease"]
     return found
 
@@ -172,7 +172,7 @@ def test_a_worker_reads_only_for_the_execution_that_it_works_for(
     refused = [
         api.post("/api/worker/value", {**said, "reference": forged}),
         api.post("/api/worker/result", {"worker": "w", "lease": lease, "key": key}),
-        api.post("/api/worker/result", {**said, "key": key, "only_look": True}),
+        api.post("/api/worker/result", {**said, "key": key, "only_check": True}),
     ]
 
     for answer in refused:
@@ -279,7 +279,7 @@ def test_a_receipt_is_for_one_execution(api: Api, lease: dict[str, Any]) -> None
     """Row 93: it is worth nothing to another one."""
     kept = upload(api, lease, b'"of the first"')
     api.start(WAITS)
-    [order] = api.post("/api/worker/claim", CLAIM).body["orders"]
+    [order] = api.post("/api/worker/claim", CLAIM).body["work"]
     receipts = {kept["key"]: kept["receipt"]}
 
     reply = report(api, order["lease"], named(kept["key"]), receipts=receipts)
@@ -296,7 +296,7 @@ def test_a_receipt_is_good_at_every_server_of_a_database(
     try:
         here, there = Api(one.url, one.token), Api(two.url, two.token)
         here.start(WAITS)
-        [order] = here.post("/api/worker/claim", CLAIM).body["orders"]
+        [order] = here.post("/api/worker/claim", CLAIM).body["work"]
         kept = upload(here, order["lease"], b'"large"')
         receipts = {kept["key"]: kept["receipt"]}
 

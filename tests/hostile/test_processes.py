@@ -217,7 +217,7 @@ def test_86_without_a_sandbox_system_calls_are_filtered(attempt: Attempt) -> Non
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_86_in_a_sandbox_there_is_nobody_else(attempt: Attempt, peer: str) -> None:
+def test_86_a_sandbox_sees_no_other_process(attempt: Attempt, peer: str) -> None:
     port = int(peer.rpartition(":")[2])
     asks = {
         "network": f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 5)",
@@ -284,7 +284,7 @@ def test_87_values_are_values(executed: Any) -> None:
     assert not (executed.home.parent / "owned").exists()
 
 
-def test_87_the_end_is_told_by_code_or_signal(executed: Any) -> None:
+def test_87_the_outcome_has_the_exit_code_or_signal(executed: Any) -> None:
     details = {
         name: executed.outcomes[name]["error"]["details"] for name in ("code", "signal")
     }
@@ -296,7 +296,7 @@ def test_87_the_end_is_told_by_code_or_signal(executed: Any) -> None:
     )
 
 
-def test_87_bytes_that_are_no_text_are_replaced(executed: Any) -> None:
+def test_87_undecodable_output_is_replaced(executed: Any) -> None:
     assert executed.outcomes["binary"]["result"]["stdout"] == "\ufffd\0\ufffd"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from noetl.errors import StoreError
-from noetl.service.refs import read_ref
+from noetl.service.executions.results import read_ref
 
 Attempt = Callable[..., Any]
 

@@ -17,7 +17,7 @@ SHORT = {"LETTER": "a", "WORD": "true", "SEVEN": "sevenab"}
 LONG = "long-enough-secret"
 
 
-def test_88_a_secret_that_nobody_keeps_or_that_is_empty_is_missing(
+def test_88_an_unknown_or_empty_secret_is_missing(
     attempt: Attempt,
 ) -> None:
     secret = {"kind": "secrets", "provider": "env"}
@@ -78,7 +78,7 @@ def test_88_a_long_secret_is_masked_inside_of_text(echoed: Any) -> None:
     assert LONG.encode() not in echoed.everything()
 
 
-def test_88_words_that_are_no_secrets_stay(echoed: Any) -> None:
+def test_88_words_that_match_no_secret_stay(echoed: Any) -> None:
     result = echoed.outcomes["plain"]["result"]
 
     assert result == {"text": "banana is true, and sevenabc too", "flag": True}

@@ -8,9 +8,9 @@ from time import process_time
 
 import pytest
 
-from noetl.adapters.tools.duck import effects as duck
-from noetl.adapters.tools.pg import effects as pg
-from noetl.adapters.tools.pg.script import split
+from noetl.adapters.tools.duckdb import effects as duck
+from noetl.adapters.tools.postgres import script as pg
+from noetl.adapters.tools.postgres.script import split
 
 MIB = 1024 * 1024
 PARTS = [

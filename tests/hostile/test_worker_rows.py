@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import nats
 import pytest
 from nats_servers import NatsServer
 from servers import HELLO, Answer, Api, Running
 
-from noetl.adapters.nats.doorbell import SUBJECT
-from noetl.runtime.wire import PROTOCOL
+from noetl.adapters.nats.permissions import RINGS
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 BEGUN = {"name": "step.started"}
 STARTED = {"name": "task.started", "label": "task_1", "attempt": 1}
@@ -39,10 +40,15 @@ class Worker:
         self._name = name
 
     def claim(self, slots: int = 1, wait: float = 0.0) -> list[dict[str, Any]]:
-        body = {"worker": self._name, "pool": "default", "slots": slots, "wait": wait}
+        body = {
+            "worker": self._name,
+            "pool": "default",
+            "slots": slots,
+            "wait_seconds": wait,
+        }
         answer = self._api.post("/api/worker/claim", {**body, "protocol": PROTOCOL})
         assert answer.status == 200, answer.body
-        return [order["lease"] for order in answer.body["orders"]]
+        return [order["lease"] for order in answer.body["work"]]
 
     def send(self, lease: dict[str, Any], *facts: Any, number: int = 1) -> Answer:
         report = {"lease": lease, "number": number, "facts": facts}
@@ -75,7 +81,7 @@ def admin(server: Running) -> Api:
 
 @pytest.fixture
 def worker(server: Running, request: pytest.FixtureRequest) -> Worker:
-    name = re.sub(r"\W", "-", request.node.name).lower()[:60]
+    name = f"worker-{crc32(request.node.name.encode()):08x}"
     return Worker(server.person(name, "worker:default"))
 
 
@@ -149,7 +155,7 @@ def test_a_report_that_is_sent_again_is_recorded_once(
     """Row 72."""
     assert worker.say(lease, BEGUN, STARTED) is None
     before = events(admin, lease)
-    report = {"lease": lease, "number": 1, "facts": [BEGUN, STARTED], "again": True}
+    report = {"lease": lease, "number": 1, "facts": [BEGUN, STARTED], "is_retry": True}
 
     reply = worker.send_all([report]).body["replies"][0]
 
@@ -165,7 +171,7 @@ def test_a_number_is_not_used_for_something_else(
     assert worker.say(lease, BEGUN, STARTED) is None
     before = events(admin, lease)
     facts = [BEGUN, {**STARTED, "attempt": 2}]
-    report = {"lease": lease, "number": 1, "facts": facts, "again": again}
+    report = {"lease": lease, "number": 1, "facts": facts, "is_retry": again}
 
     reply = worker.send_all([report]).body["replies"][0]
 
@@ -184,7 +190,7 @@ def test_a_number_is_not_used_for_something_else(
         ({"set_ctx": {"x": 1}}, "event.id_reused"),
     ],
 )
-def test_what_ended_a_run_cannot_be_told_otherwise(
+def test_a_repeated_report_cannot_change_the_recorded_ending(
     admin: Api,
     worker: Worker,
     lease: dict[str, Any],
@@ -195,7 +201,7 @@ def test_what_ended_a_run_cannot_be_told_otherwise(
     assert worker.say(lease, BEGUN, STARTED, done()) is None
     before = events(admin, lease)
     facts = [BEGUN, STARTED, done(**changes)]
-    report = {"lease": lease, "number": 1, "facts": facts, "again": True}
+    report = {"lease": lease, "number": 1, "facts": facts, "is_retry": True}
 
     reply = worker.send_all([report]).body["replies"][0]
 
@@ -318,7 +324,7 @@ def test_a_wait_that_is_none_is_refused(
     assert (answer.status, answer.body["kind"]) == (422, "outcome.shape")
 
 
-def test_a_doorbell_wakes_and_is_believed_nothing(
+def test_a_wakeup_message_only_wakes_and_carries_no_facts(
     tmp_path: Path, postgres: str, start_nats: Callable[..., NatsServer]
 ) -> None:
     """Row 77: forged, garbage, large, of pools that do not exist."""
@@ -337,14 +343,14 @@ def test_a_doorbell_wakes_and_is_believed_nothing(
 
 async def _ring(address: str) -> None:
     client = await nats.connect(address)
-    for subject in (f"{SUBJECT}.default", f"{SUBJECT}.nobody", f"{SUBJECT}.x.y"):
+    for subject in (f"{RINGS}.default", f"{RINGS}.nobody", f"{RINGS}.x.y"):
         for data in (b"", b"\xff\x00garbage", b'{"command_id": "x-1"}', b"x" * 900_000):
             await client.publish(subject, data)
     await client.flush()
     await client.close()
 
 
-def test_who_asks_for_work_all_the_time_is_told_to_wait(tmp_path: Path) -> None:
+def test_a_worker_that_claims_too_often_gets_429(tmp_path: Path) -> None:
     """Row 78: and others are not concerned."""
     server = Running(tmp_path / "home", slots=0, claim_rate=0.5)
     try:

@@ -20,7 +20,7 @@ def pip(*args: str | Path) -> None:
 
 def build_wheel(source: Path, into: Path) -> Path:
     pip("wheel", *OFFLINE, "--no-build-isolation", "--wheel-dir", into, source)
-    (wheel,) = into.glob("noetl-*.whl")
+    (wheel,) = into.glob("noetl_engine-*.whl")
     return wheel
 
 

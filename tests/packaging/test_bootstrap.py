@@ -73,7 +73,7 @@ def test_without_rights_the_command_to_run_is_shown(machine: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_root_on_debian_gets_the_package_and_is_told(machine: Path) -> None:
+def test_root_on_debian_gets_the_package_and_a_message(machine: Path) -> None:
     python_without_ensurepip(machine)
     command(machine, "id", "echo 0")
     log = machine / "apt.log"
@@ -97,6 +97,21 @@ def test_a_finished_set_up_is_left_alone(machine: Path) -> None:
     done = bootstrap(machine)  # no Python is on the PATH
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_distribution_of_the_old_name_is_removed_first(machine: Path) -> None:
+    """Two distributions would own one package and one command."""
+    (machine / ".venv" / "bin").mkdir(parents=True)
+    log = machine / "pip.log"
+    command(machine, "python3", f'[ "$2" != pip ] || echo "$*" >>{log}')
+    (machine / "bin" / "python3").rename(machine / ".venv" / "bin" / "python")
+
+    done = bootstrap(machine)
+
+    assert done.returncode == 0, done.stderr
+    *_, before, last = log.read_text().splitlines()
+    assert before.endswith("uninstall -qq -y noetl")
+    assert last.endswith(" -e .")
 
 
 def venv_package() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from conformance import Checklist
 
 PAGE = """\
@@ -66,7 +65,7 @@ ALL = ["VAL-01", "VAL-02", "VAL-03", "LEG-CASE-01", "C-01", "S-01"]
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    plugins = Path(__file__).parents[1] / "plugins"
+    plugins = Path(__file__).parents[1] / "support"
     pytester.makefile(".md", page=PAGE)
     pytester.makeini(
         f"[pytest]\npythonpath = {plugins}\nconformance_page = page.md\n"

@@ -23,7 +23,7 @@ GIVEN = {
     "POSTGRES_PASSWORD": "pg",
     "OWNER_PASSWORD": "owner",
     "SERVER_PASSWORD": "server",
-    "NATS_TOKEN": "token",
+    "NATS_PASSWORD": "letters",
     "NOETL_WORKER_TOKEN": "ntl_x",
 }
 KNOWN = {setting.variable for setting in SETTINGS}
@@ -131,7 +131,7 @@ def test_containers_have_what_they_name() -> None:
     assert (DEPLOY / built["context"] / built["dockerfile"]).is_file()
 
 
-def test_no_secret_and_no_open_door_is_in_them() -> None:
+def test_shipped_files_hold_no_secret_and_no_open_access() -> None:
     server = composed()["services"]["server"]["environment"]
 
     assert {"NOETL_TLS_CERT", "NOETL_TLS_KEY"} <= server.keys()
@@ -145,6 +145,17 @@ def test_no_secret_and_no_open_door_is_in_them() -> None:
         assert service["NoNewPrivileges"] == "yes"
         assert service["User"].startswith("noetl")
         assert int(service["TimeoutStopSec"]) > 25
+
+
+def test_workers_get_no_address_of_nats() -> None:
+    services = composed()["services"]
+    lines = (DEPLOY / "systemd" / "worker.env").read_text()
+
+    assert not any("NATS" in name for name in services["worker"]["environment"])
+    assert "NATS" not in lines
+    server = services["server"]["environment"]
+    assert server["NOETL_NATS"].startswith("tls://noetl:")
+    assert services["nats"]["command"] == ["-c", "/etc/nats/nats.conf"]
 
 
 def test_nothing_starts_in_the_root_folder() -> None:

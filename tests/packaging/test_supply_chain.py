@@ -106,7 +106,7 @@ def test_no_installed_package_runs_code_at_start_up() -> None:
     folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     found = {path.name for folder in folders for path in Path(folder).glob("*.pth")}
 
-    assert found <= {"_noetl.pth"}
+    assert found <= {"_noetl_engine.pth"}
 
 
 IMPORT_ALL = """

@@ -31,7 +31,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(
         for path in (ROOT / "src" / "noetl").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    info = f"noetl-{PROJECT['version']}.dist-info"
+    info = f"noetl_engine-{PROJECT['version']}.dist-info"
     expected = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -45,7 +45,7 @@ def test_the_wheel_is_the_same_when_built_from_the_source_archive(
 ) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d"]
     subprocess.run([*build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
-    (archive,) = tmp_path.glob("noetl-*.tar.gz")
+    (archive,) = tmp_path.glob("noetl_engine-*.tar.gz")
 
     again = tmp_path / "wheel"
     command = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "-q"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from reference import patched
 
@@ -164,7 +165,7 @@ def level_of(playbook: Playbook, event: Event, depth: int) -> Loop:
 def check_aggregates(log: list[Event]) -> None:
     """I-24: loop.done comes last in its loop and is the fold of its iterations."""
     done: dict[str, dict[int, object]] = {}
-    failed: Counter[str] = Counter()
+    failed: dict[str, list[dict[str, Any]]] = {}
     totals: dict[str, int] = {}
     closed: set[str] = set()
     for event in log:
@@ -176,19 +177,26 @@ def check_aggregates(log: list[Event]) -> None:
             if event.name == "loop.iteration.done":
                 done.setdefault(loop, {})[int(index)] = event.payload["result"]
             else:
-                failed[loop] += 1
+                error = event.payload["error"]
+                about = {"kind": error["kind"], "message": error["message"]}
+                failed.setdefault(loop, []).append({"index": int(index), **about})
         elif event.name == "loop.done":
             loop = event.entity_id
             assert loop not in closed, f"{loop} is done twice"
             closed.add(loop)
             results, total = done.get(loop, {}), totals[loop]
-            assert event.payload == {
+            errors = failed.get(loop, [])
+            expected = {
                 "total": total,
                 "done": len(results),
-                "failed": failed[loop],
-                "skipped": total - len(results) - failed[loop],
+                "failed": len(errors),
+                "skipped": total - len(results) - len(errors),
                 "results": [results.get(index) for index in range(total)],
             }
+            if errors:  # S-73
+                expected["errors"] = sorted(errors, key=lambda each: each["index"])
+                expected["error_kinds"] = Counter(each["kind"] for each in errors)
+            assert event.payload == expected
             assert event.payload["skipped"] == 0
 
 

@@ -14,14 +14,14 @@ from reference import Action, Counted, Ending, Reference, Trace, show
 
 import noetl
 from noetl.dsl.model import Playbook
-from noetl.engine.batch import Batch
 from noetl.engine.events import Event
 from noetl.engine.evolve import evolve
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
+from noetl.engine.recorder import Batch
 from noetl.engine.runs import path_of
 from noetl.engine.simulate import Simulation
 from noetl.engine.state import State
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 
 encode = msgspec.json.encode
 

@@ -10,10 +10,10 @@ from checkers import check_all
 from comparison import Watched, compare, encode, load, trace_of
 from generator import Case, generate
 from reference import Reference, TooMuch
-from test_engine_vs_reference import CASE, SHARDS, SHARE, cases, told
+from test_engine_vs_reference import CASE, SHARDS, SHARE, cases, repeat_hint
 
 from noetl.engine.evolve import evolve, replay
-from noetl.engine.renaming import Renaming
+from noetl.engine.forks import Renaming
 from noetl.engine.state import State
 
 FORKS = 4
@@ -43,7 +43,7 @@ def test_a_fork_comes_to_the_same_end(shard: int) -> None:
             again = forked(case, fork, dice.randrange(3, last), seed, "fork of fork")
             compare(case, expected, trace_of(again))
         except Exception as error:
-            error.add_note(told(case))
+            error.add_note(repeat_hint(case))
             raise
 
 
@@ -52,7 +52,7 @@ def forked(
 ) -> Watched:
     fork = Watched(case, origin.playbook, None if case.ordered else seed, name)
     rename = Renaming(origin.log[0].execution_id, name)
-    # What was done before the fork is told by its origin; the rest it sees itself.
+    # The origin has the results of tasks before the fork; the fork sees the later ones.
     done = {
         (e.task_run_id, e.attempt) for e in origin.log[:at] if e.name == "task.done"
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from canaries import VARIABLE, Canaries
 from servers import Api, Running
 
-from noetl.runtime.looping import SELDOM
+from noetl.runtime.event_loop import tune_interpreter
 
 
 @pytest.fixture(scope="session")
@@ -22,12 +23,13 @@ def canaries() -> Canaries:
 
 @pytest.fixture(scope="session", autouse=True)
 def seldom_collected() -> Iterator[None]:
-    """Garbage is collected as in the process of a server: what tests keep in memory
-    would stall it otherwise."""
-    before = gc.get_threshold()
+    """Tune the interpreter as in the process of a server: objects of other tests would
+    stall it otherwise."""
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
     gc.freeze()
-    gc.set_threshold(*SELDOM)
+    tune_interpreter()
     yield
+    sys.setswitchinterval(interval)
     gc.set_threshold(*before)
     gc.unfreeze()
 

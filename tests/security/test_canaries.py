@@ -50,7 +50,7 @@ def test_a_canary_in_a_log_line_is_noticed() -> None:
         canaries.check()
 
 
-def test_what_the_admin_is_told_is_not_counted() -> None:
+def test_answers_to_the_admin_are_not_counted_as_leaks() -> None:
     canaries = Canaries()
     token = canaries.plant("the admin's token")
 

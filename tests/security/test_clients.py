@@ -11,7 +11,7 @@ SOURCE = Path(noetl.__file__).parent
 OPENING = re.compile(
     r"aiohttp\.(?:ClientSession|TCPConnector|UnixConnector)\("
     r"|asyncpg\.(?:connect|create_pool)\("
-    r"|nats\.connect\(|\bclient\.connect\("
+    r"|nats\.connect\(|\b(?:client|super\(\))\.connect\("
     r"|create_connection\(|create_unix_connection\(|open_connection\("
     r"|open_unix_connection\(|start_tls\(|sock_connect\("
     r"|urlopen\(|HTTPS?Connection\(|\burllib\.request\b|\burllib3\b"
@@ -21,27 +21,24 @@ OPENING = re.compile(
 )
 KNOWN = {
     "adapters/network/web.py": "checks each address",
-    "adapters/network/loops.py": "checks each address",
-    "adapters/network/network.py": "binds a socket to ask which addresses are local",
-    "adapters/tools/pg/dialer.py": "by a loop that checks each address",
-    "adapters/tools/pg/pools.py": "by the dialer",
+    "adapters/network/network.py": "checks each address; asks which ones are local",
+    "adapters/tools/postgres/connections.py": "by a loop that checks each address",
     "adapters/tools/classic/nats.py": "to a checked address",
-    "adapters/blobs/nats.py": "the operator's setting nats",
-    "adapters/nats/link.py": "the operator's setting nats",
+    "adapters/nats/connection.py": "the operator's setting nats",
     "adapters/postgres.py": "the operator's setting database",
     "adapters/sessions/importing.py": "an argument of the operator's command line",
-    "adapters/servers/calls.py": "a worker's servers, by its own settings",
-    "adapters/servers/transfers.py": "a worker's servers, by its own settings",
-    "adapters/blobs/clouds.py": "results_url; a script's bucket on one's own machine",
-    "adapters/secrets/clouds.py": "clouds, by entries that an operator declared",
+    "adapters/worker_http/transport.py": "a worker's servers, by its own settings",
+    "adapters/worker_http/connection.py": "the proxy of a worker, by its own settings",
+    "adapters/blobs/object_store.py": "results_url; a bucket of one's own machine",
+    "adapters/secrets/providers.py": "clouds, by entries that an operator declared",
     "adapters/processes/noetl_child/launch.py": "the launcher's own pair of sockets",
-    "api/listening.py": "listens",
-    "client.py": "a command's server, by its user's settings",
-    "cluster/nats.py": "the NATS that noetl up starts",
-    "cluster/parts.py": "looks for a free port",
-    "cluster/roles.py": "the PostgreSQL that noetl up starts",
-    "commands/checkup/machine.py": "a probe on loopback",
-    "control.py": "the socket of a run, in the home",
+    "api/http/server.py": "listens",
+    "client/http.py": "a command's server, by its user's settings",
+    "local/services/nats.py": "the NATS that noetl up starts",
+    "local/services/process.py": "looks for a free port",
+    "local/services/postgres.py": "the PostgreSQL that noetl up starts",
+    "commands/doctor_checks/machine.py": "a probe on loopback",
+    "local/control_socket.py": "the socket of a run, in the home",
 }
 
 
@@ -59,12 +56,12 @@ def test_no_client_is_made_without_a_reason() -> None:
 
 def test_a_client_that_a_playbook_steers_gets_a_network() -> None:
     for file, sign in (
-        ("adapters/tools/pg/dialer.py", "PinnedLoop(network)"),
-        ("adapters/tools/pg/pools.py", "connect=dialer.connect"),
+        ("adapters/tools/postgres/connections.py", "PinnedLoop(network)"),
+        ("adapters/tools/postgres/connections.py", "connect=dialer.connect"),
         ("adapters/tools/classic/sources.py", "Dialer("),
         ("adapters/tools/classic/nats.py", "await pin("),
-        ("adapters/tools/web/client.py", "open_session("),
-        ("adapters/secrets/web.py", "open_session("),
-        ("adapters/oidc/web.py", "open_session("),
+        ("adapters/tools/http/client.py", "open_session("),
+        ("adapters/secrets/http.py", "open_session("),
+        ("adapters/accounts/oidc_provider.py", "open_session("),
     ):
         assert sign in (SOURCE / file).read_text(), file

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from servers import Api, Running, WorkerProcess, playbook
 
-from noetl.engine.references import admit_later
-from noetl.engine.secrets import Secrets
+from noetl.engine.secrets.handles import Secrets
+from noetl.engine.values.references import admit_later
 from noetl.errors import ForgedHandle
-from noetl.runtime.drafts import RowDraft
+from noetl.runtime.worker.result_writer import RowDraft
 
 pytestmark = pytest.mark.spec("S-41", "S-82")
 

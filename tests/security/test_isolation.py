@@ -14,8 +14,8 @@ import pytest
 from servers import Api, Running, WorkerProcess, playbook
 
 from noetl.adapters.host import HostPolicy
-from noetl.adapters.processes.environment import clean_environment
-from noetl.adapters.processes.probe import look
+from noetl.adapters.processes.limits import clean_environment
+from noetl.adapters.processes.sandbox import look
 
 SECRET = "an-environment-of-the-server-5d1c"
 CODE = ("python", "script", "shell")
@@ -362,7 +362,7 @@ import ctypes, importlib, inspect, sys
 role = importlib.import_module('noetl.commands.' + sys.argv[1])
 def stop():
     raise SystemExit(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))  # PR_GET_DUMPABLE
-role.read_settings = role.Home.of = stop
+role.read_settings = stop
 role._run(*[None for _ in inspect.signature(role._run).parameters])
 """
 

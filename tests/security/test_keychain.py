@@ -414,7 +414,7 @@ def test_a_retry_and_a_fork_are_bound_anew(running: Running, kept: Api) -> None:
         ("kind: oauth2, path: fin_vault, address: LISTENER", None),
     ],
 )
-def test_a_playbook_cannot_send_a_kept_credential_elsewhere(
+def test_a_playbook_cannot_send_a_stored_credential_elsewhere(
     kept: Api, author: Attacker, listener: Listener, entry: str, named: str | None
 ) -> None:
     fields = {"client_id": "me", "client_secret": FINANCE}
@@ -448,7 +448,7 @@ def test_a_playbook_cannot_send_a_kept_credential_elsewhere(
         ("provider: file, path: 'HOME/token', token_url: 'LISTENER'", "declared"),
     ],
 )
-def test_the_auth_of_a_task_cannot_send_a_kept_credential_elsewhere(
+def test_the_auth_of_a_task_cannot_send_a_stored_credential_elsewhere(
     kept: Api,
     running: Running,
     author: Attacker,
@@ -579,7 +579,7 @@ def test_the_command_line_declares_and_binds_on_a_server(
 
     assert made.stdout == "stored: fin_cli: secret_manager, for finance/*\n"
     assert refused.returncode != 0
-    assert "has no right to secrets:declare" in refused.stderr
+    assert "lacks the permission secrets:declare" in refused.stderr
     assert json.loads(declared.stdout)["for"] == ["finance/*"]
     assert f"fin_cli_env: env, declared (variable={VARIABLE})" in listed.stdout
     assert "hr_stored" not in listed.stdout
@@ -609,7 +609,7 @@ def test_declarations_are_in_the_audit_by_name(kept: Api) -> None:
         ({"kind": "env", "fields": {}, "for": []}, "for"),
     ],
 )
-def test_what_is_no_declaration_is_refused(
+def test_an_invalid_declaration_is_refused(
     kept: Api, body: dict[str, Any], words: str
 ) -> None:
     answer = kept.post("/api/keychain/wrong/declaration", body)

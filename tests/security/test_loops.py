@@ -79,7 +79,7 @@ class Vandal:
         finally:
             db.close()
         assert self._running.server is not None
-        self._running.do(self._running.server.orchestrator.drop, execution_id)
+        self._running.do(self._running.server.orchestrator.cache.drop, execution_id)
 
 
 def with_reference(reference: dict[str, Any]) -> Callable[[bytes], bytes | None]:

@@ -16,8 +16,8 @@ from servers import Api, Running, playbook
 
 from noetl.adapters.host import HostPolicy
 from noetl.adapters.network import BlockedAddress, Network
-from noetl.adapters.network.loops import PinnedLoop
-from noetl.adapters.secrets.web import ask
+from noetl.adapters.network.network import PinnedLoop
+from noetl.adapters.secrets.http import ask
 from noetl.adapters.tools.registry import make_tools
 from noetl.errors import SecretError, ToolError
 from noetl.ports import ToolCall
@@ -187,7 +187,9 @@ def test_no_client_reaches_loopback_unless_it_is_allowed(name: str, peer: Peer) 
         ("http://10.0.0.1/", False),
     ],
 )
-def test_a_proxy_is_no_way_around(target: str, is_metadata: bool, peer: Peer) -> None:
+def test_a_proxy_does_not_reach_blocked_addresses(
+    target: str, is_metadata: bool, peer: Peer
+) -> None:
     proxied = HostPolicy(private=("127.0.0.7/32",))
     proxy = f"http://127.0.0.7:{peer.port}"
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from pg_proxy import proxy
 
 from noetl.adapters.network import Network
-from noetl.adapters.tools.pg.address import Address, read_address
-from noetl.adapters.tools.pg.dialer import Dialer
+from noetl.adapters.tools.postgres.connections import Dialer
+from noetl.adapters.tools.postgres.dsn import Address, read_address
 
 EVERY_MODE = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 IN_TLS = ["prefer", "require", "verify-ca", "verify-full"]
@@ -188,7 +188,7 @@ def test_the_second_attempt_is_made_once(
 
 @pytest.mark.parametrize("mode", ["allow", "prefer"])
 @pytest.mark.parametrize("has_tls", [True, False])
-def test_a_wrong_password_is_told_as_one(
+def test_a_wrong_password_is_reported_as_such(
     mode: str, has_tls: bool, certificate: Path, postgres_server: int
 ) -> None:
     async def main() -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from servers import Answer, Api, Running, playbook
 
 from noetl.api.app import endpoints
-from noetl.api.routing import Endpoint
-from noetl.runtime import wire
+from noetl.api.http.routes import Endpoint
+from noetl.runtime.worker_protocol import messages as wire
 
 pytestmark = pytest.mark.spec("S-82", "S-48", "S-65")
 
@@ -114,13 +114,13 @@ def assert_refused(answer: Answer, path: str | None = None) -> None:
         assert path in answer.body["message"]
 
 
-def test_no_route_reads_json_past_the_door() -> None:
+def test_every_route_reads_json_through_the_request_body() -> None:
     reading = re.compile(r"json\.(?:loads|decode|Decoder)|\.json\(\)")
     found = {
-        file.name for file in SOURCE.glob("*.py") if reading.search(file.read_text())
+        file.name for file in SOURCE.rglob("*.py") if reading.search(file.read_text())
     }
 
-    assert found == {"bodies.py"}
+    assert found == {"request_body.py"}
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +325,11 @@ def test_what_another_team_has_stored_is_not_read_by_way_of(
 
         assert document["status"] == "failed", document
         refused = json.dumps(document["error"])
-        reasons = ("ref.not_owner", "is no result of", "is a reference that is no file")
+        reasons = (
+            "ref.not_owner",
+            "is not a result of",
+            "is a reference without a file",
+        )
         assert any(each in refused for each in reasons), refused
 
 
@@ -503,9 +507,9 @@ FAR = playbook(
 def claim(admin: Api) -> tuple[str, dict[str, Any]]:
     """An execution that waits for a worker of another pool, and its lease."""
     execution_id = admin.start(FAR)
-    asked = {"worker": "w", "pool": "refs-far", "slots": 1, "wait": 10}
+    asked = {"worker": "w", "pool": "refs-far", "slots": 1, "wait_seconds": 10}
     answer = admin.post("/api/worker/claim", {**asked, "protocol": wire.PROTOCOL})
-    [order] = answer.body["orders"]
+    [order] = answer.body["work"]
     return execution_id, order["lease"]
 
 

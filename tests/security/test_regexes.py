@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from latency import Latency
 from regexes import DYNAMIC, Found, attacks, find, measure
 from servers import Api, Running, playbook
 
-from noetl.dsl.schemas import find_flaws
+from noetl.dsl.json_schema import FORMATS, find_flaws, find_problems
 from noetl.errors import TemplateError
 from noetl.templates import compile_template
 
@@ -22,10 +24,10 @@ EXPLODING = [
 LIMIT = 0.15
 """Seconds of the processor for a text of 50,000 characters."""
 MADE_AT_RUN_TIME = {
-    "commands/reading.py": "a name of the grammar after blanks, escaped",
-    "engine/matching.py": "a choice of secrets, escaped, none the start of another",
+    "commands/files/playbook_files.py": "a name of the grammar after blanks, escaped",
+    "engine/secrets/redaction.py": "secrets, escaped, none a prefix of another",
     "testing/matchers.py": "an author's expression, in `noetl test` on their machine",
-    "testing/matching.py": "the same",
+    "testing/diff.py": "the same",
 }
 
 
@@ -61,8 +63,43 @@ def test_templates_have_no_expressions_of_their_authors(name: str) -> None:
             compile_template(source)
 
 
-def test_schemas_of_signals_have_no_expressions_of_their_authors() -> None:
-    assert find_flaws({"type": "string", "pattern": "(a+)+$"})
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(a+)+$",
+        "(a|a)*b",
+        "(x+x+)+y",
+        "[ab]*a[ab]{200}$",
+        "(a?){200}a{200}b",
+        "(.*)(.*)(.*)(.*)(.*)[^z]$",
+    ],
+)
+def test_patterns_in_schemas_of_signals_take_linear_time(pattern: str) -> None:
+    schema = {"pattern": pattern, "patternProperties": {pattern: {"type": "null"}}}
+    assert find_flaws(schema) == []
+    for text in ("a" * 50_000 + "!", "ab" * 25_000, "x" * 50_000, "z" * 50_000):
+        begun = process_time()
+        find_problems(schema, text)
+        find_problems(schema, {text: None})
+        assert process_time() - begun < LIMIT
+
+
+@pytest.mark.parametrize("pattern", [r"^(a+)+\1$", "(?=(a+)+$)b", "((a{99}){99}){99}"])
+def test_patterns_that_cannot_be_linear_are_refused(pattern: str) -> None:
+    assert find_flaws({"pattern": pattern})
+    assert find_flaws({"patternProperties": {pattern: {}}})
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_in_schemas_of_signals_take_linear_time(name: str) -> None:
+    units = ["a", "1", "a.", "a-", "@", "(", "%41", "xn--", "1:", "\\", '"', "é", "/"]
+    units += ["{a}", "(a*)*", "P1Y", "[a", "a{1000}"]
+    for unit in units:
+        for end in ("", "!", "@a"):
+            text = unit * (50_000 // len(unit)) + end
+            begun = process_time()
+            find_problems({"format": name}, text)
+            assert process_time() - begun < LIMIT, f"{unit!r} … {end!r}"
 
 
 def test_a_hostile_place_to_go_after_signing_in_delays_no_other_request(

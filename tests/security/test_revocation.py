@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from servers import ASKS, HUNG, Answer, Api, Running, playbook
 
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.streams import Streams
-from noetl.runtime.wire import PROTOCOL
+from noetl.runtime.event_loop import SystemClock
+from noetl.runtime.subscriptions import Subscriptions
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 POOLED = playbook("pooled", "- {step: start, tool: {kind: noop, spec: {pool: far}}}")
 SENSITIVE = ASKS.replace("path: tests/asks", "path: tests/asks, sensitive: true")
@@ -95,9 +95,9 @@ def test_a_silent_stream_ends_when_its_token_expires(
     later = threading.Event()
     real = SystemClock.now
     monkeypatch.setattr(
-        SystemClock, "now", lambda clock: real(clock) + 7200 * later.is_set()
+        SystemClock, "now", lambda clock: real() + 7200 * later.is_set()
     )
-    monkeypatch.setattr(Streams.__init__, "__kwdefaults__", {"patience": 0.01})
+    monkeypatch.setattr(Subscriptions.__init__, "__kwdefaults__", {"patience": 0.01})
     server = Running(tmp_path / "home")
     watcher = Person(server, "watcher", "viewer", expires_in=3600)
     stream = open_stream(watcher.api, watcher.admin.start(ASKS))
@@ -186,7 +186,7 @@ def test_a_claim_that_waits_gets_no_work_after_its_token_was_revoked(
     admin = Api(fresh.url, fresh.token)
     worker, other = (Person(fresh, name, "worker:far") for name in ("worker", "other"))
     body = {"worker": "w", "pool": "far", "slots": 1, "protocol": PROTOCOL}
-    waits = {**body, "wait": 30}
+    waits = {**body, "wait_seconds": 30}
     answer = in_thread(lambda: worker.api.post("/api/worker/claim", waits))
     while not admin.get("/api/workers").body["workers"]:
         pass
@@ -196,4 +196,4 @@ def test_a_claim_that_waits_gets_no_work_after_its_token_was_revoked(
 
     assert answer().status == 401
     given = other.api.post("/api/worker/claim", body)
-    assert len(given.body["orders"]) == 1, "it was given back, not lost"
+    assert len(given.body["work"]) == 1, "it was given back, not lost"

@@ -10,7 +10,7 @@ from teams import ABOUT, LISTS, Team, make_team, shown
 
 from noetl.access.permissions import PERMISSIONS
 from noetl.api.app import endpoints
-from noetl.api.routing import PUBLIC, SIGNED_IN, WEBHOOK
+from noetl.api.http.routes import PUBLIC, SIGNED_IN, WEBHOOK
 
 ASKED_INSIDE = {"payloads:read", "tools:code"}
 """Permissions that routes ask for beside the one that they declare."""
@@ -175,9 +175,7 @@ def test_every_permission_is_asked_for() -> None:
 
 @pytest.mark.spec("ROOT-05")
 @pytest.mark.parametrize("value", ["yes", "1", "'true'", "{}", "null"])
-def test_a_mark_that_is_neither_true_nor_false_is_an_error(
-    admin: Api, value: str
-) -> None:
+def test_a_mark_must_be_a_boolean(admin: Api, value: str) -> None:
     """A playbook that is marked in a wrong way is not run as if it were not."""
     text = FAILS.replace("sensitive: true", f"sensitive: {value}")
 

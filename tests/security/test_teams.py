@@ -29,7 +29,7 @@ from teams import (
 
 from noetl.access.permissions import ROLES
 from noetl.api.app import endpoints
-from noetl.runtime.wire import PROTOCOL
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 ENDPOINTS = {each.name: each for each in endpoints()}
 CALLERS = {

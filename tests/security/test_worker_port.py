@@ -17,27 +17,31 @@ import pytest
 from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.secrets.memory import MemorySealed
-from noetl.adapters.secrets.worker_seal import WorkerSeal
-from noetl.adapters.stores.memory import MemoryStore
+from noetl.adapters.secrets.aes_gcm import WorkerSeal
+from noetl.adapters.secrets.execution_secrets import MemorySealed
+from noetl.adapters.stores.memory.store import MemoryStore
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools import BUILTIN
 from noetl.dsl.load import load
-from noetl.embedded import new_execution_id
 from noetl.engine.decide import Request
-from noetl.engine.references import is_reference
-from noetl.engine.reports import Fact
+from noetl.engine.reports.accept import Fact
+from noetl.engine.values.references import is_reference
 from noetl.errors import AccessError, NoetlError, ProtocolError
 from noetl.ports import Wanted
-from noetl.runtime import wire
-from noetl.runtime.desk import Desk
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.orchestrator import Orchestrator
-from noetl.runtime.receipts import Receipts
-from noetl.runtime.results import Results
-from noetl.runtime.seals import open_secrets, seal_value, unseal_value
-from noetl.runtime.worker_leases import Caller
+from noetl.runtime.make_orchestrator import make_orchestrator
+from noetl.runtime.values.stores import Results
+from noetl.runtime.worker_protocol import messages
+from noetl.runtime.worker_protocol.gateway import WorkerGateway
+from noetl.runtime.worker_protocol.leases import Caller
+from noetl.runtime.worker_protocol.sealing import (
+    UploadReceipts,
+    open_secrets,
+    seal_value,
+    unseal_value,
+)
+from noetl.wiring.identifiers import new_execution_id
 
 TTL = 30.0
 START = 1_800_000_000.0
@@ -134,13 +138,15 @@ class World:
         keeper = Kept()
         keys = Keyring({"secret_manager": keeper, "oauth2": keeper}, self.sealed)
         catalog = FileCatalog([], self.blobs)
-        self.orchestrator = Orchestrator(
+        self.orchestrator = make_orchestrator(
             store, Results(self.blobs), catalog, self.clock, keys, ttl=TTL
         )
-        self.desk = Desk(self.orchestrator, receipts=Receipts(b"secret of servers"))
+        self.gateway = WorkerGateway(
+            self.orchestrator, receipts=UploadReceipts(b"secret of servers")
+        )
         self.rows: dict[str, Row] = {}
         self.names: dict[str, str] = {}
-        self.orders: dict[str, wire.Order] = {}
+        self.messages: dict[str, messages.WorkMessage] = {}
 
     async def start(self, name: str, pool: str, **workload: Any) -> str:
         """Begin an execution; the id of its command."""
@@ -160,13 +166,13 @@ class World:
 
     async def claim(self, caller: Caller, pool: str) -> str:
         """Lease one command; the model notes it."""
-        asked = wire.Claim("ignored", pool, 1, protocol=wire.PROTOCOL)
-        [order] = (await self.desk.claim(caller, asked)).orders
+        asked = messages.ClaimRequest("ignored", pool, 1, protocol=messages.PROTOCOL)
+        [order] = (await self.gateway.claim(caller, asked)).work
         name, epoch = order.lease.command_id, order.lease.epoch
         row = self.rows[name]
         assert (row.pool, epoch) == (pool, row.epoch + 1)
         self.rows[name] = row._replace(epoch=epoch, owner=caller.owner, held=True)
-        self.orders[name] = order
+        self.messages[name] = order
         return name
 
     async def expire(self) -> None:
@@ -177,7 +183,7 @@ class World:
             if row.held:
                 self.rows[name] = row._replace(owner=None, held=False)
 
-    def verdict(self, caller: Caller, key: wire.LeaseKey) -> str | None:
+    def verdict(self, caller: Caller, key: messages.LeaseKey) -> str | None:
         """The model: why the caller may do nothing under this lease, if it may not."""
         row = self.rows.get(key.command_id)
         if row is None or key.epoch < 1 or key.epoch > row.epoch:
@@ -209,7 +215,7 @@ def worker(account: str, name: str, *pools: str) -> Caller:
     return Caller(f"{account}/{name}", frozenset(pools).__contains__, SEAL)
 
 
-def sealed(key: wire.LeaseKey, auth: Mapping[str, Any]) -> str:
+def sealed(key: messages.LeaseKey, auth: Mapping[str, Any]) -> str:
     return seal_value(SEAL, dict(auth), key.command_id)
 
 
@@ -217,39 +223,44 @@ async def parts(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-Call = Callable[[Desk, Caller, wire.LeaseKey], Awaitable[Any]]
+Call = Callable[[WorkerGateway, Caller, messages.LeaseKey], Awaitable[Any]]
 DATA = b'"sent by a worker"'
 DIGEST = sha256(DATA).hexdigest()
 
 
 async def _report(
-    desk: Desk, caller: Caller, key: wire.LeaseKey, again: bool = False
-) -> wire.Reply:
+    gateway: WorkerGateway, caller: Caller, key: messages.LeaseKey, again: bool = False
+) -> messages.ReportReply:
     pool = "a" if caller.allows("a") else "b"
     facts = [*BEGUN, OTHER] if again else BEGUN
-    report = wire.Report(key, 1, facts, again=again, wants=True)
-    asked = wire.Reports("ignored", pool, [report])
-    [reply] = (await desk.report(caller, asked)).replies
+    report = messages.Report(key, 1, facts, is_retry=again, prefetch=True)
+    asked = messages.ReportBatch("ignored", pool, [report])
+    [reply] = (await gateway.report(caller, asked)).replies
     return reply
 
 
 async def _beat(
-    desk: Desk, caller: Caller, key: wire.LeaseKey, leaving: bool = False
-) -> wire.Pulse:
+    gateway: WorkerGateway,
+    caller: Caller,
+    key: messages.LeaseKey,
+    leaving: bool = False,
+) -> messages.HeartbeatReply:
     pool = "a" if caller.allows("a") else "b"
-    return await desk.beat(caller, wire.Beat("w", pool, 1, [key], leaving))
+    return await gateway.heartbeat(
+        caller, messages.Heartbeat("w", pool, 1, [key], leaving)
+    )
 
 
 READS: dict[str, Call] = {
-    "source": lambda d, c, k: d.source(c, wire.Source("w", k)),
-    "value": lambda d, c, k: d.value(c, wire.Value("w", k, {"key": DIGEST})),
-    "look": lambda d, c, k: d.look(c, wire.Result("w", k, DIGEST)),
-    "keep": lambda d, c, k: d.keep(
-        c, wire.Upload("w", k, DIGEST, len(DATA)), parts(DATA)
+    "source": lambda d, c, k: d.playbook(c, messages.PlaybookRequest("w", k)),
+    "value": lambda d, c, k: d.value(c, messages.ValueRequest("w", k, {"key": DIGEST})),
+    "look": lambda d, c, k: d.blob(c, messages.BlobRequest("w", k, DIGEST)),
+    "keep": lambda d, c, k: d.upload(
+        c, messages.UploadRequest("w", k, DIGEST, len(DATA)), parts(DATA)
     ),
-    "fetch": lambda d, c, k: d.fetch(c, wire.Fetch("w", k, "get")),
-    "authorize": lambda d, c, k: d.authorize(
-        c, wire.Authorize("w", k, "call", sealed(k, {"client_id": "me"}))
+    "fetch": lambda d, c, k: d.secret(c, messages.SecretRequest("w", k, "get")),
+    "authorize": lambda d, c, k: d.token(
+        c, messages.TokenRequest("w", k, "call", sealed(k, {"client_id": "me"}))
     ),
 }
 
@@ -294,7 +305,7 @@ CALLERS = {
 }
 
 
-async def prepare(world: World) -> dict[str, wire.LeaseKey]:
+async def prepare(world: World) -> dict[str, messages.LeaseKey]:
     """Leases of every kind, by what they are to ``one``."""
     await world.start("stale", "a")
     stale = await world.claim(ONE, "a")
@@ -302,9 +313,9 @@ async def prepare(world: World) -> dict[str, wire.LeaseKey]:
     assert await world.claim(TWO, "a") == stale
     await world.start("ended", "a")
     ended = await world.claim(ONE, "a")
-    report = wire.Report(wire.LeaseKey(ended, 1), 1, [*BEGUN, FAILED])
-    asked = wire.Reports("w", "a", [report])
-    [reply] = (await world.desk.report(ONE, asked)).replies
+    report = messages.Report(messages.LeaseKey(ended, 1), 1, [*BEGUN, FAILED])
+    asked = messages.ReportBatch("w", "a", [report])
+    [reply] = (await world.gateway.report(ONE, asked)).replies
     assert (reply.stop, reply.error) == (True, None)
     world.rows[ended] = world.rows[ended]._replace(held=False)
     await world.start("own", "a")
@@ -315,18 +326,18 @@ async def prepare(world: World) -> dict[str, wire.LeaseKey]:
     foreign = await world.claim(FAR, "b")
     ready = await world.start("ready", "a")
     return {
-        "own": wire.LeaseKey(own, 1),
-        "stale": wire.LeaseKey(stale, 1),
-        "retaken": wire.LeaseKey(stale, 2),
-        "ended": wire.LeaseKey(ended, 1),
-        "neighbour's": wire.LeaseKey(neighbour, 1),
-        "foreign": wire.LeaseKey(foreign, 1),
-        "of an epoch to come": wire.LeaseKey(own, 2),
-        "of epoch 0": wire.LeaseKey(own, 0),
-        "never given": wire.LeaseKey(ready, 1),
-        "of no command": wire.LeaseKey(f"{own.rpartition('-')[0]}-99", 1),
-        "of no execution": wire.LeaseKey(f"{new_execution_id()}-1", 1),
-        "a path below": wire.LeaseKey(f"{own}/0", 1),
+        "own": messages.LeaseKey(own, 1),
+        "stale": messages.LeaseKey(stale, 1),
+        "retaken": messages.LeaseKey(stale, 2),
+        "ended": messages.LeaseKey(ended, 1),
+        "neighbour's": messages.LeaseKey(neighbour, 1),
+        "foreign": messages.LeaseKey(foreign, 1),
+        "of an epoch to come": messages.LeaseKey(own, 2),
+        "of epoch 0": messages.LeaseKey(own, 0),
+        "never given": messages.LeaseKey(ready, 1),
+        "of no command": messages.LeaseKey(f"{own.rpartition('-')[0]}-99", 1),
+        "of no execution": messages.LeaseKey(f"{new_execution_id()}-1", 1),
+        "a path below": messages.LeaseKey(f"{own}/0", 1),
     }
 
 
@@ -351,21 +362,21 @@ async def refuse_all(world: World) -> None:
                 continue
             about = f"{who}, {kind}"
             for name, call in READS.items():
-                assert await refusal(call(world.desk, caller, key)) == expected, (
+                assert await refusal(call(world.gateway, caller, key)) == expected, (
                     f"{about}: {name}"
                 )
-            reply = await _report(world.desk, caller, key)
+            reply = await _report(world.gateway, caller, key)
             assert reply.error is not None, about
-            assert (reply.error[0], reply.order) == (expected, None), about
-            again = await _report(world.desk, caller, key, again=True)
+            assert (reply.error[0], reply.work) == (expected, None), about
+            again = await _report(world.gateway, caller, key, again=True)
             told = None if again.error is None else again.error[0]
             mine = kind == "ended" and caller is ONE
             known = "event.id_reused" if mine else None
             assert told == (known if expected == "lease.lost" else expected), about
-            assert (again.stop, again.order, again.ctx) == (True, None, None), about
-            pulse = await _beat(world.desk, caller, key)
+            assert (again.stop, again.work, again.ctx) == (True, None, None), about
+            pulse = await _beat(world.gateway, caller, key)
             assert (pulse.lost, pulse.cancelled) == ([key.command_id], []), about
-            await _beat(world.desk, caller, key, leaving=True)
+            await _beat(world.gateway, caller, key, leaving=True)
             assert await world.dump() == before, about
     assert sum(row.held for row in world.rows.values()) == 4
     world.clock.time = START + 2 * TTL + 6.0
@@ -380,17 +391,19 @@ async def serve_own(world: World) -> None:
         key = keys[kind]
         row, name = world.rows[key.command_id], world.names[key.command_id]
         assert world.verdict(caller, key) is None
-        text = await world.desk.source(caller, wire.Source("w", key))
+        text = await world.gateway.playbook(caller, messages.PlaybookRequest("w", key))
         assert f"path: {row.pool}/{name}}}" in text.decode()
-        found = await world.desk.fetch(caller, wire.Fetch("w", key, "get"))
+        found = await world.gateway.secret(
+            caller, messages.SecretRequest("w", key, "get")
+        )
         secret = unseal_value(SEAL, found.secret, key.command_id)
         assert secret == f"the secret at kept/{name}"
-        kept = await READS["keep"](world.desk, caller, key)
-        receipts = Receipts(b"secret of servers")
+        kept = await READS["keep"](world.gateway, caller, key)
+        receipts = UploadReceipts(b"secret of servers")
         assert kept.receipt == receipts.give(row.execution_id, kept.key)
-        reply = await _report(world.desk, caller, key)
+        reply = await _report(world.gateway, caller, key)
         assert (reply.error, reply.stop) == (None, False)
-        pulse = await _beat(world.desk, caller, key)
+        pulse = await _beat(world.gateway, caller, key)
         assert (pulse.lost, pulse.cancelled) == ([], [])
 
 
@@ -398,15 +411,15 @@ async def read_references(world: World) -> None:
     """A value belongs to one execution, whatever lease is shown for it."""
     keys = await prepare(world)
     own, foreign = keys["own"], keys["foreign"]
-    big = world.orders[foreign.command_id].frame.workload["big"]
+    big = world.messages[foreign.command_id].frame.workload["big"]
     assert is_reference(big), big
 
-    asked = wire.Value("w", foreign, big)
-    value = msgspec.json.decode(await world.desk.value(FAR, asked))
+    asked = messages.ValueRequest("w", foreign, big)
+    value = msgspec.json.decode(await world.gateway.value(FAR, asked))
     assert value.startswith("of the other team")
-    stolen = world.desk.value(ONE, wire.Value("w", own, big))
+    stolen = world.gateway.value(ONE, messages.ValueRequest("w", own, big))
     assert await refusal(stolen) == "ref.not_owner"
-    looked = world.desk.look(ONE, wire.Result("w", own, big["key"]))
+    looked = world.gateway.blob(ONE, messages.BlobRequest("w", own, big["key"]))
     assert await refusal(looked) == "ref.not_owner"
 
 
@@ -416,7 +429,9 @@ async def fetch_named(world: World) -> None:
 
     async def fetch(task: str, name: str | None = None) -> Any:
         try:
-            found = await world.desk.fetch(ONE, wire.Fetch("w", own, task, name))
+            found = await world.gateway.secret(
+                ONE, messages.SecretRequest("w", own, task, name)
+            )
         except NoetlError as error:
             return getattr(error, "kind", None)
         return unseal_value(SEAL, found.secret, own.command_id)
@@ -434,9 +449,9 @@ async def authorize_named(world: World) -> None:
     own = (await prepare(world))["own"]
 
     async def token(task: str, auth: Any) -> Any:
-        asked = wire.Authorize("w", own, task, sealed(own, auth))
+        asked = messages.TokenRequest("w", own, task, sealed(own, auth))
         try:
-            found = await world.desk.authorize(ONE, asked)
+            found = await world.gateway.token(ONE, asked)
         except NoetlError as error:
             return getattr(error, "kind", None)
         return unseal_value(SEAL, found.auth, own.command_id)["token"]
@@ -460,7 +475,7 @@ async def hand_over_used(world: World) -> None:
     """An order has the keychain entries that its step reads, by whole names."""
     own = (await prepare(world))["own"]
 
-    secrets = open_secrets(SEAL, world.orders[own.command_id])
+    secrets = open_secrets(SEAL, world.messages[own.command_id])
 
     assert secrets.keychain == {"used": "the secret at kept/used"}
 
@@ -487,17 +502,19 @@ def test_a_worker_gets_what_its_lease_names(
 def test_work_is_given_to_workers_of_its_pool_and_of_this_version() -> None:
     async def test(world: World) -> None:
         await world.start("own", "a")
-        asked = wire.Claim("w", "b", 1, protocol=wire.PROTOCOL)
+        asked = messages.ClaimRequest("w", "b", 1, protocol=messages.PROTOCOL)
         with pytest.raises(AccessError, match="may not work for the pool 'b'"):
-            await world.desk.claim(ONE, asked)
+            await world.gateway.claim(ONE, asked)
         older = msgspec.json.decode(b'{"worker":"w","pool":"a","slots":1}')
         with pytest.raises(ProtocolError, match=r"version 1 .* same version of noetl"):
-            await world.desk.claim(ONE, msgspec.convert(older, wire.Claim))
+            await world.gateway.claim(
+                ONE, msgspec.convert(older, messages.ClaimRequest)
+            )
         await world.claim(ONE, "a")
-        lost = msgspec.structs.replace(asked, again=True)
+        lost = msgspec.structs.replace(asked, is_retry=True)
         both = worker("a", "w1", "a", "b")
-        found = await world.desk.claim(both, lost)
-        assert found.orders == [], "what it has of another pool is not handed over"
+        found = await world.gateway.claim(both, lost)
+        assert found.work == [], "what it has of another pool is not handed over"
 
     async def memory() -> Any:
         store = MemoryStore()
@@ -520,9 +537,9 @@ def test_a_report_under_a_lease_that_the_server_gave_costs_no_query_of_its_own()
         await world.start("own", "a")
         name = await world.claim(ONE, "a")
         world.store.commands = counted
-        reply = await _report(world.desk, ONE, wire.LeaseKey(name, 1))
+        reply = await _report(world.gateway, ONE, messages.LeaseKey(name, 1))
         assert (reply.error, asked) == (None, [])
-        reply = await _report(world.desk, TWO, wire.LeaseKey(name, 1))
+        reply = await _report(world.gateway, TWO, messages.LeaseKey(name, 1))
         assert (reply.error or ("",))[0] == "lease.not_owner"
         assert asked == [[name]], "for others it is asked before anything is decided"
 

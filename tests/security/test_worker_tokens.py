@@ -11,7 +11,8 @@ from servers import Answer, Api, Running, WorkerProcess, playbook
 
 import noetl
 from noetl.api.app import endpoints
-from noetl.runtime.wire import PROTOCOL
+from noetl.engine.limits import Ceilings
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 SECRET = "the-operator-keeps-this-5b1d0c"
 
@@ -43,7 +44,7 @@ def accounts(running: Running) -> dict[str, Worker]:
 
 def lease_of(admin: Api, worker: Worker, pool: str) -> dict[str, Any]:
     admin.start(waiting("waits", pool))
-    lease: dict[str, Any] = worker.claim(pool).body["orders"][0]["lease"]
+    lease: dict[str, Any] = worker.claim(pool).body["work"][0]["lease"]
     return lease
 
 
@@ -132,8 +133,16 @@ def test_a_workers_token_opens_no_other_route(accounts: dict[str, Worker]) -> No
     assert opened == []
 
 
-def test_an_older_worker_is_told_what_to_do(accounts: dict[str, Worker]) -> None:
-    body = {"worker": "w", "pool": "pool-a", "slots": 1}
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"wait": 20.0, "again": False, "holds": [], "protocol": 2}, {"protocol": 9}],
+    ids=["version 1", "version 2", "version 9"],
+)
+def test_a_worker_of_another_version_gets_a_hint(
+    accounts: dict[str, Worker], fields: dict[str, Any]
+) -> None:
+    """Also one whose claim has fields that this version does not know."""
+    body = {"worker": "w", "pool": "pool-a", "slots": 1, **fields}
 
     answer = accounts["wa"].api.post("/api/worker/claim", body)
 
@@ -142,8 +151,11 @@ def test_an_older_worker_is_told_what_to_do(accounts: dict[str, Worker]) -> None
 
 
 def test_code_does_not_see_its_workers_token_in_its_environment(
-    admin: Api, running: Running, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    ceilings = Ceilings(code_pools=frozenset({"pool-env"}))
+    running = Running(tmp_path / "server", ceilings=ceilings)
+    admin = Api(running.url, running.token)
     api = running.person("env-worker", "worker:default", "worker:pool-env")
     assert api.token is not None
     shows = playbook(
@@ -163,6 +175,7 @@ def test_code_does_not_see_its_workers_token_in_its_environment(
         document = admin.run(shows)
     finally:
         worker.stop()
+        running.stop()
 
     assert document["status"] == "completed", document["error"]
     given = {name for name in document["result"] if name.startswith("NOETL_")}

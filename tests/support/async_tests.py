@@ -1,4 +1,4 @@
-"""Async tests run on a loop of their own."""
+"""Runs coroutine tests on an event loop of their own."""
 
 from __future__ import annotations
 

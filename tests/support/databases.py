@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-PEER = Path(__file__).parents[1] / "peers" / "postgres.py"
+PEER = Path(__file__).parent / "peers" / "postgres.py"
 PASSWORD = "s3cret/of:tests"
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.host import HostPolicy
-from noetl.adapters.tools.duckdb import DuckdbTool
-from noetl.engine.outcome import Outcome
-from noetl.engine.references import holds_reference
-from noetl.engine.secrets import Secrets
+from noetl.adapters.tools.duckdb.tool import DuckdbTool
+from noetl.engine.secrets.handles import Secrets
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.values.references import holds_reference
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
-from noetl.runtime.drafts import CallDrafts
+from noetl.runtime.worker.result_writer import CallDrafts
 
 
 class Duck:

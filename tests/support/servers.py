@@ -16,11 +16,12 @@ from textwrap import dedent, indent
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from noetl.adapters.secrets.token import read_token
-from noetl.crew import members
-from noetl.home import Home
-from noetl.options import Options
+from noetl.adapters.secrets.private_files import read_token
+from noetl.config import read_settings
+from noetl.local.home import Home
+from noetl.local.process_files import members
 from noetl.server import Server
+from noetl.wiring.server_options import Options
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 HUNG = 60.0
@@ -66,7 +67,7 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.server = await Server.open(self.home, self._options)
+        self.server = await Server.open(self.home, self._options, read_settings())
         await self.server.serve(self._note)
 
     def _note(self, url: str) -> None:

@@ -190,6 +190,7 @@ ABOUT: dict[str, list[Asking]] = {
         _of_done("GET", "/events?dialect=003"),
         _of_done("GET", "/events?dialect=000&step=start"),
     ],
+    "list_logs": [_of_done("GET", "/logs"), _of_done("GET", "/logs?step=start")],
     "list_results": [_of_done("GET", "/results")],
     "show_result": [
         lambda team: ("GET", f"/api/results/{team.ref}", None),
@@ -264,8 +265,8 @@ NAMED = {"store_secret"}
 is taken, and a test of its own looks that nothing else is."""
 
 WORKERS = {
-    *("claim_work", "beat", "report_events", "show_source", "show_value"),
-    *("fetch_result", "keep_result", "fetch_secret", "fetch_token"),
+    *("claim_work", "heartbeat", "report_events", "show_source", "show_value"),
+    *("fetch_result", "keep_result", "fetch_secret", "fetch_token", "append_logs"),
 }
 """Routes of workers: no role for a path opens them."""
 

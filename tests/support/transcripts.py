@@ -1,17 +1,18 @@
 """Pages whose commands are run: what they show is what a reader will see.
 
-In a ``console`` block each ``$ command`` is followed by its output. A ``yaml`` block
-that begins with the name of a file (``# first.yaml``) is written to it; one that begins
-with the path of an example is an excerpt of it (``excerpts.py``). ``^C`` in an output
-stands for the key, pressed while the command sleeps or a task waits. What differs from
-run to run (ids, times, durations) may differ on the page, too. A page about triggers
-has a server in its home.
+In a ``console`` block each ``$ command`` is followed by its output. A ``yaml`` or
+``python`` block that begins with the name of a file (``# first.yaml``) is written to
+it; one that begins with the path of an example is an excerpt of it (``excerpts.py``).
+``^C`` in an output stands for the key, pressed while the command sleeps or a task
+waits. What differs from run to run (ids, times, durations) may differ on the page, too.
+A page about triggers has a server in its home.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,14 +30,23 @@ BLOCK = re.compile(
     r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
-NAME = re.compile(r"# ([\w.]+\.yaml)\n")
+NAME = re.compile(r"# ([\w.]+\.(?:yaml|py))\n")
 OURS = re.compile(r"(^|\| |&& )noetl ")
+SHELL = re.compile(r"[|&;<>$*`~]")
+"""What only a shell understands."""
 SERVED = re.compile(r"^\$ noetl (trigger|backfill) ", re.MULTILINE)
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 VARIABLE = (
     (ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
-    (re.compile(r"(since|until) [\d: -]+\d \([^)]+\)"), r"\1 TIME"),
+    (re.compile(r"(since|until) [\d: -]+\d( [A-Z]+)? \([^)]+\)"), r"\1 TIME"),
+    (
+        re.compile(r"^[0-9a-f]{8}(?=  [a-z]+ )|(?<=noetl signal )[0-9a-f]{8}\b", re.M),
+        "ID",
+    ),
+    (re.compile(r"\d{4}-\d\d-\d\d [\d:]+ [A-Z]+  [\d.]+ m?s +"), "TIME "),
+    (re.compile(r"\d{4}-\d\d-\d\d [\d:]+ [A-Z]+ "), "TIME "),
+    (re.compile(r"^ID +STATUS .*$", re.M), "HEADER"),
     (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
     (re.compile(r"\([\d,]+ KiB\)"), "(SIZE)"),
     (re.compile(r"http://127\.0\.0\.1:\d+/hooks/"), "http://HOST/hooks/"),
@@ -120,9 +130,11 @@ class Reader:
 
     def _run(self, command: str, lines: int | None) -> str:
         """What it prints; interrupted after so many lines, in its sleep."""
+        plain = command.startswith("noetl ") and not SHELL.search(command)
+        words = shlex.split(command)[1:]
         process = subprocess.Popen(
-            command,
-            shell=True,
+            [sys.executable, "-m", "noetl", *words] if plain else command,
+            shell=not plain,
             cwd=self._folder,
             env=self._env,
             stdout=subprocess.PIPE,

@@ -7,21 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.blobs.addresses import open_known
+from noetl.adapters.plugins.result_stores import open_known
 from noetl.config import (
     EXTENSIONS,
     FILES_ROOTS,
     HOME,
+    LIMITS_EXECUTION_EVENTS,
+    LIMITS_TOOL_TIME,
     NETWORK_PRIVATE,
+    POOLS_CODE,
     RESULTS_URL,
     SETTINGS,
     SLOTS,
     Setting,
+    ceilings_of,
     read_extensions,
     read_settings,
     strays,
+    worker_ceilings,
 )
+from noetl.config.host import Role, host_policy
 from noetl.errors import ConfigError
+from noetl.extras import install_command
 
 SECRET = Setting(
     name="key",
@@ -114,9 +121,9 @@ def test_a_file_says_extensions_as_a_list_or_as_a_variable_does(
 
 @pytest.mark.spec("S-01")
 def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
-    environ = in_home(home, 'extensions = ["legacy"]')
+    settings = read_settings(in_home(home, 'extensions = ["legacy"]'))
 
-    assert read_extensions("classic", environ) == {"legacy", "classic"}
+    assert read_extensions("classic", settings) == {"legacy", "classic"}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +150,9 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         pytest.param("extensions = 3", "found 3", id="no names"),
         pytest.param("plugins = ['a b']", "'a b' is not the name", id="no package"),
         pytest.param("results_url = 'folder'", "found 'folder'", id="no address"),
-        pytest.param("results_url = 'x://u:p@h'", "no credential", id="a password"),
+        pytest.param(
+            "results_url = 'x://u:p@h'", "not contain a credential", id="a password"
+        ),
         pytest.param(
             "extensions = ['lgacy']",
             ":1: extensions: unknown extension 'lgacy' (legacy?)",
@@ -152,11 +161,11 @@ def test_a_flag_adds_to_the_operators_extensions(home: Path) -> None:
         pytest.param("slots =\n", ":1:8: not TOML: Invalid value", id="no TOML"),
         pytest.param('slots = "', ": not TOML: ", id="no TOML to its end"),
         pytest.param(
-            'home = "/x"', ":1: home: the file is in the home already", id="its home"
+            'home = "/x"', ":1: home: the file is already in the home", id="its home"
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_its_place(
+def test_a_mistake_in_a_file_is_reported_with_line_and_column(
     home: Path, text: str, said: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -174,6 +183,11 @@ def test_a_mistake_in_a_file_is_told_with_its_place(
         ("NOETL_SLOTS", "9999", "found '9999'"),
         ("NOETL_EXTENSIONS", "a b", "unknown extension 'a b' (legacy, classic?)"),
         ("NOETL_HOME", " ", "expected a folder, found ' '"),
+        ("NOETL_POOLS_CODE", "*,gpu", "* for every pool, or none, found '*,gpu'"),
+        ("NOETL_POOLS_CODE", "none,gpu", "or none, found 'none,gpu'"),
+        ("NOETL_LIMITS_TOOL_TIME", "0", "a duration from 1s to 366d"),
+        ("NOETL_LIMITS_TOOL_TIME", "400d", "a duration from 1s to 366d"),
+        ("NOETL_LIMITS_EXECUTION_EVENTS", "999", "from 1000 to 1000000000"),
     ],
 )
 def test_a_mistake_in_a_variable_names_it(
@@ -209,7 +223,7 @@ def test_a_file_that_cannot_be_used_is_an_error(
 
 
 @pytest.mark.spec("S-41")
-def test_a_secret_is_neither_shown_nor_quoted(home: Path) -> None:
+def test_a_secret_is_not_shown_or_quoted(home: Path) -> None:
     table = (*SETTINGS, SECRET)
     environ = {"NOETL_HOME": str(home), "NOETL_KEY": "abcdefghijklmnop"}
 
@@ -257,12 +271,23 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_DATABASE",
         "NOETL_DATABASE_OWNER",
         "NOETL_NATS",
+        "NOETL_NATS_CA",
+        "NOETL_NATS_CERT",
+        "NOETL_NATS_KEY",
+        "NOETL_NATS_BUCKETS",
         "NOETL_LEASE_TTL",
         "NOETL_START_RATE",
+        "NOETL_FAMILY_LIMIT",
+        "NOETL_WORKER_PROXY",
         "NOETL_FILES_ROOTS",
         "NOETL_NETWORK_PRIVATE",
         "NOETL_ISOLATION",
         "NOETL_ISOLATION_NETWORK",
+        "NOETL_LIMITS_MEMORY",
+        "NOETL_LIMITS_PROCESSES",
+        "NOETL_POOLS_CODE",
+        "NOETL_LIMITS_TOOL_TIME",
+        "NOETL_LIMITS_EXECUTION_EVENTS",
         "NOETL_PROXIES",
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",
@@ -287,14 +312,14 @@ def test_names_are_those_of_variables() -> None:
         ("file:///srv/results", "file:///srv/results"),
     ],
 )
-def test_results_can_be_kept_elsewhere(given: str, url: str) -> None:
+def test_results_can_be_stored_elsewhere(given: str, url: str) -> None:
     settings = read_settings({"NOETL_RESULTS_URL": given})
 
     assert settings[RESULTS_URL] == url
 
 
 @pytest.mark.parametrize("given", ["s3:", "s3://", "results", "file://h"])
-def test_what_is_no_store_is_told(given: str) -> None:
+def test_an_invalid_store_is_reported(given: str) -> None:
     with pytest.raises(ConfigError, match="expected s3://bucket/folder, gs://"):
         read_settings({"NOETL_RESULTS_URL": given})
 
@@ -303,7 +328,7 @@ def test_what_is_no_store_is_told(given: str) -> None:
     "given", ["s3://AKIA:hush@bucket", "az://c/x?sig=hush", "gs://b/x#hush"]
 )
 def test_a_credential_in_a_url_is_refused_and_not_quoted(given: str) -> None:
-    with pytest.raises(ConfigError, match="no credential and no options") as caught:
+    with pytest.raises(ConfigError, match="not contain a credential") as caught:
         read_settings({"NOETL_RESULTS_URL": given})
 
     assert "hush" not in str(caught.value)
@@ -312,8 +337,8 @@ def test_a_credential_in_a_url_is_refused_and_not_quoted(given: str) -> None:
 def test_a_store_that_needs_an_extra_says_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("clouds", "objects", "refusals"):
-        monkeypatch.delitem(sys.modules, f"noetl.adapters.blobs.{name}", raising=False)
+    module = "noetl.adapters.blobs.object_store"
+    monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "obstore", None)
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
 
@@ -321,7 +346,7 @@ def test_a_store_that_needs_an_extra_says_which(
         open_known("s3://bucket/x", str(tmp_path), str(tmp_path), "home")
 
     assert "s3://bucket/x need the package obstore" in str(caught.value)
-    assert "pip install '.[objects]'" in str(caught.value)
+    assert install_command("objects") in str(caught.value)
 
 
 def test_a_table_of_the_file_holds_settings_of_one_group(tmp_path: Path) -> None:
@@ -334,3 +359,73 @@ def test_a_table_of_the_file_holds_settings_of_one_group(tmp_path: Path) -> None
     assert settings[NETWORK_PRIVATE] == ("10.1.0.0/16",)
     places = {each.setting.name: each.place for each in settings}
     assert places["files_roots"] == f"{file}:2"
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "memory"),
+    [
+        ("server", None, 4 * 1024**3),
+        ("personal", None, 4 * 1024**3),
+        ("embedded", None, None),
+        ("server", "none", None),
+        ("server", "8GiB", 8 * 1024**3),
+        ("embedded", "512MiB", 512 * 1024**2),
+    ],
+)
+def test_the_memory_of_code_follows_the_role_and_the_setting(
+    tmp_path: Path, role: Role, text: str | None, memory: int | None
+) -> None:
+    settings = read_settings({} if text is None else {"NOETL_LIMITS_MEMORY": text})
+
+    assert host_policy(settings, tmp_path, role).memory == memory
+
+
+def test_limits_are_a_table_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "noetl.toml"
+    file.write_text('[limits]\nmemory = "1.5GiB"\nprocesses = 64\n')
+
+    policy = host_policy(read_settings({"NOETL_CONFIG": str(file)}), tmp_path, "server")
+
+    assert (policy.memory, policy.processes) == (3 * 1024**3 // 2, 64)
+
+
+@pytest.mark.parametrize("text", ["much", "255MiB", "0", "-1GiB", "true"])
+def test_memory_must_be_a_size(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_settings({"NOETL_LIMITS_MEMORY": text})
+
+    expected = "expected a size of at least 256MiB, such as 4GiB, or none"
+    assert f"NOETL_LIMITS_MEMORY: {expected}" in str(caught.value)
+
+
+def test_limits_of_the_operator_are_tables_of_a_file(home: Path) -> None:
+    text = '[pools]\ncode = []\n[limits]\ntool_time = "90m"\nexecution_events = 5000\n'
+    settings = read_settings(in_home(home, text))
+
+    assert settings[POOLS_CODE] == frozenset()
+    assert settings[LIMITS_TOOL_TIME] == 5400.0
+    assert settings[LIMITS_EXECUTION_EVENTS] == 5000
+
+
+@pytest.mark.parametrize(
+    ("stated", "embedded", "server", "worker"),
+    [
+        pytest.param("", "*", "default", "*", id="nothing stated"),
+        pytest.param("gpu, default", *["default,gpu"] * 3, id="some pools"),
+        pytest.param("none", "", "", "", id="no pool"),
+        pytest.param("*", "*", "*", "*", id="every pool"),
+    ],
+)
+def test_which_pools_run_code_depends_on_the_role(
+    home: Path, stated: str, embedded: str, server: str, worker: str
+) -> None:
+    settings = read_settings({"NOETL_HOME": str(home), "NOETL_POOLS_CODE": stated})
+    found = [
+        ceilings_of(settings, "embedded"),
+        ceilings_of(settings, "server"),
+        ceilings_of(settings, "personal"),
+        worker_ceilings(settings),
+    ]
+
+    shown = [",".join(sorted(each.code_pools)) for each in found]
+    assert shown == [embedded, server, server, worker]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.embedded import new_execution_id
-from noetl.engine.ids import mark_of
+from noetl.engine.ids import server_id_of
+from noetl.wiring.identifiers import new_execution_id
 
 
 @pytest.mark.spec("EVT-08")
@@ -17,10 +17,10 @@ from noetl.engine.ids import mark_of
 def test_a_mark_is_part_of_a_uuid(mark: int) -> None:
     name = UUID(new_execution_id(mark))
     assert (name.version, name.variant) == (7, RFC_4122)
-    assert int(mark_of(str(name)), 16) == mark
+    assert int(server_id_of(str(name)), 16) == mark
 
 
 def test_what_no_server_names_has_any_mark() -> None:
     names = {new_execution_id() for _ in range(100)}
     assert len(names) == 100
-    assert len({mark_of(each) for each in names}) > 50
+    assert len({server_id_of(each) for each in names}) > 50

@@ -15,10 +15,9 @@ import pytest
 from aiohttp import web
 from oidc_peer import CLIENT, REDIRECT, SECRET, OidcPeer, serving
 
-from noetl.access.grants import read_grants
 from noetl.access.oidc import Identity, OidcClient, Pending
-from noetl.adapters.oidc.provider import OidcProvider
-from noetl.adapters.oidc.web import asking
+from noetl.access.permissions import read_grants
+from noetl.adapters.accounts.oidc_provider import OidcProvider, asking
 from noetl.errors import AccessError, ConfigError
 
 NOW = 1_800_000_000.0
@@ -84,7 +83,7 @@ async def refusal(visit: Visit, answer: Mapping[str, str], pending: Pending) -> 
     return e.value.message
 
 
-async def test_somebody_signs_in_and_brings_the_roles_of_the_provider() -> None:
+async def test_a_sign_in_gives_the_roles_of_the_provider() -> None:
     async with visiting() as visit:
         visit.peer.claims |= {
             "email": "ann@example.com",
@@ -125,7 +124,7 @@ async def test_roles_are_what_the_operator_mapped_and_nothing_else(
         assert (await visit.sign_in()).grants == read_grants(grants)
 
 
-async def test_an_address_that_nobody_verified_is_not_taken_over() -> None:
+async def test_an_unverified_address_is_not_adopted() -> None:
     async with visiting() as visit:
         visit.peer.claims |= {"email": "boss@example.com", "email_verified": False}
 
@@ -145,17 +144,17 @@ async def test_a_wrong_secret_is_refused_by_the_provider() -> None:
         visit.provider = visit.make(client_secret="wrong")
 
         message = await refusal(visit, *await visit.go())
-        assert message == "the provider gave no ID token for the code (401)"
+        assert message == "the provider returned no ID token for the code (401)"
 
 
-async def test_a_code_is_of_no_use_to_whoever_stole_it() -> None:
+async def test_a_stolen_login_code_opens_nothing() -> None:
     async with visiting() as visit:
         answer, mine = await visit.go()
         _, theirs = await visit.go()
 
         forged = {**answer, "state": theirs.state}
         message = await refusal(visit, forged, theirs)
-        assert message == "the provider gave no ID token for the code (400)"
+        assert message == "the provider returned no ID token for the code (400)"
         assert "not begun in this browser" in await refusal(visit, answer, theirs)
         with pytest.raises(AccessError, match="not begun in this browser"):
             await visit.provider.finish(answer, None)
@@ -168,7 +167,7 @@ async def test_a_code_is_of_no_use_to_whoever_stole_it() -> None:
         ({"state": "x"}, "this sign-in was not begun in this browser"),
         ({"state": ""}, "this sign-in was not begun in this browser"),
         ({"state": "ü"}, "this sign-in was not begun in this browser"),
-        ({"iss": "https://evil.example"}, "the answer is from another provider"),
+        ({"iss": "https://evil.example"}, "the redirect is from another provider"),
         ({"error": "access_denied"}, "the provider answered with access_denied"),
         ({"error": "<script>"}, "the provider answered with an error"),
         ({"code": ""}, "the provider sent no code"),
@@ -207,10 +206,10 @@ async def test_a_sign_in_that_took_too_long_begins_again() -> None:
         ({"exp": float("inf")}, "", "has no exp"),
         ({"exp": True}, "", "has no exp"),
         ({}, "exp", "has no exp"),
-        ({"iat": NOW + 61}, "", "from the future"),
-        ({"sub": ""}, "", "does not say who"),
-        ({"sub": 5}, "", "does not say who"),
-        ({}, "sub", "does not say who"),
+        ({"iat": NOW + 61}, "", "issued in the future"),
+        ({"sub": ""}, "", "has no subject"),
+        ({"sub": 5}, "", "has no subject"),
+        ({}, "sub", "has no subject"),
     ],
 )
 async def test_an_id_token_that_says_something_wrong_is_refused(
@@ -239,7 +238,7 @@ async def test_a_new_key_of_the_provider_is_looked_up_once_a_minute() -> None:
         assert visit.peer.looks == 2
 
 
-async def test_a_key_that_is_not_published_signs_nobody_in() -> None:
+async def test_an_unpublished_signing_key_is_refused() -> None:
     async with visiting() as visit:
         await visit.sign_in()
         for kid in ("k1", "k9"):
@@ -272,8 +271,11 @@ async def test_a_token_that_is_not_signed_or_by_a_shared_key_is_refused() -> Non
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"issuer": "https://evil.example"}, "calls itself 'https://evil.example'"),
-        ({"jwks_uri": None}, "is not understood: Expected `str`, got `null`"),
+        (
+            {"issuer": "https://evil.example"},
+            "publishes the issuer 'https://evil.example'",
+        ),
+        ({"jwks_uri": None}, "is not valid: Expected `str`, got `null`"),
         ({"token_endpoint": "http://10.0.0.1/t"}, "token_endpoint must begin with"),
         ({"jwks_uri": "file:///etc/passwd"}, "jwks_uri must begin with https://"),
     ],
@@ -310,7 +312,7 @@ async def test_a_provider_that_is_away_is_named() -> None:
         ({"issuer": "http://id.example.com"}, "issuer must begin with https://"),
         ({"issuer": ""}, "issuer must begin with https://"),
         ({"redirect_uri": "http://noetl.example.com/x"}, "redirect_uri must begin"),
-        ({"roles": {"Boss": "admn"}}, "there is no role 'admn'; did you mean 'admin'"),
+        ({"roles": {"Boss": "admn"}}, "unknown role 'admn'; did you mean 'admin'"),
     ],
 )
 def test_a_wrong_setting_is_explained(change: dict[str, Any], message: str) -> None:

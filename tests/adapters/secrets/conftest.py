@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.adapters.secrets.registry import Providers
-from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.ports import Wanted
 
 Ask = Callable[..., Any]

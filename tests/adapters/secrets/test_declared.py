@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.secrets.cipher import Cipher
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.adapters.secrets.registry import Providers
-from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.errors import SecretError
 from noetl.plugins import KeychainKind, SecretPlugin
 from noetl.ports import Wanted
@@ -198,7 +198,7 @@ def test_a_declared_file_with_a_field_gives_only_that_field(host: Host) -> None:
 def test_a_declaration_of_a_kind_that_is_not_enabled_is_explained(host: Host) -> None:
     host.declare("old", "gone", path="x")
 
-    with pytest.raises(SecretError, match="kind gone, and no enabled plug-in"):
+    with pytest.raises(SecretError, match="kind gone, but no enabled plug-in"):
         host.ask("secret_manager", {"path": "old"})
 
 

@@ -95,7 +95,7 @@ def test_a_file_in_the_home_folder(
         (None, "secret.wrong", "kind file needs 'path'"),
     ],
 )
-def test_what_is_no_secret_file_is_refused(
+def test_an_invalid_secret_file_is_refused(
     ask: Ask, tmp_path: Path, name: str | None, kind: str, words: str
 ) -> None:
     (tmp_path / "folder").mkdir()

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.secrets.managers import SecretManager
+from noetl.adapters.secrets.by_path import SecretManager
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.adapters.secrets.oauth2 import OAuth2Provider
 from noetl.adapters.secrets.registry import Providers
-from noetl.adapters.secrets.stored import StoredKeychain
 from noetl.errors import SecretError
+from noetl.extras import install_command
 from noetl.ports import Wanted
 
 Ask = Callable[..., Any]
@@ -47,7 +48,7 @@ def test_client_credentials_may_be_stored(
     assert ask("oauth2", "api")["access_token"].startswith("token-")
 
 
-def test_a_token_is_kept_until_it_expires_or_a_fresh_one_is_asked_for(
+def test_a_token_is_cached_until_it_expires_or_a_fresh_one_is_requested(
     providers: Providers, peer: str
 ) -> None:
     now = [1000.0]
@@ -80,10 +81,10 @@ def test_a_token_is_kept_until_it_expires_or_a_fresh_one_is_asked_for(
         ("/strange/404", "secret.missing", False, "answered with 404"),
         ("/strange/moved", "secret.unreachable", False, "answered with 302"),
         ("/strange/text", "secret.wrong", False, "not answer with a JSON mapping"),
-        ("/strange/empty", "secret.wrong", False, "gave no access_token"),
+        ("/strange/empty", "secret.wrong", False, "returned no access_token"),
     ],
 )
-def test_a_refusal_is_told_without_what_was_sent(
+def test_a_refusal_quotes_nothing_of_the_request(
     ask: Ask, peer: str, path: str, kind: str, retryable: bool, words: str
 ) -> None:
     url = f"{peer}{path}?key=key-in-url"
@@ -165,7 +166,7 @@ def test_vaults_token_may_be_in_the_home_folder(
 @pytest.mark.parametrize(
     ("change", "fields", "kind", "words"),
     [
-        ({}, {"path": "none"}, "secret.missing", "404.*the path has 'data' in it"),
+        ({}, {"path": "none"}, "secret.missing", "404.*write 'data' into the path"),
         ({"VAULT_TOKEN": "bad"}, {}, "secret.denied", "answered with 403"),
         ({"VAULT_TOKEN": ""}, {}, "secret.missing", "needs a token: VAULT_TOKEN"),
         ({"VAULT_ADDR": ""}, {}, "secret.wrong", "needs an address: VAULT_ADDR"),
@@ -197,5 +198,5 @@ def test_a_missing_extra_is_one_line_with_the_command(ask: Ask, kind: str) -> No
     with pytest.raises(SecretError) as e:
         ask(kind, path="x", vault_url="https://x")
     assert e.value.kind == "secret.extra"
-    assert e.value.message.endswith(f"pip install 'noetl[{kind}]'")
+    assert e.value.message.endswith(f"run: {install_command(kind)}")
     assert "\n" not in e.value.message

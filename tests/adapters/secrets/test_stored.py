@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.stored import StoredKeychain
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.errors import SecretError
 
 Ask = Callable[..., Any]
@@ -134,7 +134,7 @@ def test_a_key_that_does_not_fit_is_explained(
         again.read("api")
 
 
-def test_a_file_that_is_no_keychain_is_not_overwritten(
+def test_a_file_of_another_format_is_not_overwritten(
     stored: StoredKeychain, tmp_path: Path
 ) -> None:
     (tmp_path / "keychain.json").write_text("hello")
@@ -148,8 +148,8 @@ def test_several_processes_store_at_once_and_nothing_is_lost(tmp_path: Path) -> 
     code = """
 import sys
 from pathlib import Path
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.stored import StoredKeychain
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 home = Path(sys.argv[1])
 stored = StoredKeychain(home / "keychain.json", Cipher(home / "key"))
 for number in range(10):
@@ -203,7 +203,7 @@ def test_a_credential_is_stored_written_down_or_both(
         pytest.param({"path": "x", "user": "u"}, "no 'x'; store it", id="a path"),
         pytest.param({"path": "single"}, "is a single value", id="no fields"),
         pytest.param({"provider": "vualt"}, "did you mean 'vault'", id="nobody"),
-        pytest.param({"provider": "secret_manager"}, "no provider", id="itself"),
+        pytest.param({"provider": "secret_manager"}, "unknown provider", id="itself"),
     ],
 )
 def test_a_credential_that_is_none_is_explained(

@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.ports import Tool, ToolCall
+from noetl.ports.task_logs import Level, Stream
 
-PEER = Path(__file__).parents[3] / "peers" / "http.py"
+PEER = Path(__file__).parents[2] / "support" / "peers" / "http.py"
 
 
 def build_call(kind: str, inputs: dict[str, Any], **more: Any) -> ToolCall:
@@ -43,6 +45,58 @@ def run_calls(
             await tool.close()
 
     return asyncio.run(main())
+
+
+class Heard:
+    """The log of one call, in memory."""
+
+    is_full = False
+
+    def __init__(self) -> None:
+        self.streams = {name: bytearray() for name in ("stdout", "stderr", "log")}
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        self.streams[stream] += data
+
+    def log(self, level: Level, text: str) -> None:
+        self.streams["log"] += f"{level}: {text}\n".encode()
+
+    def when_stored(self, act: Callable[[], None]) -> None:
+        raise AssertionError("it is never full")
+
+
+class Listening:
+    """A tool whose calls have a log; ``hear(call, stdout, stderr)`` gets each that
+    printed something."""
+
+    instant = False
+
+    def __init__(self, tool: Tool, hear: Callable[[ToolCall, str, str], None]) -> None:
+        self._tool = tool
+        self._hear = hear
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return self._tool.has_effect(call)
+
+    async def run(self, call: ToolCall) -> Outcome:
+        heard = Heard()
+        try:
+            return await self._tool.run(msgspec.structs.replace(call, output=heard))
+        finally:
+            out, err, _ = (
+                data.decode(errors="replace") for data in heard.streams.values()
+            )
+            if out or err:
+                self._hear(call, out, err)
+
+    async def close(self) -> None:
+        await self._tool.close()
+
+
+@pytest.fixture(scope="session")
+def listening() -> Callable[..., Tool]:
+    """``listening(tool, hear)``: hears what each call printed."""
+    return Listening
 
 
 def run_once(tool: Tool, call: ToolCall) -> Outcome:
@@ -130,7 +184,7 @@ def sql(postgres: str) -> Callable[..., Outcome]:
     def run(
         command: str | None, spec: dict[str, Any] | None = None, **inputs: Any
     ) -> Outcome:
-        from noetl.adapters.tools.postgres import PostgresTool
+        from noetl.adapters.tools.postgres.tool import PostgresTool
 
         more = {name: inputs.pop(name) for name in ("folder",) if name in inputs}
         given = {"dsn": postgres, "command": command, **inputs}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from noetl.adapters.host import HostPolicy
-from noetl.adapters.tools.http import HttpTool
-from noetl.adapters.tools.web.response import shown_headers
-from noetl.engine.outcome import Meta, Outcome, envelope
+from noetl.adapters.tools.http.response import shown_headers
+from noetl.adapters.tools.http.tool import HttpTool
+from noetl.engine.tasks.outcome import Meta, Outcome, envelope
 from noetl.ports import ToolCall
 
 Call = Callable[..., ToolCall]
@@ -327,7 +327,7 @@ def test_headers_that_carry_credentials_are_masked(name: str) -> None:
     assert shown == {name.lower(): "***", "content-type": "text/plain"}
 
 
-def test_no_cookie_is_kept_between_calls(peer: str, call: Call, using: Any) -> None:
+def test_no_cookie_is_carried_between_calls(peer: str, call: Call, using: Any) -> None:
     # Not by its address: addresses are given no cookies anyway.
     url = peer.replace("127.0.0.1", "localhost")
     request = call("http", {"url": f"{url}/echo"})
@@ -346,7 +346,7 @@ def test_no_cookie_is_kept_between_calls(peer: str, call: Call, using: Any) -> N
         pytest.param('"' + "x" * 100_000 + '"', id="JSON"),
     ],
 )
-def test_only_the_start_of_a_large_error_body_is_kept(
+def test_only_the_start_of_a_large_error_body_is_recorded(
     body: str, call: Call, once: Once, peer: str
 ) -> None:
     path = "/endless?status=500" if body.startswith("x") else "/bomb?mib=1"
@@ -391,11 +391,11 @@ def test_a_hostile_response_is_refused_early(path: str, kind: str, get: Get) -> 
 @pytest.mark.parametrize(
     ("path", "timeout", "said"),
     [
-        pytest.param("/silent", 0.05, "no whole answer", id="a number is the total"),
-        pytest.param("/silent", "50ms", "no whole answer", id="a duration as well"),
-        pytest.param("/silent", {"read": 0.05}, "nothing from", id="no answer"),
-        pytest.param("/stalled", {"read": "50ms"}, "nothing from", id="half an answer"),
-        pytest.param("/drip", {"total": 0.1}, "no whole answer", id="a slow answer"),
+        pytest.param("/silent", 0.05, "no complete answer", id="a number is the total"),
+        pytest.param("/silent", "50ms", "no complete answer", id="a duration as well"),
+        pytest.param("/silent", {"read": 0.05}, "no data from", id="no answer"),
+        pytest.param("/stalled", {"read": "50ms"}, "no data from", id="half an answer"),
+        pytest.param("/drip", {"total": 0.1}, "no complete answer", id="a slow answer"),
     ],
 )
 def test_a_timeout_is_an_error_worth_a_retry(

@@ -9,7 +9,7 @@ import pytest
 from noetl import load
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.registry import make_tools
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.tools.noop import NoopTool
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 
 
 @pytest.mark.spec("PIPE-19")
@@ -32,7 +32,7 @@ def test_noop_succeeds(
 
 
 @pytest.mark.spec("PIPE-19")
-def test_a_note_is_kept_with_the_outcome(
+def test_a_note_is_recorded_with_the_outcome(
     call: Callable[..., Any], once: Callable[..., Outcome]
 ) -> None:
     given = {"result": 1, "note": {"why": "x"}}

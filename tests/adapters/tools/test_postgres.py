@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.tools.postgres import PostgresTool
-from noetl.engine.outcome import Meta, Outcome, envelope
+from noetl.adapters.tools.postgres.tool import PostgresTool
+from noetl.engine.tasks.outcome import Meta, Outcome, envelope
+from noetl.extras import install_command
 from noetl.ports import ToolCall
 
 Call = Callable[..., ToolCall]
@@ -396,7 +397,7 @@ def test_a_procedure_may_commit_by_itself(sql: Sql, look: Look) -> None:
     assert look("SELECT a FROM t") == [(1,)]
 
 
-def test_notices_are_told(sql: Sql) -> None:
+def test_notices_are_reported(sql: Sql) -> None:
     outcome = sql("DO $$ BEGIN RAISE WARNING 'look %', 7; END $$")
 
     said = outcome.helper["notices"]
@@ -507,13 +508,13 @@ def test_nothing_is_taken_from_the_environment(
 @pytest.mark.parametrize(
     ("spec", "inputs", "message"),
     [
-        ({}, {"command": ""}, "command holds no statement"),
+        ({}, {"command": ""}, "command is empty: write an SQL statement"),
         ({}, {"command": 5}, "command must be text"),
         ({}, {"query": "SELECT 1"}, "give one of command"),
         ({}, {"command": None}, "give one of command"),
         ({"transaction": "no"}, {}, "spec.transaction must be true or false"),
         ({"connections": 0}, {}, "spec.connections"),
-        ({"idempotency": "yes"}, {}, "is not key"),
+        ({"idempotency": "yes"}, {}, "must be key"),
         ({"idempotency": "key", "transaction": False}, {}, "transaction: true"),
         ({"max_bytes": "much"}, {}, "spec.max_bytes"),
         ({}, {"params": "x"}, "params must be a list"),
@@ -545,7 +546,7 @@ def test_a_missing_driver_is_one_clear_line() -> None:
     code = (
         "import asyncio, sys\n"
         "sys.modules['asyncpg'] = None\n"
-        "from noetl.adapters.tools.postgres import PostgresTool\n"
+        "from noetl.adapters.tools.postgres.tool import PostgresTool\n"
         "from noetl.ports import ToolCall\n"
         "from noetl.errors import ToolError\n"
         "call = ToolCall(kind='postgres', inputs={}, spec={}, execution_id='e',\n"
@@ -558,5 +559,5 @@ def test_a_missing_driver_is_one_clear_line() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert done.stdout.startswith("pg.driver ")
-    assert "pip install '.[postgres]'" in done.stdout
+    assert install_command("postgres") in done.stdout
     assert len(done.stdout.splitlines()) == 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 
 Sql = Callable[..., Outcome]
 Look = Callable[[str], list[tuple[Any, ...]]]
@@ -55,7 +55,7 @@ def test_lists_fill_the_columns_in_their_order(sql: Sql, look: Look) -> None:
     ]
 
 
-def test_no_rows_are_no_error(sql: Sql) -> None:
+def test_an_empty_result_succeeds(sql: Sql) -> None:
     assert sql(None, copy_from={"table": "t", "rows": []}).result["rowcount"] == 0
 
 
@@ -231,7 +231,7 @@ def test_exactly_as_many_as_allowed(sql: Sql) -> None:
 
 MEMORY = r"""
 import asyncio, re, sys
-from noetl.adapters.tools.postgres import PostgresTool
+from noetl.adapters.tools.postgres.tool import PostgresTool
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 

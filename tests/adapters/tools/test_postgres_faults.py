@@ -17,8 +17,8 @@ import pytest
 from databases import PASSWORD
 from pg_proxy import proxy
 
-from noetl.adapters.tools.postgres import PostgresTool
-from noetl.engine.outcome import Outcome
+from noetl.adapters.tools.postgres.tool import PostgresTool
+from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
 
 Call = Callable[..., ToolCall]
@@ -209,7 +209,7 @@ def test_text_that_is_not_utf_8_is_said_and_the_connection_goes_on(
     assert fine.result["rows"] == [{"a": 1}]
 
 
-def test_an_encoding_of_the_script_s_own_is_no_crash(sql: Sql) -> None:
+def test_an_encoding_of_the_scripts_own_does_not_crash(sql: Sql) -> None:
     outcome = sql("SET LOCAL client_encoding = 'LATIN1'; SELECT '[\"\\u00e9\"]'::jsonb")
 
     assert outcome.error.kind == "pg.decode"

@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 from pg_proxy import proxy
 
-from noetl.adapters.tools.postgres import PostgresTool
-from noetl.engine.outcome import Outcome
+from noetl.adapters.tools.postgres.tool import PostgresTool
+from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
 
 Call = Callable[..., ToolCall]
@@ -139,7 +139,7 @@ def test_a_second_owner_waits_for_the_first(
 
 
 @pytest.mark.usefixtures("table")
-def test_a_commit_nobody_heard_of_is_found_again(
+def test_a_commit_with_a_lost_answer_is_found_again(
     postgres: str, postgres_server: int, call: Call, outcome: Settle, look: Look
 ) -> None:
     async def main() -> tuple[Outcome, Outcome]:
@@ -167,7 +167,7 @@ def test_a_commit_nobody_heard_of_is_found_again(
 
 PROGRAM = """
 import asyncio, json, sys
-from noetl.adapters.tools.postgres import PostgresTool
+from noetl.adapters.tools.postgres.tool import PostgresTool
 from noetl.ports import ToolCall
 
 async def main():
@@ -218,9 +218,7 @@ def test_a_worker_killed_between_commit_and_report(
     assert look("SELECT id FROM t") == [(1,)]
 
 
-def test_a_role_that_may_not_make_the_table_is_told_what_to_do(
-    sql: Sql, postgres: str
-) -> None:
+def test_a_role_without_create_gets_a_hint(sql: Sql, postgres: str) -> None:
     sql("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN PASSWORD 'p'")
     dsn = postgres.partition("@")[2]
 

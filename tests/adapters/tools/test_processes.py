@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.processes.key import Key
 from noetl.adapters.processes.launcher import INTERPRETER, Launcher, Order
 from noetl.adapters.processes.pool import Pool
+from noetl.adapters.processes.request import Key
 from noetl.adapters.tools.python import PythonTool
 from noetl.ports import ToolCall
 
@@ -70,7 +70,7 @@ def test_a_process_serves_one_execution(
 
 
 def test_what_one_call_left_in_disorder_is_tidied_for_the_next(
-    call: Call, using: Any, tmp_path: Path
+    call: Call, using: Any, tmp_path: Path, listening: Any
 ) -> None:
     mess = (
         "import os, sys\nos.chdir('/')\nos.environ['A'] = 'b'\n"
@@ -87,7 +87,7 @@ def test_what_one_call_left_in_disorder_is_tidied_for_the_next(
         pid = (await run(python(call, mess, folder=str(tmp_path)))).result
         return pid, (await run(python(call, look, folder=str(tmp_path)))).result
 
-    tool = PythonTool(1, on_output=lambda _, out, err: heard.append(out))
+    tool = listening(PythonTool(1), lambda _, out, err: heard.append(out))
     pid, seen = using(tool, work)
 
     assert seen == [pid, str(tmp_path), False, True, False]
@@ -303,7 +303,7 @@ def test_no_call_waits_beside_an_idle_process_of_its_key() -> None:
     assert asyncio.run(main())
 
 
-def test_being_cancelled_while_waiting_costs_nobody_a_process(
+def test_a_call_cancelled_while_queued_uses_up_no_process(
     call: Call, using: Any
 ) -> None:
     async def work(run: Any) -> Any:
@@ -362,7 +362,7 @@ def test_large_arguments_and_results_pass(call: Call, using: Any) -> None:
     assert using(PythonTool(1), work) == ["x" * 1000] * 5000
 
 
-def test_processes_are_kept_ready_once_more_than_one_was_needed(
+def test_idle_processes_are_pooled_once_more_than_one_was_needed(
     call: Call, using: Any
 ) -> None:
     """A spare is forked and nobody's: it serves whom it is given to, like any other."""

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.tools.quantum import QUANTUM, QuantumTool
-from noetl.adapters.tools.qubits.jobs import Jobs
+from noetl.adapters.tools.quantum.jobs import Jobs
+from noetl.adapters.tools.quantum.tool import QUANTUM, QuantumTool
 from noetl.errors import ToolError
+from noetl.extras import install_command
 from noetl.ports import ToolCall
 
 BELL = """OPENQASM 3.0;
@@ -168,9 +169,9 @@ def test_many_qubits_of_clifford_gates_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "kind", "said"),
     [
-        ({}, "tool.contract", "needs 'circuit' or 'file'"),
+        ({}, "tool.contract", "needs either 'circuit' or 'file'"),
         ({"circuit": "h q;"}, "quantum.circuit", "begins with its version"),
-        ({"circuit": "OPENQASM 4.0;"}, "quantum.circuit", "no OPENQASM 4"),
+        ({"circuit": "OPENQASM 4.0;"}, "quantum.circuit", "unknown version OPENQASM 4"),
         (
             {"circuit": BELL.replace("q;\nbit", "q\nbit")},
             "quantum.circuit",
@@ -189,7 +190,7 @@ def test_many_qubits_of_clifford_gates_fit(tmp_path: Path) -> None:
         (
             {"circuit": BELL.replace("q[1]", "q[9]")},
             "quantum.circuit",
-            "it does not fit: IndexError",
+            "the circuit is not valid: IndexError",
         ),
         (
             {"circuit": COIN.replace("h q[0];", "h q[0]")},
@@ -209,7 +210,7 @@ def test_many_qubits_of_clifford_gates_fit(tmp_path: Path) -> None:
         (
             {"circuit": COIN.replace("measure q -> c;", "")},
             "quantum.circuit",
-            "measures nothing",
+            "has no measurement",
         ),
         ({"circuit": "OPENQASM 3;" + "(" * 9999}, "quantum.circuit", ""),
         ({"circuit": BELL}, "quantum.params", "'theta' has no value"),
@@ -224,7 +225,11 @@ def test_many_qubits_of_clifford_gates_fit(tmp_path: Path) -> None:
             "quantum.params",
             "needs a number, found 'x'",
         ),
-        ({"circuit": COIN, "params": {"x": 1}}, "quantum.params", "has none at all"),
+        (
+            {"circuit": COIN, "params": {"x": 1}},
+            "quantum.params",
+            "does not support inputs",
+        ),
         (
             {"circuit": COIN.replace("[1]", "[40]")},
             "quantum.limit",
@@ -253,7 +258,7 @@ def test_many_qubits_of_clifford_gates_fit(tmp_path: Path) -> None:
         ({"file": "x.qasm"}, "quantum.circuit", "cannot be read: No such file"),
     ],
 )
-def test_what_cannot_be_run_is_told_before_a_job_is_made(
+def test_an_invalid_circuit_is_refused_before_a_job_is_made(
     warm: Warm, inputs: dict[str, Any], kind: str, said: str
 ) -> None:
     home, ask = warm
@@ -270,9 +275,7 @@ def test_what_cannot_be_run_is_told_before_a_job_is_made(
 
 @pytest.mark.parametrize("job", ["0" * 32, "../../etc/passwd", "x"])
 @pytest.mark.parametrize("operation", ["status", "result", "cancel"])
-def test_a_job_that_nobody_knows_is_an_error(
-    warm: Warm, operation: str, job: str
-) -> None:
+def test_an_unknown_job_is_an_error(warm: Warm, operation: str, job: str) -> None:
     with pytest.raises(ToolError) as e:
         warm[1](operation=operation, job=job)
 
@@ -290,7 +293,7 @@ def test_without_its_packages_it_says_what_to_install(
     assert e.value.kind == "quantum.driver"
     assert e.value.message == (
         "the local simulator needs the package qiskit-aer, which is not installed; "
-        "run: pip install '.[quantum]' in a checkout of NoETL"
+        f"run: {install_command('quantum')}"
     )
 
 

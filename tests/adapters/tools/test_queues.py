@@ -13,7 +13,7 @@ import pytest
 import uvloop
 
 from noetl.adapters.tools.python import PythonTool
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
 
@@ -78,7 +78,9 @@ def printed(x: int) -> tuple[str, str]:
     return ("", text) if text.startswith("error") else (text, "")
 
 
-def test_output_is_that_of_the_call_which_printed_it(call: Call, using: Any) -> None:
+def test_output_is_that_of_the_call_which_printed_it(
+    call: Call, using: Any, listening: Any
+) -> None:
     """Most are silent, so that many are handed over at once; some in a row are not."""
     heard: dict[int, tuple[str, str]] = {}
 
@@ -90,7 +92,7 @@ def test_output_is_that_of_the_call_which_printed_it(call: Call, using: Any) -> 
         await warm(run, call)
         return await gather(run, [python(call, PRINT, x=x) for x in range(LAST)])
 
-    ended = using(PythonTool(2, on_output=hear), work)
+    ended = using(listening(PythonTool(2), hear), work)
 
     failed = len(range(0, LAST, 17))
     assert kinds(ended) == {"tool.exception": failed, "ok": LAST - failed}
@@ -162,7 +164,7 @@ WRITE = "def main(pipe): return open(pipe, 'w').write('freed')"
 
 
 @pytest.mark.parametrize("slots", [2, 8])
-def test_a_long_call_holds_nobody_up(
+def test_a_long_call_delays_no_other_call(
     slots: int, call: Call, using: Any, tmp_path: Path
 ) -> None:
     """The first waits for the last: in one process, one behind the other, for ever."""
@@ -181,7 +183,7 @@ def test_a_long_call_holds_nobody_up(
     assert ended[0].result == "freed"
 
 
-def test_what_has_not_begun_can_be_cancelled_and_nobody_dies(
+def test_a_queued_call_is_cancelled_without_killing_a_process(
     call: Call, using: Any, tmp_path: Path
 ) -> None:
     pipe, mark = str(tmp_path / "pipe"), tmp_path / "mark"

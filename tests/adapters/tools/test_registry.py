@@ -10,7 +10,7 @@ import pytest
 
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.registry import BUILTIN_TOOLS, KEYED_TOOLS, make_tools
-from noetl.engine.suspensions import SUSPENDING
+from noetl.engine.waits.suspend import SUSPENDING
 
 
 @pytest.mark.spec("PIPE-21")

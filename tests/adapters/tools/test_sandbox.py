@@ -14,11 +14,10 @@ import pytest
 
 from noetl.adapters.host import HostPolicy
 from noetl.adapters.processes import sandbox as sandboxes
-from noetl.adapters.processes.environment import clean_environment
 from noetl.adapters.processes.isolation import Isolation
+from noetl.adapters.processes.limits import clean_environment
 from noetl.adapters.processes.noetl_child import seccomp
-from noetl.adapters.processes.probe import look
-from noetl.adapters.processes.sandbox import Sandbox, clean_variables
+from noetl.adapters.processes.sandbox import Sandbox, clean_variables, look
 from noetl.adapters.tools.python import PythonTool
 from noetl.adapters.tools.script import ScriptTool
 from noetl.errors import ToolError
@@ -108,7 +107,7 @@ def test_only_an_operator_gives_a_network() -> None:
     assert "--share-net" in options(Sandbox("bwrap", network=True))
 
 
-def test_variables_of_places_and_people_are_not_passed_on() -> None:
+def test_variables_of_the_users_account_are_not_passed_on() -> None:
     given = {"HOME": "/root", "USER": "ann", "TMPDIR": "/x", "PATH": "/bin"}
 
     assert clean_variables(given) == {"HOME": "/tmp", "PATH": "/bin"}
@@ -233,7 +232,7 @@ def test_a_sandbox_that_is_required_and_missing_is_refused(
     assert outcome.error.kind == "tool.isolation"
 
 
-def test_bubblewrap_that_does_not_work_is_no_sandbox(tmp_path: Path) -> None:
+def test_broken_bubblewrap_counts_as_no_sandbox(tmp_path: Path) -> None:
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\necho 'No permissions to create it' >&2\nexit 1")
     program.chmod(0o755)

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from noetl.adapters.processes.key import Key
-from noetl.adapters.processes.schedule import PATIENCE, Retire, Schedule, Serve
+from noetl.adapters.processes.request import Key
+from noetl.adapters.processes.schedule import MAX_WAIT_S, Retire, Schedule, Serve
 
 AHEAD = 0.002  # as in a runner: seconds of work that may wait in a process
 KEYS = [
@@ -170,7 +170,7 @@ class World:
         for _ in range(2 * len(self.waiting) + 2):
             if not self.waiting:
                 return
-            self.pass_time(PATIENCE)
+            self.pass_time(MAX_WAIT_S)
             for process in self.busy():
                 while process.places:
                     self.release(process)

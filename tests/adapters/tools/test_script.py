@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.processes.scripts import script_file
+from noetl.adapters.processes.programs import script_file
 from noetl.adapters.tools.script import ScriptTool
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
 
 Call = Callable[..., ToolCall]
@@ -246,7 +246,25 @@ def test_memory_is_bounded(run: Run) -> None:
     outcome = run({"memory": "512MiB"}, script=code, interpreter="python3 -I")
 
     assert outcome.error is not None
-    assert outcome.error.message.endswith("MemoryError")
+    assert outcome.error.kind == "tool.memory"
+    assert "more memory than the 512 MiB of spec.memory" in outcome.error.message
+    assert outcome.error.details["stderr"].endswith("MemoryError\n")
+
+
+def test_a_kill_from_outside_names_a_reason(run: Run) -> None:
+    for script in ("kill -9 $$", "sh -c 'kill -9 $$'; exit $?"):
+        outcome = run(script=script)
+
+        assert outcome.error is not None
+        assert outcome.error.kind == "tool.exit"
+        assert "has no memory left" in outcome.error.message
+
+
+def test_without_a_limit_of_memory_stderr_decides_nothing(run: Run) -> None:
+    outcome = run(script="echo 'ERROR: out of memory' >&2; exit 1")
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "tool.exit"
 
 
 @pytest.mark.spec("S-35")

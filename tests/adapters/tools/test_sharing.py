@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.processes.noetl_child.contained import (
+from noetl.adapters.processes.noetl_child.isolation import (
     ATTRIBUTES,
     MODULES,
     compile_contained,
@@ -295,7 +295,9 @@ def test_arguments_cannot_put_something_in_the_place_of_builtins(
     assert using(PythonTool(2), work) == 1
 
 
-def test_what_is_printed_is_heard_with_its_own_call(call: Call, using: Any) -> None:
+def test_printed_output_belongs_to_its_own_call(
+    call: Call, using: Any, listening: Any
+) -> None:
     heard = []
 
     async def work(run: Any) -> None:
@@ -307,7 +309,7 @@ def test_what_is_printed_is_heard_with_its_own_call(call: Call, using: Any) -> N
     def hear(which: ToolCall, out: str, err: str) -> None:
         heard.append((which.execution_id, out, err))
 
-    using(PythonTool(4, on_output=hear), work)
+    using(listening(PythonTool(4), hear), work)
 
     assert sorted(heard) == sorted((f"e{x}", f"{x}\n", "") for x in range(50))
 
@@ -329,7 +331,7 @@ def test_a_call_that_never_ends_costs_other_executions_nothing(
     assert using(PythonTool(2), work) == ("timeout", list(range(1, 30)))
 
 
-def test_a_process_without_memory_serves_nobody_else(
+def test_a_process_out_of_memory_serves_no_further_call(
     call: Call, using: Any, outcome: Any
 ) -> None:
     async def work(run: Any) -> tuple[str, int]:

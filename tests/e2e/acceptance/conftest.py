@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from noetl import load
-from noetl.engine.batch import Batch
 from noetl.engine.events import Event
 from noetl.engine.evolve import evolve
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
+from noetl.engine.recorder import Batch
 from noetl.engine.simulate import Simulation
 from noetl.engine.state import State
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 
 Script = Callable[[Call], Outcome]
 Accept = Callable[..., Simulation]

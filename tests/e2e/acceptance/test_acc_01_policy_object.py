@@ -42,7 +42,7 @@ ELSE = "{else: {then: {do: continue}}}"
         pytest.param("{rules: fail}", id="rules that are a word"),
     ],
 )
-def test_a_policy_that_is_no_object_with_rules_is_rejected(
+def test_a_policy_must_be_an_object_with_rules(
     policy: str, extensions: list[str]
 ) -> None:
     loaded = load(PLAYBOOK.replace("POLICY", policy), extensions=frozenset(extensions))

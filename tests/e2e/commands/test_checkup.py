@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from noetl.adapters.stores.sqlite.lock import Lock, find_holder
+from noetl.adapters.stores.sqlite.connection import Lock, find_holder
 from noetl.adapters.stores.sqlite.schema import newest_version
-from noetl.commands.checkup.extras import by_extra, judge_extra
-from noetl.commands.checkup.finding import Finding, worst
-from noetl.commands.checkup.logs import judge_log
-from noetl.commands.checkup.machine import (
+from noetl.commands.doctor_checks import Finding, worst
+from noetl.commands.doctor_checks.home import judge_access, judge_log, judge_space
+from noetl.commands.doctor_checks.machine import (
+    by_extra,
     check_loopback,
     judge_clock,
+    judge_extra,
     judge_python,
     judge_sqlite,
 )
-from noetl.commands.checkup.storage import judge_access, judge_space
+from noetl.extras import install_command
 
 HERE = Path("/srv/noetl")
 GIB = 1024**3
@@ -32,11 +32,11 @@ NEWEST = newest_version()
         (judge_python((3, 10, 9)), "problem", "3.10.9 (CPython); NoETL needs 3.11"),
         (judge_python((3, 11, 0)), "ok", "3.11.0"),
         (judge_sqlite((3, 22, 0)), "problem", "the log needs 3.24"),
-        (judge_sqlite((3, 40, 1)), "ok", "below 3.51.3 it has a bug"),
+        (judge_sqlite((3, 40, 1)), "ok", "versions below 3.51.3 have a bug"),
         (judge_sqlite((3, 51, 3)), "ok", "3.51.3"),
-        (judge_clock(0.0), "problem", "1970-01-01 00:00:00 UTC cannot be right"),
+        (judge_clock(0.0), "problem", "1970-01-01 00:00:00 UTC cannot be correct"),
         (judge_clock(1.8e9), "ok", "2027-01-15 08:00:00 UTC"),
-        (judge_clock(5e9), "problem", "cannot be right"),
+        (judge_clock(5e9), "problem", "cannot be correct"),
         (judge_access(HERE, 0o40700, 7, 7), "ok", "0700"),
         (judge_access(HERE, 0o40750, 7, 7), "warning", "0750: other users"),
         (judge_access(HERE, 0o40700, 8, 7), "warning", "belongs to user 8"),
@@ -94,7 +94,7 @@ def test_extras_are_those_that_the_package_declares() -> None:
         ({"nats-py", "nkeys"}, "installed"),
         (
             {"nats-py"},
-            f"not installed; to use it: {sys.executable} -m pip install 'nkeys>=0.2'",
+            f"not installed; to use it: {install_command('nats')}",
         ),
     ],
 )

@@ -17,7 +17,10 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.spec("CLI-03")
 
-HEAVY = ("yaml", "jinja2", "noetl.dsl.parse", "noetl.templates", "noetl.adapters")
+HEAVY = (
+    *("yaml", "jinja2", "jsonschema_rs"),
+    *("noetl.dsl.parse", "noetl.templates", "noetl.adapters"),
+)
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -27,6 +30,18 @@ def test_help_lists_every_command(noetl: Run, flag: str) -> None:
     for name, words in COMMANDS.items():
         assert name in done.stdout
         assert words.split(".")[0][:40] in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("verb", "code"), [("run", 2), ("--version", 0)])
+def test_commands_that_start_tasks_name_the_system_they_need(
+    verb: str, code: int
+) -> None:
+    program = "import sys; from noetl.clictl import main; sys.platform = 'darwin'; "
+    arguments = [sys.executable, "-c", f"{program} main()", verb]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+    assert done.returncode == code
+    assert ("noetl run needs Linux, and this is darwin" in done.stderr) == bool(code)
 
 
 def test_without_arguments_it_shows_help(noetl: Run) -> None:
@@ -85,12 +100,29 @@ def loaded_by(code: str) -> set[str]:
         ),
     ],
 )
-def test_the_front_door_is_light(code: str) -> None:
+def test_importing_noetl_is_cheap(code: str) -> None:
     assert loaded_by(code) == set()
 
 
 def test_the_check_itself_can_fail() -> None:
     assert "yaml" in loaded_by("import noetl; noetl.load('a: 1')")
+
+
+WAITING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: a, path: a}
+workflow:
+  - step: start
+    tool: {kind: wait, signal: goSCHEMA}
+"""
+
+
+@pytest.mark.parametrize("schema", ["", ", schema: {}"])
+def test_json_schema_is_loaded_by_a_playbook_that_has_one(schema: str) -> None:
+    text = WAITING.replace("SCHEMA", schema)
+    loaded = loaded_by(f"import noetl; noetl.load({text!r})")
+    assert ("jsonschema_rs" in loaded) == bool(schema)
 
 
 def test_the_public_names_load_on_first_use() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.secrets.cipher import Cipher
-from noetl.adapters.secrets.stored import StoredKeychain
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.types import JSON
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -121,7 +121,7 @@ def test_a_declaration_says_where_a_secret_is(keychain: Run) -> None:
         (["db", "--kind", "vault", "--field", "adress=x"], "did you mean 'address'"),
         (
             ["db", "--kind", "env", "--field", "variable=A", "--field", "variable=B"],
-            "stands twice",
+            "is given twice",
         ),
         (["db", "--kind", "file", "--field", "path=x"], "must be absolute"),
         (["db"], "Missing option '--kind'"),
@@ -162,7 +162,7 @@ def test_deleting_forgets_one(keychain: Run) -> None:
         pytest.param(["a", "--field", "=x"], "", "name=value", id="no field"),
         pytest.param(["a", "--field", "pin"], "", "'pin' is empty", id="no line"),
         pytest.param(
-            ["a", "--field", "x=1", "--field", "x=2"], "", "stands twice", id="twice"
+            ["a", "--field", "x=1", "--field", "x=2"], "", "is given twice", id="twice"
         ),
         pytest.param(
             ["a", "--kind", "oauth2"], "[1]", "oauth2 has fields", id="no mapping"
@@ -186,11 +186,11 @@ def test_a_wrong_call_stores_nothing(
     ("field", "words"),
     [
         ("hots=db", "postgres_credential has no 'hots', but it has 'host'"),
-        ("password=visible", "--field password=…: others can read a command line"),
+        ("password=visible", "--field password=…: other users can read a command line"),
         ("region=eu", ""),
     ],
 )
-def test_a_field_that_is_probably_wrong_is_told(
+def test_a_suspicious_field_gets_a_warning(
     keychain: Run, field: str, words: str
 ) -> None:
     fields = ["--field", "user=me", "--field", field]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.adapters.stores.sqlite.lock import Lock
-from noetl.commands.logs import PAUSES, find_listener, open_alone
+from noetl.adapters.stores.sqlite.connection import Lock
+from noetl.commands.local.logs import RETRY_DELAYS_S, find_listener, open_alone
 from noetl.errors import StoreError
 
 
@@ -34,17 +34,17 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("S-45")
-def test_whoever_comes_while_a_command_has_the_log_waits(log: Path) -> None:
+def test_a_second_command_waits_for_the_log(log: Path) -> None:
     waits = Waits(Lock(log).release)
     store = asyncio.run(open_alone(log, waits))
     store.close_now()
-    assert waits.seconds == [PAUSES[0]]
+    assert waits.seconds == [RETRY_DELAYS_S[0]]
 
 
 @pytest.mark.spec("S-45")
 def test_one_who_takes_orders_has_it_for_long(log: Path) -> None:
     lock, waits = Lock(log), Waits()
-    lock.announce("/somewhere/log.db.sock")
+    lock.publish_address("/somewhere/log.db.sock")
     with pytest.raises(StoreError, match="is in use by process"):
         asyncio.run(open_alone(log, waits))
     listener = asyncio.run(find_listener(log, waits))
@@ -55,16 +55,16 @@ def test_one_who_takes_orders_has_it_for_long(log: Path) -> None:
 
 
 @pytest.mark.spec("S-45")
-def test_nobody_waits_for_ever(log: Path) -> None:
+def test_waiting_for_the_log_gives_up_after_the_last_delay(log: Path) -> None:
     lock, waits = Lock(log), Waits()
     with pytest.raises(StoreError, match="is in use by process"):
         asyncio.run(open_alone(log, waits))
     lock.release()
-    assert waits.seconds == list(PAUSES)
+    assert waits.seconds == list(RETRY_DELAYS_S)
 
 
 @pytest.mark.spec("S-45")
-def test_once_the_command_is_over_nobody_listens(log: Path) -> None:
+def test_no_listener_is_found_once_the_command_has_ended(log: Path) -> None:
     waits = Waits(Lock(log).release)
     assert asyncio.run(find_listener(log, waits)) is None
-    assert waits.seconds == [PAUSES[0]]
+    assert waits.seconds == [RETRY_DELAYS_S[0]]

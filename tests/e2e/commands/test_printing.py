@@ -12,7 +12,7 @@ import click
 import pytest
 
 from noetl import load
-from noetl.commands.printing import format_diagnostic
+from noetl.commands.output.diagnostics import format_diagnostic
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -77,12 +77,12 @@ def test_a_failure_is_exit_1_and_the_rest_runs(noetl: Run, folder: Path) -> None
             id="no playbook",
         ),
         pytest.param(
-            {"x.tests": GOOD}, ["x.tests"], "which playbook is tested?", id="no name"
+            {"x.tests": GOOD}, ["x.tests"], "its playbook is unknown", id="no name"
         ),
         pytest.param(
             {"a.yaml": PLAYBOOK, "a.test.yaml": GOOD},
             [".", "-k", "nothing"],
-            "there is no case with 'nothing' in its name",
+            "no case with 'nothing' in its name",
             id="no such case",
         ),
         pytest.param({}, ["--seed", "-1", "."], "-1", id="a wrong option"),

@@ -64,7 +64,7 @@ def test_one_of_several_invalid_exits_1(
         ),
         pytest.param(["validate", "--fix", "x"], "No such option", id="an option"),
         pytest.param(["validat", "x"], "Did you mean 'validate'?", id="a typing error"),
-        pytest.param(["zzz"], "no command 'zzz'", id="an unknown command"),
+        pytest.param(["zzz"], "unknown command 'zzz'", id="an unknown command"),
         pytest.param(
             ["validate", "--extensions", "lgacy", "-"], "legacy?", id="an extension"
         ),
@@ -185,7 +185,7 @@ def test_folders_check_playbooks_and_count_the_rest(
     ]
     assert document["skipped"] == 3
     assert done.returncode == 1
-    assert "3 YAML files are no playbooks: skipped" in (
+    assert "3 YAML files are not playbooks: skipped" in (
         noetl("validate", str(tmp_path)).stdout
     )
 

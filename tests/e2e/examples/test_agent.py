@@ -35,7 +35,7 @@ def test_the_agent_calls_two_tools_and_concludes(noetl: Noetl, api: DemoApi) -> 
     assert len(json.loads(hotels["content"])["hotels"]) == 7
 
 
-def test_what_the_model_gets_wrong_is_told_to_it(noetl: Noetl, api: DemoApi) -> None:
+def test_a_mistake_of_the_model_is_returned_to_it(noetl: Noetl, api: DemoApi) -> None:
     script = [
         {"call": "list_hotels", "arguments": {"city": "../orders"}},
         {"call": "list_hotels", "arguments": {"city": "atlantis"}},

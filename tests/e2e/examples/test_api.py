@@ -147,7 +147,7 @@ def basic(user: str, password: str) -> str:
         ("/private/oauth", "Bearer access-1", 401),
     ],
 )
-def test_doors_open_with_the_right_key(
+def test_the_demo_api_checks_the_credential(
     api: DemoApi, path: str, header: str, status: int
 ) -> None:
     answer = api.get(path, Authorization=header)
@@ -271,7 +271,7 @@ def test_an_unknown_path_is_an_error_like_the_others(api: DemoApi) -> None:
     assert api.post("/cities").status == 405
 
 
-def test_it_leaves_when_it_is_told_to() -> None:
+def test_the_demo_api_stops_when_asked_to() -> None:
     assert DemoApi().stop() == 0
 
 

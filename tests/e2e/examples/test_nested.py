@@ -59,6 +59,8 @@ def test_sub_playbooks_calls_a_child_for_each_city(noetl: Noetl, api: DemoApi) -
 
 
 def test_the_child_runs_alone(noetl: Noetl, api: DemoApi) -> None:
-    document = noetl.run("cheapest_hotel.yaml", api=api.url, city="lima", patience=0.01)
+    document = noetl.run(
+        "cheapest_hotel.yaml", api=api.url, city="lima", patience="10ms"
+    )
 
     assert document["result"]["name"] == "Miraflores"

@@ -249,7 +249,7 @@ def retries(noetl: Noetl, document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("KEY-04", "KEY-06", "KEY-07", "PIPE-16", "S-41", "S-67")
-def test_secrets_open_all_doors_and_a_token_is_refreshed(
+def test_secrets_authenticate_every_tool_and_a_token_is_refreshed(
     noetl: Noetl, api: DemoApi
 ) -> None:
     noetl.environ["DEMO_TOKEN"] = "demo-token"

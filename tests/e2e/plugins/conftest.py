@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from desk import EXAMPLE, Desk
+from plugin_host import EXAMPLE, Host
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +33,8 @@ def pip(*args: str | Path) -> None:
 
 
 @pytest.fixture
-def plugged(desk: Desk, example: Path) -> Desk:
-    """A desk with the example installed and enabled."""
-    desk.path.append(example)
-    desk.environ["NOETL_PLUGINS"] = "noetl-example-plugin"
-    return desk
+def plugged(host: Host, example: Path) -> Host:
+    """A host on which the example is installed and enabled."""
+    host.path.append(example)
+    host.environ["NOETL_PLUGINS"] = "noetl-example-plugin"
+    return host

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from desk import EXAMPLE, Desk
+from plugin_host import EXAMPLE, Host
 
 TITLES = """
   - step: start
@@ -34,7 +34,7 @@ def test_its_own_tests_pass(example: Path) -> None:
 
 
 @pytest.mark.spec("PIPE-21", "VAL-04")
-def test_a_tool_kind_runs_like_those_that_are_built_in(plugged: Desk) -> None:
+def test_a_tool_kind_runs_like_those_that_are_built_in(plugged: Host) -> None:
     plugged.write(TITLES)
 
     document = plugged.run()
@@ -44,7 +44,9 @@ def test_a_tool_kind_runs_like_those_that_are_built_in(plugged: Desk) -> None:
 
 
 @pytest.mark.spec("PIPE-21", "S-50")
-def test_its_inputs_and_knobs_are_checked_before_anything_runs(plugged: Desk) -> None:
+def test_its_inputs_and_knobs_are_checked_before_anything_runs(
+    plugged: Host,
+) -> None:
     plugged.write(
         "  - step: start\n"
         "    tool: {name: a, kind: slug, txt: x, separator: '+',"
@@ -62,14 +64,14 @@ def test_its_inputs_and_knobs_are_checked_before_anything_runs(plugged: Desk) ->
 
 
 @pytest.mark.spec("PIPE-21", "SPEC-02", "S-52")
-def test_its_knobs_come_down_from_the_executor(plugged: Desk) -> None:
+def test_its_knobs_come_down_from_the_executor(plugged: Host) -> None:
     plugged.write(TITLES, "executor: {spec: {slug: {max_length: 6}}}\n")
 
     assert plugged.run()["result"]["slug"] == "a-cafe"
 
 
 @pytest.mark.spec("PIPE-21", "OUT-04")
-def test_its_own_error_kinds_reach_the_policy(plugged: Desk) -> None:
+def test_its_own_error_kinds_reach_the_policy(plugged: Host) -> None:
     plugged.write("""
   - step: start
     tool:
@@ -90,7 +92,7 @@ def test_its_own_error_kinds_reach_the_policy(plugged: Desk) -> None:
     assert plugged.run()["result"] == "went on"
 
 
-def test_editors_tests_and_pictures_know_the_kind(plugged: Desk) -> None:
+def test_editors_tests_and_pictures_know_the_kind(plugged: Host) -> None:
     plugged.write(TITLES)
     (plugged.folder / "t.test.yaml").write_text(
         "cases:\n"
@@ -110,7 +112,9 @@ def test_editors_tests_and_pictures_know_the_kind(plugged: Desk) -> None:
 
 
 @pytest.mark.spec("KEY-02", "KEY-04")
-def test_a_keychain_kind_opens_a_door_and_stays_out_of_the_log(plugged: Desk) -> None:
+def test_a_secret_of_a_keychain_kind_is_used_and_never_logged(
+    plugged: Host,
+) -> None:
     (plugged.folder / ".env").write_text("SHOP_TOKEN=very-secret-indeed\n")
     plugged.write(
         "  - step: start\n"
@@ -127,7 +131,7 @@ def test_a_keychain_kind_opens_a_door_and_stays_out_of_the_log(plugged: Desk) ->
 
 
 @pytest.mark.spec("KEY-01", "KEY-02")
-def test_fields_of_a_keychain_kind_are_checked(plugged: Desk) -> None:
+def test_fields_of_a_keychain_kind_are_checked(plugged: Host) -> None:
     root = "keychain: [{name: shop, kind: dotenv, varable: SHOP_TOKEN}]\n"
     plugged.write(TITLES, root)
 
@@ -138,7 +142,7 @@ def test_fields_of_a_keychain_kind_are_checked(plugged: Desk) -> None:
 
 
 @pytest.mark.spec("RES-02", "S-48")
-def test_large_results_go_to_the_store_and_come_back(plugged: Desk) -> None:
+def test_large_results_go_to_the_store_and_come_back(plugged: Host) -> None:
     file = plugged.folder / "results.db"
     plugged.environ["NOETL_RESULTS_URL"] = f"sqlite://{file}"
     plugged.write(
@@ -167,7 +171,7 @@ def test_large_results_go_to_the_store_and_come_back(plugged: Desk) -> None:
         assert database.execute("SELECT count(*) FROM results").fetchone() > (0,)
 
 
-def test_the_readme_shows_a_playbook_that_runs(plugged: Desk) -> None:
+def test_the_readme_shows_a_playbook_that_runs(plugged: Host) -> None:
     text = (EXAMPLE / "README.md").read_text()
     [playbook] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (plugged.folder / "t.yaml").write_text(playbook)
@@ -176,7 +180,7 @@ def test_the_readme_shows_a_playbook_that_runs(plugged: Desk) -> None:
     assert plugged.run()["result"]["slug"] == "a-cafe-in-spring"
 
 
-def test_the_doctor_and_the_settings_name_it(plugged: Desk) -> None:
+def test_the_doctor_and_the_settings_name_it(plugged: Host) -> None:
     doctor = json.loads(plugged.noetl("doctor", "--json").stdout)
     settings = json.loads(plugged.noetl("config", "--json").stdout)["settings"]
 
@@ -192,7 +196,7 @@ def test_the_doctor_and_the_settings_name_it(plugged: Desk) -> None:
     assert settings["plugins"]["value"] == ["noetl-example-plugin"]
 
 
-def test_the_how_to_shows_plug_ins_that_load(desk: Desk) -> None:
+def test_the_how_to_shows_plug_ins_that_load(host: Host) -> None:
     text = (EXAMPLE.parents[1] / "docs/how-to/write-a-plug-in.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     page = EXAMPLE.parents[1] / "docs/profiles/quantum.md"
@@ -200,12 +204,12 @@ def test_the_how_to_shows_plug_ins_that_load(desk: Desk) -> None:
     groups = {"tools": "slug", "secrets": "acme", "results": "acme", "quantum": "acme"}
     for block, (group, name) in zip(blocks, groups.items(), strict=True):
         entry = f"{name} = noetl_{group}:PLUGIN"
-        desk.package(f"noetl-{group}", block, **{group: entry})
-    desk.environ |= {
+        host.package(f"noetl-{group}", block, **{group: entry})
+    host.environ |= {
         "NOETL_PLUGINS": ",".join(f"noetl-{group}" for group in groups),
         "NOETL_RESULTS_URL": "acme://here",
     }
-    desk.write(
+    host.write(
         "  - step: start\n"
         "    tool:\n"
         "      - {name: a, kind: slug, text: A B}\n"
@@ -214,4 +218,4 @@ def test_the_how_to_shows_plug_ins_that_load(desk: Desk) -> None:
         "keychain: [{name: door, kind: acme}]\n",
     )
 
-    assert desk.run()["result"]["counts"] == {"0": 5}
+    assert host.run()["result"]["counts"] == {"0": 5}

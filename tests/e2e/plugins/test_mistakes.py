@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from desk import Desk
+from plugin_host import Host
 
 DECLARED = """
 from noetl.plugins import *
@@ -36,28 +36,28 @@ def tool(
     return DECLARED.format(body=body, api=api, name=name, inputs=inputs)
 
 
-def add_acme(desk: Desk, module: str) -> None:
-    desk.package("noetl-acme", module, tools="acme = noetl_acme:PLUGIN")
-    desk.environ["NOETL_PLUGINS"] = "noetl-acme"
+def add_acme(host: Host, module: str) -> None:
+    host.package("noetl-acme", module, tools="acme = noetl_acme:PLUGIN")
+    host.environ["NOETL_PLUGINS"] = "noetl-acme"
 
 
 @pytest.mark.spec("PIPE-21", "VAL-04")
-def test_nothing_is_imported_that_is_not_enabled(desk: Desk) -> None:
-    mark = desk.folder / "imported"
-    desk.package(
+def test_nothing_is_imported_that_is_not_enabled(host: Host) -> None:
+    mark = host.folder / "imported"
+    host.package(
         "noetl-acme",
         f"open({str(mark)!r}, 'w').close()\n" + tool(),
         tools="acme = noetl_acme:PLUGIN",
         secrets="acme_key = noetl_acme:PLUGIN",
         results="acme = noetl_acme:PLUGIN",
     )
-    desk.write(ACME, "keychain: [{name: k, kind: acme_key}]\n")
+    host.write(ACME, "keychain: [{name: k, kind: acme_key}]\n")
 
-    validated = desk.noetl("validate", "t.yaml")
-    ran = desk.noetl("run", "t.yaml", NOETL_RESULTS_URL="acme://x")
-    doctor = desk.noetl("doctor")
+    validated = host.noetl("validate", "t.yaml")
+    ran = host.noetl("run", "t.yaml", NOETL_RESULTS_URL="acme://x")
+    doctor = host.noetl("doctor")
 
-    hint = "noetl-acme brings it, and is not enabled: add it to the setting plugins"
+    hint = "noetl-acme provides it, but is not enabled: add it to the setting plugins"
     assert validated.stdout.count(hint) == 2
     assert "unknown tool kind 'acme'" in validated.stdout
     assert ran.returncode == 2
@@ -66,16 +66,16 @@ def test_nothing_is_imported_that_is_not_enabled(desk: Desk) -> None:
     assert not mark.exists()
 
 
-def test_a_store_that_is_not_enabled_is_named(desk: Desk) -> None:
-    desk.package("noetl-acme", "", results="acme = noetl_acme:PLUGIN")
-    desk.write("  - step: start\n    tool: {kind: noop}\n")
+def test_a_store_that_is_not_enabled_is_named(host: Host) -> None:
+    host.package("noetl-acme", "", results="acme = noetl_acme:PLUGIN")
+    host.write("  - step: start\n    tool: {kind: noop}\n")
 
-    done = desk.noetl("run", "t.yaml", NOETL_RESULTS_URL="acme://x")
+    done = host.noetl("run", "t.yaml", NOETL_RESULTS_URL="acme://x")
 
     assert done.returncode == 2
     assert done.stderr == (
-        "noetl: results_url: nothing keeps results in 'acme:…'; noetl-acme brings it, "
-        "and is not enabled: add it to the setting plugins (NOETL_PLUGINS=noetl-acme)\n"
+        "noetl: results_url: unknown scheme 'acme:…'; noetl-acme provides it, "
+        "but is not enabled: add it to the setting plugins (NOETL_PLUGINS=noetl-acme)\n"
     )
 
 
@@ -85,17 +85,17 @@ def test_a_store_that_is_not_enabled_is_named(desk: Desk) -> None:
         pytest.param("noetl-nobody", "no package of this name", id="not installed"),
         pytest.param("noetl-acmee", "did you mean 'noetl-acme'?", id="misspelt"),
         pytest.param(
-            "acme", "it is the package 'noetl-acme' that brings acme", id="a kind"
+            "acme", "acme is provided by the package 'noetl-acme'", id="a kind"
         ),
-        pytest.param("click", "the package brings none", id="no plug-in"),
+        pytest.param("click", "the package has no plug-in", id="no plug-in"),
         pytest.param("../x", "'../x' is not the name of a package", id="a path"),
     ],
 )
-def test_an_enabled_package_must_be_there(desk: Desk, enabled: str, said: str) -> None:
-    add_acme(desk, tool())
-    desk.write(ACME)
+def test_an_enabled_package_must_be_there(host: Host, enabled: str, said: str) -> None:
+    add_acme(host, tool())
+    host.write(ACME)
 
-    done = desk.noetl("validate", "t.yaml", NOETL_PLUGINS=enabled)
+    done = host.noetl("validate", "t.yaml", NOETL_PLUGINS=enabled)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("noetl: NOETL_PLUGINS: ")
@@ -103,12 +103,12 @@ def test_an_enabled_package_must_be_there(desk: Desk, enabled: str, said: str) -
     assert said in done.stderr
 
 
-def test_the_file_and_the_line_of_the_setting_are_named(desk: Desk) -> None:
-    desk.home.mkdir()
-    file = desk.home / "config.toml"
+def test_the_file_and_the_line_of_the_setting_are_named(host: Host) -> None:
+    host.home.mkdir()
+    file = host.home / "config.toml"
     file.write_text('slots = 2\nplugins = ["Noetl_Nobody"]\n')
 
-    done = desk.noetl("schema")
+    done = host.noetl("schema")
 
     assert done.returncode == 2
     assert done.stderr.startswith(f"noetl: {file}:2: plug-in 'noetl-nobody' is enabled")
@@ -126,29 +126,29 @@ def test_the_file_and_the_line_of_the_setting_are_named(desk: Desk) -> None:
         pytest.param("", "has no attribute 'PLUGIN'", id="it has no such name"),
         pytest.param(
             tool(api=2),
-            "is built for version 2 of the plug-in API, and this NoETL has version 1",
+            "is built for version 2 of the plug-in API, but this NoETL has version 1",
             id="another API",
         ),
         pytest.param(
-            "PLUGIN = dict", "must be a ToolPlugin, and is a type", id="another type"
+            "PLUGIN = dict", "must be a ToolPlugin, but is a type", id="another type"
         ),
         pytest.param(
             tool(name="acmee"), "its kind has another name, 'acmee'", id="other name"
         ),
         pytest.param(
-            tool(inputs="{'x': 'text'}"), "is not declared well", id="wrong data"
+            tool(inputs="{'x': 'text'}"), "invalid declaration", id="wrong data"
         ),
         pytest.param(
             tool().replace("make=Tool", "make=1"), "make is not a", id="no factory"
         ),
     ],
 )
-def test_a_broken_plug_in_is_one_line(desk: Desk, module: str, said: str) -> None:
-    add_acme(desk, module)
-    desk.write(ACME)
+def test_a_broken_plug_in_is_one_line(host: Host, module: str, said: str) -> None:
+    add_acme(host, module)
+    host.write(ACME)
 
-    done = desk.noetl("validate", "t.yaml")
-    doctor = json.loads(desk.noetl("doctor", "--json").stdout)
+    done = host.noetl("validate", "t.yaml")
+    doctor = json.loads(host.noetl("doctor", "--json").stdout)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
@@ -162,27 +162,27 @@ def test_a_broken_plug_in_is_one_line(desk: Desk, module: str, said: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["http", "timeout", "mode", "result", "Acme", "a-b"])
-def test_a_name_that_means_something_else_is_refused(desk: Desk, name: str) -> None:
-    desk.package("noetl-acme", tool(name=name), tools=f"{name} = noetl_acme:PLUGIN")
+def test_a_name_that_means_something_else_is_refused(host: Host, name: str) -> None:
+    host.package("noetl-acme", tool(name=name), tools=f"{name} = noetl_acme:PLUGIN")
 
-    done = desk.noetl("schema", NOETL_PLUGINS="noetl-acme")
+    done = host.noetl("schema", NOETL_PLUGINS="noetl-acme")
 
     assert done.returncode == 2
     assert f"tool kind '{name}': the name" in done.stderr
 
 
-def test_two_packages_with_one_name_are_both_named(desk: Desk) -> None:
+def test_two_packages_with_one_name_are_both_named(host: Host) -> None:
     for package in ("noetl-one", "noetl-two"):
         module = package.replace("-", "_")
-        desk.package(package, tool(), tools=f"acme = {module}:PLUGIN")
-    desk.write(ACME)
+        host.package(package, tool(), tools=f"acme = {module}:PLUGIN")
+    host.write(ACME)
 
-    done = desk.noetl("validate", "t.yaml", NOETL_PLUGINS="noetl-one,noetl-two")
-    alone = desk.noetl("validate", "t.yaml", NOETL_PLUGINS="noetl-two")
+    done = host.noetl("validate", "t.yaml", NOETL_PLUGINS="noetl-one,noetl-two")
+    alone = host.noetl("validate", "t.yaml", NOETL_PLUGINS="noetl-two")
 
     assert done.returncode == 2
     assert done.stderr == (
-        "noetl: NOETL_PLUGINS: tool kind 'acme' is brought by two plug-ins, noetl-one "
+        "noetl: NOETL_PLUGINS: tool kind 'acme' is provided by two plug-ins, noetl-one "
         "1.0 and noetl-two 1.0; enable one of them\n"
     )
     assert alone.returncode == 0
@@ -192,15 +192,19 @@ def test_two_packages_with_one_name_are_both_named(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "said"),
     [
-        ("return {'ok': 1}", "tool.contract", "returned a dict, and no Outcome"),
+        ("return {'ok': 1}", "tool.contract", "returned a dict, not an Outcome"),
         ("return Outcome('fine')", "tool.contract", "an Outcome of status 'fine'"),
         ("return Outcome('error')", "tool.contract", "status 'error' with a NoneType"),
         ("return Outcome.ok({'a': {1}})", "tool.contract", "result.a is a set"),
         ("return Outcome.ok(float('nan'))", "tool.contract", "is nan"),
-        ("raise ToolError('a b', 'x')", "tool.contract", "kind 'a b', which is none"),
+        (
+            "raise ToolError('a b', 'x')",
+            "tool.contract",
+            "which is not a valid error kind",
+        ),
         ("raise ToolError('acme.late', 'x')", "acme.late", "x"),
         ("raise RuntimeError('boom')", "tool.contract", "RuntimeError: boom"),
-        ("raise SystemExit(3)", "tool.contract", "it wants to exit: 3"),
+        ("raise SystemExit(3)", "tool.contract", "the tool called exit: 3"),
         ("raise TimeoutError('x')", "tool.contract", "TimeoutError: x"),
         (
             "import asyncio; await asyncio.sleep(600)",
@@ -210,25 +214,25 @@ def test_two_packages_with_one_name_are_both_named(desk: Desk) -> None:
     ],
 )
 def test_whatever_a_tool_does_is_an_outcome(
-    desk: Desk, body: str, kind: str, said: str
+    host: Host, body: str, kind: str, said: str
 ) -> None:
-    add_acme(desk, tool(body))
-    desk.write(
+    add_acme(host, tool(body))
+    host.write(
         "  - step: start\n    tool: {name: a, kind: acme, spec: {timeout: 50ms}}\n"
     )
 
-    document = desk.run()
+    document = host.run()
 
     assert document["status"] == "failed"
     assert document["error"]["kind"] == kind
     assert said in document["error"]["message"]
 
 
-def test_a_tool_that_cannot_be_made_stops_the_run(desk: Desk) -> None:
-    add_acme(desk, tool().replace("make=Tool", "make=lambda: 1 / 0"))
-    desk.write(ACME)
+def test_a_tool_that_cannot_be_made_stops_the_run(host: Host) -> None:
+    add_acme(host, tool().replace("make=Tool", "make=lambda: 1 / 0"))
+    host.write(ACME)
 
-    done = desk.noetl("run", "t.yaml")
+    done = host.noetl("run", "t.yaml")
 
     assert done.returncode == 2
     assert done.stderr == (
@@ -237,8 +241,8 @@ def test_a_tool_that_cannot_be_made_stops_the_run(desk: Desk) -> None:
 
 
 @pytest.mark.spec("KEY-02", "KEY-07")
-def test_what_a_provider_raises_is_not_told(desk: Desk) -> None:
-    desk.package(
+def test_an_exception_of_a_provider_is_not_shown(host: Host) -> None:
+    host.package(
         "noetl-acme",
         """
         from noetl.plugins import *
@@ -249,12 +253,12 @@ def test_what_a_provider_raises_is_not_told(desk: Desk) -> None:
         """,
         secrets="acme = noetl_acme:PLUGIN",
     )
-    desk.write(
+    host.write(
         "  - step: start\n    tool: {kind: noop}\n",
         "keychain: [{name: k, kind: acme}]\n",
     )
 
-    done = desk.noetl("run", "t.yaml", NOETL_PLUGINS="noetl-acme")
+    done = host.noetl("run", "t.yaml", NOETL_PLUGINS="noetl-acme")
 
     assert done.returncode == 2
     said = "the plug-in of kind acme failed with RuntimeError"
@@ -263,8 +267,8 @@ def test_what_a_provider_raises_is_not_told(desk: Desk) -> None:
 
 
 @pytest.mark.spec("RES-07")
-def test_a_store_that_returns_something_else_is_found_out(desk: Desk) -> None:
-    desk.package(
+def test_a_store_that_returns_something_else_is_found_out(host: Host) -> None:
+    host.package(
         "noetl-acme",
         """
         from noetl.plugins import *
@@ -275,8 +279,8 @@ def test_a_store_that_returns_something_else_is_found_out(desk: Desk) -> None:
         """,
         results="acme = noetl_acme:PLUGIN",
     )
-    desk.environ |= {"NOETL_PLUGINS": "noetl-acme", "NOETL_RESULTS_URL": "acme:x"}
-    desk.write(
+    host.environ |= {"NOETL_PLUGINS": "noetl-acme", "NOETL_RESULTS_URL": "acme:x"}
+    host.write(
         "  - step: start\n"
         "    tool: {kind: python, code: 'result = [0] * 200_000'}\n"
         "    next: {arcs: [{step: on, args: {all: '{{ event.payload.result }}'}}]}\n"
@@ -284,26 +288,26 @@ def test_a_store_that_returns_something_else_is_found_out(desk: Desk) -> None:
         "    tool: {kind: noop, result: '{{ args.all | length }}'}\n"
     )
 
-    document = desk.run()
+    document = host.run()
 
     assert document["status"] == "failed"
     assert document["error"]["kind"] == "ref.corrupt"
 
 
-def test_an_execution_does_not_go_on_without_its_plug_in(desk: Desk) -> None:
-    add_acme(desk, tool())
-    desk.write(
+def test_an_execution_does_not_go_on_without_its_plug_in(host: Host) -> None:
+    add_acme(host, tool())
+    host.write(
         "  - step: start\n"
         "    tool:\n"
         "      - {name: w, kind: wait, signal: go}\n"
         "      - {name: a, kind: acme}\n"
     )
-    execution_id = desk.left("task.suspended")
+    execution_id = host.left("task.suspended")
 
-    without = desk.noetl("resume", execution_id, NOETL_PLUGINS="")
+    without = host.noetl("resume", execution_id, NOETL_PLUGINS="")
 
     assert without.returncode == 2
-    assert "unknown tool kind 'acme' (noetl-acme brings it" in without.stderr
+    assert "unknown tool kind 'acme' (noetl-acme provides it" in without.stderr
 
 
 @pytest.mark.spec("QNT-01")
@@ -316,9 +320,9 @@ def test_an_execution_does_not_go_on_without_its_plug_in(desk: Desk) -> None:
     ],
 )
 def test_a_quantum_provider_is_held_to_its_promises(
-    desk: Desk, body: str, kind: str, said: str
+    host: Host, body: str, kind: str, said: str
 ) -> None:
-    desk.package(
+    host.package(
         "noetl-acme",
         f"""
         from noetl.plugins import *
@@ -329,15 +333,15 @@ def test_a_quantum_provider_is_held_to_its_promises(
         """,
         quantum="acme = noetl_acme:PLUGIN",
     )
-    desk.write(
+    host.write(
         "  - step: start\n"
         "    tool: {kind: quantum, operation: status, provider: acme, job: j}\n"
     )
 
-    without = desk.run()["error"]
-    document = desk.run(NOETL_PLUGINS="noetl-acme")
+    without = host.run()["error"]
+    document = host.run(NOETL_PLUGINS="noetl-acme")
 
     assert without["kind"] == "quantum.provider"
-    assert "noetl-acme brings it, and is not enabled" in without["message"]
+    assert "noetl-acme provides it, but is not enabled" in without["message"]
     assert document["error"]["kind"] == kind
     assert said in document["error"]["message"]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nets import read_net
 
-from noetl.net.analysis import analyse
+from noetl.net.checks import analyse
 from noetl.net.draw.dot import draw_dot
 from noetl.net.draw.json import draw_json
 from noetl.net.draw.mermaid import draw_mermaid
 from noetl.net.draw.svg import draw_svg
 from noetl.net.net import Net
-
-ReadNet = Callable[[str], Net]
 
 FEW = settings(max_examples=60, deadline=None)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -107,10 +105,8 @@ def walk(net: Net, source: str, target: str, avoiding: str | None) -> bool:
 @pytest.mark.spec("S-04")
 @FEW
 @given(workflow=workflows(), data=st.data())
-def test_reaches_what_a_naive_walk_reaches(
-    net_of: ReadNet, workflow: str, data: st.DataObject
-) -> None:
-    net = net_of(workflow)
+def test_reaches_what_a_naive_walk_reaches(workflow: str, data: st.DataObject) -> None:
+    net = read_net(workflow)
     avoiding = data.draw(st.sampled_from([None, *net.steps]))
     for source in net.steps:
         for target in net.steps:
@@ -121,8 +117,8 @@ def test_reaches_what_a_naive_walk_reaches(
 
 @FEW
 @given(workflow=workflows())
-def test_every_finding_makes_sense(net_of: ReadNet, workflow: str) -> None:
-    net = net_of(workflow)
+def test_every_finding_makes_sense(workflow: str) -> None:
+    net = read_net(workflow)
     for finding in analyse(net):
         assert finding.message
         assert finding.severity in {"error", "warning", "hint"}
@@ -133,8 +129,8 @@ def test_every_finding_makes_sense(net_of: ReadNet, workflow: str) -> None:
 
 @FEW
 @given(workflow=workflows())
-def test_svg_is_xml_with_each_step_once(net_of: ReadNet, workflow: str) -> None:
-    net = net_of(workflow)
+def test_svg_is_xml_with_each_step_once(workflow: str) -> None:
+    net = read_net(workflow)
     drawing = draw_svg(net)
     root = ElementTree.fromstring(drawing)
     assert [
@@ -151,8 +147,8 @@ def test_svg_is_xml_with_each_step_once(net_of: ReadNet, workflow: str) -> None:
 
 @FEW
 @given(workflow=workflows())
-def test_boxes_do_not_overlap(net_of: ReadNet, workflow: str) -> None:
-    root = ElementTree.fromstring(draw_svg(net_of(workflow)))
+def test_boxes_do_not_overlap(workflow: str) -> None:
+    root = ElementTree.fromstring(draw_svg(read_net(workflow)))
     frames = [
         tuple(float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
         for rect in root.iter(f"{SVG}rect")
@@ -167,8 +163,8 @@ def test_boxes_do_not_overlap(net_of: ReadNet, workflow: str) -> None:
 
 @FEW
 @given(workflow=workflows())
-def test_mermaid_is_lines_of_known_shape(net_of: ReadNet, workflow: str) -> None:
-    net = net_of(workflow)
+def test_mermaid_is_lines_of_known_shape(workflow: str) -> None:
+    net = read_net(workflow)
     label = r'"[^"\n]*"'
     node = re.compile(
         rf"    s\d+(\(\[{label}\]\)|\[\[{label}\]\]|\[{label}\]|{{{{{label}}}}})"
@@ -185,8 +181,8 @@ def test_mermaid_is_lines_of_known_shape(net_of: ReadNet, workflow: str) -> None
 
 @FEW
 @given(workflow=workflows())
-def test_dot_is_lines_of_known_shape(net_of: ReadNet, workflow: str) -> None:
-    net = net_of(workflow)
+def test_dot_is_lines_of_known_shape(workflow: str) -> None:
+    net = read_net(workflow)
     text = r'"([^"\\\n]|\\.)*"'
     value = rf"(\w+|\d+|{text})"
     attributes = rf"\[\w+={value}(, \w+={value})*\]"
@@ -202,8 +198,8 @@ def test_dot_is_lines_of_known_shape(net_of: ReadNet, workflow: str) -> None:
 
 @FEW
 @given(workflow=workflows())
-def test_json_holds_every_step_and_arc(net_of: ReadNet, workflow: str) -> None:
-    net = net_of(workflow)
+def test_json_holds_every_step_and_arc(workflow: str) -> None:
+    net = read_net(workflow)
     document = json.loads(draw_json(net))
     assert [step["step"] for step in document["steps"]] == list(net.steps)
     assert [(arc["from"], arc["to"]) for arc in document["arcs"]] == [

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from noetl.errors import TemplateError
 from noetl.templates import compile_template
-from noetl.templates.parser import parse
-from noetl.templates.tokens import _scan, tokenize
+from noetl.templates.parser import _scan, parse, tokenize
 
 SCOPE: dict[str, Any] = {
     "n": 3,

@@ -1,6 +1,6 @@
 """Throw requests at a real server; every answer must be one that it describes.
 
-    python tests/fuzz/http_api.py --count 200000
+    python tests/security/fuzz/http_api.py --count 200000
 
 Each call of the API gets its share of them, with a token and without. Checked: no 5xx,
 statuses, media types and bodies as the OpenAPI document says.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "plugins"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 from api_fuzz import attack, operations
 from servers import ASKS, Api, Running

@@ -1,6 +1,6 @@
 """Throw generated and mutated templates at the evaluator; nothing may escape it.
 
-    python tests/fuzz/templates.py --count 200000 --seed 1
+    python tests/security/fuzz/templates.py --count 200000 --seed 1
 
 Checked for each: only ``TemplateError`` leaves, with a known kind; the scope is
 unchanged; results are JSON; the budget is kept. Printed: the worst time and the peak

@@ -1,6 +1,6 @@
 """Feed ``noetl.load`` mutated and generated playbooks; only clean answers count.
 
-    python tests/fuzz/yaml_source.py --count 200000 --seed 1
+    python tests/security/fuzz/yaml_source.py --count 200000 --seed 1
 
 Inputs are made from the corpus (all playbooks of the tests and examples, and snippets
 of every construct) by changing bytes, lines, tokens or the document's tree. Whatever
@@ -30,14 +30,13 @@ import jsonschema_rs
 
 from noetl import Loaded, load
 from noetl.adapters.tools import BUILTIN
-from noetl.commands.printing import format_diagnostic
+from noetl.commands.output.diagnostics import format_diagnostic
 from noetl.dsl.canonical import canonical, digest, to_yaml
 from noetl.dsl.diagnostics import Report
-from noetl.dsl.grammar.playbook import RECORDS
-from noetl.dsl.grammar.schema import playbook_schema
+from noetl.dsl.grammar.schema import RECORDS, playbook_schema
 from noetl.dsl.source import read_source
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SLOW = 1.0  # seconds of CPU
 BATCH = 500
 BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -429,7 +428,7 @@ def save(failure: Failure, number: int, folder: Path) -> None:
         else ""
     ) + (" --strict" if failure.strict else "")
     print(failure.problem.strip().splitlines()[-1][:400])
-    print(f"  python tests/fuzz/yaml_source.py --input {path}{flags}")
+    print(f"  python tests/security/fuzz/yaml_source.py --input {path}{flags}")
 
 
 def main() -> int:

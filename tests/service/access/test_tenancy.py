@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from noetl.access.accounts import Account
-from noetl.access.grants import read_grants
-from noetl.adapters.accounts.accounts import SqlAccounts
-from noetl.adapters.accounts.sqlite import SqliteFile
-from noetl.runtime.tenancy import LOOK, Tenancy, has_people
+from noetl.access.permissions import read_grants
+from noetl.adapters.accounts.tables import SqlAccounts
+from noetl.adapters.sql_database import SqliteFile
+from noetl.service.access.authenticate import CHECK_INTERVAL_S, Tenancy, has_people
 
 
 def account(name: str, *roles: str, disabled: bool = False) -> Account:
@@ -36,7 +36,9 @@ def account(name: str, *roles: str, disabled: bool = False) -> Account:
         pytest.param([account("ann", "worker:*", "viewer")], True, id="both"),
     ],
 )
-def test_accounts_of_people_count(accounts: list[Account], answer: bool) -> None:
+def test_accounts_that_are_not_workers_count(
+    accounts: list[Account], answer: bool
+) -> None:
     assert has_people(accounts) is answer
 
 
@@ -57,15 +59,15 @@ def run(
 def test_a_change_of_its_own_counts_at_once(tmp_path: Path) -> None:
     async def work(own: SqlAccounts, _: SqlAccounts) -> None:
         tenancy = Tenancy(own)
-        assert tenancy.has_accounts()  # before the first look
+        assert tenancy.has_accounts  # before the first look
         await tenancy.refresh()
-        assert not tenancy.has_accounts()
+        assert not tenancy.has_accounts
         await own.add(account("crew", "worker:gpu"))
-        assert not tenancy.has_accounts()
+        assert not tenancy.has_accounts
         await own.set_grants("crew", read_grants(["developer"]))
-        assert tenancy.has_accounts()
+        assert tenancy.has_accounts
         await own.remove("crew")
-        assert not tenancy.has_accounts()
+        assert not tenancy.has_accounts
 
     run(tmp_path, work)
 
@@ -75,9 +77,9 @@ def test_a_change_of_another_server_is_found_at_the_next_look(tmp_path: Path) ->
         tenancy = Tenancy(own)
         await tenancy.refresh()
         await other.add(account("ann", "viewer"))
-        assert not tenancy.has_accounts()
+        assert not tenancy.has_accounts
         await tenancy.refresh()
-        assert tenancy.has_accounts()
+        assert tenancy.has_accounts
 
-    assert LOOK <= 1.0
+    assert CHECK_INTERVAL_S <= 1.0
     run(tmp_path, work)

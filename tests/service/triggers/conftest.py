@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -13,32 +12,23 @@ import msgspec
 import pytest
 from servers import HELLO
 
-from noetl.access.initiators import Initiator
-from noetl.adapters.catalogs.registered import RegisteredCatalog
+from noetl.access.initiator import Initiator
+from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.tools.registry import make_tools
-from noetl.backends import Backend, open_backend
-from noetl.embedded import new_execution_id
-from noetl.home import Home
+from noetl.config import read_settings
+from noetl.local.home import Home
 from noetl.ports import Summary
-from noetl.runtime.clock import SystemClock
-from noetl.runtime.executor import Executor
-from noetl.runtime.orchestrator import Orchestrator
-from noetl.service.looking import Looking
-from noetl.service.playbooks import Playbooks
-from noetl.service.standing import Standing
-from noetl.service.starting import Starting
+from noetl.runtime.event_loop import SystemClock
+from noetl.runtime.make_orchestrator import make_orchestrator
+from noetl.runtime.worker.executor import Executor
+from noetl.service.catalog import CatalogService
+from noetl.service.executions.queries import ExecutionQueries
+from noetl.service.executions.start import ExecutionStarter
+from noetl.service.triggers.scheduler import TriggerScheduler
 from noetl.triggers.definition import Definition
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Async tests run on a loop of their own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
+from noetl.wiring.backend import Backend, open_backend
+from noetl.wiring.identifiers import new_execution_id
 
 
 class Watch:
@@ -60,26 +50,30 @@ class Node:
     def __init__(self, backend: Backend, watch: Watch) -> None:
         self.backend, self.store = backend, backend.store
         catalog = RegisteredCatalog(backend.shelf, backend.results.own)
-        self.orchestrator = Orchestrator(
+        self.orchestrator = make_orchestrator(
             backend.store, backend.results, catalog, SystemClock(), backend.keys
         )
         blobs = backend.results.own
-        starting = Starting(self.orchestrator, blobs, catalog, new_execution_id)
-        self.standing = Standing(
+        starting = ExecutionStarter(self.orchestrator, blobs, catalog, new_execution_id)
+        self.standing = TriggerScheduler(
             backend.triggers,
             self.orchestrator,
             starting,
-            Looking(backend.store, blobs),
+            ExecutionQueries(backend.store, blobs),
             backend.cipher,
             watch,
             new_execution_id,
         )
-        self.playbooks = Playbooks(
+        self.playbooks = CatalogService(
             backend.shelf, blobs, SystemClock(), new_execution_id
         )
         self.tools = make_tools(4, backend.keys)
         self.executor = Executor(
-            self.orchestrator, self.tools, SystemClock(), owner="node", slots=4
+            self.orchestrator.assignment,
+            self.tools,
+            SystemClock(),
+            owner="node",
+            slots=4,
         )
 
     async def register(self, text: str) -> None:
@@ -123,7 +117,7 @@ async def open_node(
     home = Home(folder)
     home.make()
     async with AsyncExitStack() as closing:
-        backend = await open_backend(home, database, Plugins())
+        backend = await open_backend(home, database, Plugins(), read_settings())
         closing.push_async_callback(backend.closing.aclose)
         node = Node(backend, watch)
         closing.push_async_callback(node.orchestrator.close)

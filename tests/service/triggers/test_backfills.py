@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from servers import HELLO
 
-from noetl.access.initiators import Initiator
-from noetl.service.refusal import Refusal
+from noetl.access.initiator import Initiator
+from noetl.service.errors import RequestRefused
 
 DAILY = {"cron": "0 2 * * *", "zone": "Europe/Berlin"}
 RANGE = ("2026-01-01", "2026-04-11")
@@ -34,7 +35,7 @@ async def begin(node, at_once: int = 8):
 async def test_of_100_days_only_the_missing_ones_run(
     node_at, watch, tmp_path, database
 ) -> None:
-    from noetl.service.arranging import Fired
+    from noetl.service.triggers.admin import Fired
 
     async with node_at(tmp_path, watch, database) as node:
         await node.make(schedule=DAILY, workload={"day": "{{ slot.date }}"})
@@ -56,6 +57,22 @@ async def test_of_100_days_only_the_missing_ones_run(
         again = await begin(node)
         done = await drive(node, again.backfill_id)
         assert (done.progress.present, done.progress.started) == (100, 0)
+
+
+@pytest.mark.spec("S-72", "S-42")
+async def test_slots_whose_inputs_do_not_fit_are_failed_executions(
+    node_at, watch, tmp_path
+) -> None:
+    async with node_at(tmp_path, watch) as node:
+        declared = "metadata: {inputs: {properties: {day: {type: integer}}}, "
+        await node.register(HELLO.replace("metadata: {", declared))
+        await node.make(schedule=DAILY, workload={"day": "{{ slot.date }}"})
+
+        done = await drive(node, (await begin(node)).backfill_id)
+
+        assert (done.progress.started, done.progress.failed) == (100, 100)
+        first = (await node.executions())[0]
+        assert first.error["kind"] == "inputs.invalid"
 
 
 async def test_it_is_stopped_and_resumed(node_at, watch, tmp_path) -> None:
@@ -82,7 +99,7 @@ async def test_it_is_stopped_and_resumed(node_at, watch, tmp_path) -> None:
         assert done.progress.completed == 100
         slots = await node.slots()
         assert len(slots) == len(set(slots)) == 100
-        with pytest.raises(Refusal, match="the backfill is finished"):
+        with pytest.raises(RequestRefused, match="the backfill is finished"):
             await node.standing.backfills.stop(backfill_id)
 
 
@@ -130,7 +147,7 @@ async def test_a_server_that_dies_in_between_leaves_nothing_out(
 @pytest.mark.parametrize(
     ("since", "until", "message"),
     [
-        ("yesterday", None, "is no time"),
+        ("yesterday", None, "is not a time"),
         ("2026-05-01", "2026-06-01", "ends in the future"),
         ("2026-04-02", "2026-04-01", "there are no slots"),
         ("1900-01-01", None, "more than 10,000 slots"),
@@ -142,7 +159,7 @@ async def test_a_range_that_is_none(
     async with node_at(tmp_path, watch, work=False) as node:
         await node.make(schedule=DAILY)
         trigger = await node.standing.arranging.get("t")
-        with pytest.raises(Refusal, match=message) as caught:
+        with pytest.raises(RequestRefused, match=message) as caught:
             await node.standing.backfills.begin(trigger, since, until, 4, "ann")
 
         assert caught.value.kind == "backfill.range"
@@ -152,5 +169,5 @@ async def test_only_a_schedule_has_slots(node_at, watch, tmp_path) -> None:
     async with node_at(tmp_path, watch, work=False) as node:
         await node.make(webhook={})
         trigger = await node.standing.arranging.get("t")
-        with pytest.raises(Refusal, match="is no schedule"):
+        with pytest.raises(RequestRefused, match="is not a schedule"):
             await node.standing.backfills.begin(trigger, "2026-01-01", None, 4, "ann")

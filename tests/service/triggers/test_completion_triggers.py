@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from servers import playbook
 
-from noetl.service.refusal import Refusal
-from noetl.service.starting import Asked
+from noetl.service.errors import RequestRefused
+from noetl.service.executions.start import StartInputs
+from noetl.service.triggers.fire import TriggerStarter
 
 FAILS = playbook("fails", "- {step: start, tool: {kind: shell, command: exit 3}}")
 NEXT = playbook("next", "- {step: start, tool: {kind: noop}}")
@@ -15,7 +16,7 @@ CALLS = playbook("calls", "- {step: start, tool: {kind: playbook, path: tests/he
 
 async def start(node, path: str) -> str:
     starting = node.standing.arranging._starting
-    asked = Asked(path=path)
+    asked = StartInputs(path=path)
     found = await starting.resolve(asked)
     return (await starting.start(asked, found, "ann", None)).execution_id
 
@@ -60,20 +61,21 @@ async def test_only_the_ends_that_it_names(node_at, watch, tmp_path) -> None:
         assert await paths(node) == ["tests/hello", "tests/fails", "tests/next"]
 
 
-async def test_a_server_that_dies_before_it_has_heard(
-    node_at, watch, tmp_path, database
+async def test_a_trigger_fires_after_its_server_died_before_firing(
+    node_at, watch, tmp_path, database, monkeypatch
 ) -> None:
     async with node_at(tmp_path, watch, database) as node:
         await node.register(NEXT)
         await node.make(playbook="tests/next", finished={"path": "tests/hello"})
 
-        async def die(execution_id: str) -> None:
+        async def die(*args: object) -> None:
             raise RuntimeError("killed")
 
-        node.orchestrator.hear = die
+        monkeypatch.setattr(TriggerStarter, "ensure", die)
         await start(node, "tests/hello")
         await node.ended(1)
         assert await paths(node) == ["tests/hello"]
+    monkeypatch.undo()
     async with node_at(tmp_path, watch, database) as node:
         await node.ended(2)
         await node.orchestrator.sweep()
@@ -85,18 +87,22 @@ async def test_a_round_is_refused(node_at, watch, tmp_path) -> None:
     async with node_at(tmp_path, watch, work=False) as node:
         await node.register(NEXT)
         await node.make(playbook="tests/next", finished={"path": "tests/hello"})
-        with pytest.raises(Refusal, match="tests/hello → tests/next → tests/hello"):
+        with pytest.raises(
+            RequestRefused, match="tests/hello → tests/next → tests/hello"
+        ):
             await node.make(name="u", finished={"path": "tests/next"})
 
 
-async def test_a_round_that_nobody_saw_ends(node_at, watch, tmp_path, caplog) -> None:
+async def test_a_cycle_of_triggers_through_a_child_is_stopped(
+    node_at, watch, tmp_path, caplog
+) -> None:
     """It goes by a child: the trigger starts a playbook that calls what it hears of."""
     async with node_at(tmp_path, watch) as node:
         await node.register(CALLS)
         await node.make(playbook="tests/calls", finished={"path": "tests/hello"})
         await start(node, "tests/hello")
         await node.ended(1 + 2 * 8)
-        while "start each other without an end" not in caplog.text:
+        while "start each other in a cycle" not in caplog.text:
             await node.orchestrator.sweep()
 
         assert len(await node.executions()) == 1 + 2 * 8

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from servers import ASKS, HELLO
 
-from noetl.access.initiators import Initiator
-from noetl.engine.signals import receive
+from noetl.access.initiator import Initiator
+from noetl.engine.waits.signals import receive
 from noetl.errors import StoreError
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -234,12 +234,12 @@ async def test_one_that_is_broken_stops_no_other(
         await node.standing.tick()
 
         assert len(await node.slots()) == 1
-        assert "a trigger fails" in caplog.text
+        assert "a trigger failed" in caplog.text
 
 
 async def test_by_hand_a_slot_is_the_same_slot(node_at, watch, tmp_path) -> None:
-    from noetl.service.arranging import Fired
-    from noetl.service.refusal import Refusal
+    from noetl.service.errors import RequestRefused
+    from noetl.service.triggers.admin import Fired
 
     async with node_at(tmp_path, watch, work=False) as node:
         await node.make(schedule=EVERY_10)
@@ -256,7 +256,7 @@ async def test_by_hand_a_slot_is_the_same_slot(node_at, watch, tmp_path) -> None
             trigger, Fired(slot="2026-05-01T12:10:00Z"), Initiator("ann")
         )
         assert (again.execution_id, again.repeated) == (fired.execution_id, True)
-        with pytest.raises(Refusal, match="is no slot of"):
+        with pytest.raises(RequestRefused, match="is not a slot of"):
             await arranging.fire(
                 trigger, Fired(slot="2026-05-01T12:11"), Initiator("ann")
             )

@@ -22,8 +22,8 @@ from faults.checker import Checker, Findings
 from faults.cluster import NATS, POSTGRES, TTL, Cluster
 from faults.ledger import Ledger
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.stores.leasing import GRACE
 from noetl.adapters.stores.postgres import PostgresStore
+from noetl.adapters.stores.rules import GRACE
 from noetl.errors import StoreError
 
 FROZEN = TTL + GRACE + 2.5

@@ -14,7 +14,7 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.invariants import Audit
 from noetl.engine.state import State
-from noetl.runtime.live import fold, freeze
+from noetl.runtime.executions.loaded import fold, freeze
 
 ENDS = ("loop.iteration.done", "loop.iteration.failed")
 

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from noetl.adapters.secrets.token import make_token
-from noetl.cluster.nats import Nats
-from noetl.cluster.postgres import Postgres
-from noetl.home import Home
+from noetl.adapters.secrets.private_files import make_token
+from noetl.local.home import Home
+from noetl.local.services.nats import Nats
+from noetl.local.services.postgres import Postgres
 
 TTL = 2.0
 SLOTS = 6

@@ -1,6 +1,7 @@
 """A server for tests: a program that prints its port and answers as it is asked to.
 
-``python tests/peers/http.py [certificate.pem]`` serves until its standard input ends.
+``python tests/support/peers/http.py [certificate.pem]`` serves until its standard input
+ends.
 """
 
 from __future__ import annotations

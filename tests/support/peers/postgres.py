@@ -1,8 +1,8 @@
 """A PostgreSQL for tests: a program that prints a port and serves until its input ends.
 
-``python tests/peers/postgres.py`` makes a cluster in a folder of its own, with the user
-``postgres`` and the password of the environment's ``PGPASSWORD``. However whoever
-started it ends, its standard input ends with it: then server and folder go away.
+``python tests/support/peers/postgres.py`` makes a cluster in a folder of its own, with
+the user ``postgres`` and the password of the environment's ``PGPASSWORD``. Its standard
+input ends with the process that started it: then server and folder are removed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A token endpoint, a Vault and an echo for tests: a program that prints its port.
 
-``python tests/peers/secrets.py`` serves until its standard input ends.
+``python tests/support/peers/secrets.py`` serves until its standard input ends.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.access.binding import check_binding
-from noetl.access.invitations import Invitations
+from noetl.access.request_guard import check_binding
+from noetl.access.sessions import LoginCodes
 from noetl.errors import ConfigError
 
 
@@ -23,14 +23,14 @@ def test_beyond_it_authentication_and_encryption_are(host: str) -> None:
             False,
             False,
             False,
-            "no account .*: make one .noetl user add NAME --role admin., or bind 127",
+            "local account .*: create one .noetl user add NAME --role admin., or bind",
         ),
-        (False, True, True, "no account but the home's is there"),
+        (False, True, True, "only the local account exists"),
         (
             True,
             False,
             False,
-            "in the clear: give it a certificate .* say --behind-proxy",
+            "unencrypted: give it a certificate .* pass --behind-proxy",
         ),
     ):
         with pytest.raises(ConfigError, match=message) as e:
@@ -40,8 +40,8 @@ def test_beyond_it_authentication_and_encryption_are(host: str) -> None:
     check_binding(host, auth=True, tls=False, behind_proxy=True)
 
 
-def test_codes_that_nobody_redeems_do_not_fill_the_memory() -> None:
-    invitations = Invitations()
+def test_unredeemed_codes_do_not_fill_the_memory() -> None:
+    invitations = LoginCodes()
     codes = [
         invitations.issue("u1", number.to_bytes(32, "big"), 0.0)
         for number in range(1001)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.access.browsers import LOOPBACK, Hosts, check_origin
+from noetl.access.request_guard import LOOPBACK, Hosts, check_origin
 from noetl.errors import AccessError, ConfigError
 
 HOSTS = Hosts([*LOOPBACK, "noetl.example.com", "proxy.example.com:8443"])
@@ -53,7 +53,7 @@ def test_a_known_name_is_served(host: str) -> None:
         ["localhost,evil.com"],
     ],
 )
-def test_a_name_of_somebody_else_is_refused(hosts: list[str]) -> None:
+def test_a_foreign_host_name_is_refused(hosts: list[str]) -> None:
     with pytest.raises(AccessError) as e:
         HOSTS.check(hosts)
 
@@ -62,7 +62,7 @@ def test_a_name_of_somebody_else_is_refused(hosts: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["", "http://x", "a b", "0.0.0.0", "*", "x:y"])
 def test_a_wrong_name_in_the_configuration_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="is no name of a host"):
+    with pytest.raises(ConfigError, match="is not a host name"):
         Hosts([name])
 
 
@@ -210,5 +210,5 @@ def test_the_address_that_was_connected_to_is_a_name(host: str, local: str) -> N
     [("10.0.0.6", "10.0.0.5"), ("evil.example", "10.0.0.5"), ("10.0.0.5", "")],
 )
 def test_another_address_is_not(host: str, local: str) -> None:
-    with pytest.raises(AccessError, match="not known by that name"):
+    with pytest.raises(AccessError, match="unknown host name"):
         HOSTS.check([host], local)

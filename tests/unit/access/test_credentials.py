@@ -7,8 +7,16 @@ from hashlib import sha256
 
 import pytest
 
-from noetl.access.credentials import Credential, read_credential, set_cookie
-from noetl.access.tokens import API, SESSION, ApiToken, digest, mint
+from noetl.access.credentials import (
+    API,
+    SESSION,
+    ApiToken,
+    Credential,
+    digest,
+    mint,
+    read_credential,
+    set_cookie,
+)
 from noetl.errors import AccessError
 
 TOKEN = mint(API, bytes(range(32)))
@@ -38,7 +46,7 @@ def test_a_token_is_256_bits_behind_its_prefix() -> None:
         mint(API, bytes(16))
 
 
-def test_only_the_digest_is_kept() -> None:
+def test_only_the_digest_is_stored() -> None:
     token = api_token()
 
     assert token.digest == sha256(TOKEN.encode()).hexdigest()
@@ -129,7 +137,7 @@ def test_without_any_there_is_none() -> None:
         ([], [f"noetl_session={COOKIE}", f"noetl_session={OTHER}"]),
     ],
 )
-def test_all_that_is_no_credential_gets_the_same_answer(
+def test_every_invalid_credential_gets_the_same_answer(
     authorization: list[str], cookies: list[str]
 ) -> None:
     with pytest.raises(AccessError) as e:
@@ -141,7 +149,7 @@ def test_all_that_is_no_credential_gets_the_same_answer(
     )
 
 
-def test_the_cookie_is_kept_from_scripts_other_sites_and_plain_connections() -> None:
+def test_the_cookie_is_http_only_same_site_and_secure() -> None:
     assert set_cookie(COOKIE, 86400.0, secure=True) == (
         f"__Host-noetl_session={COOKIE}; Path=/; Max-Age=86400; HttpOnly; "
         "SameSite=Strict; Secure"

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from noetl.access.accounts import Account
-from noetl.access.grants import read_grants
-from noetl.access.initiators import Initiator, initiator_of, may, read_initiator
-from noetl.access.principal import Principal
+from noetl.access.initiator import Initiator, initiator_of, may, read_initiator
+from noetl.access.permissions import Principal, read_grants
 
 RUN = "executions:run"
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.access.grants import Grant, read_grant, read_grants
-from noetl.access.permissions import PERMISSIONS, ROLES
-from noetl.access.principal import (
+from noetl.access.permissions import (
     ANYBODY,
+    PERMISSIONS,
+    ROLES,
+    Grant,
     Means,
     Principal,
     allows,
     may_somewhere,
+    read_grant,
+    read_grants,
     require,
 )
 from noetl.errors import AccessError
@@ -135,7 +138,7 @@ def test_a_cookie_is_never_enough_for_a_workers_calls() -> None:
 
 
 @pytest.mark.spec("S-63")
-def test_without_authentication_everybody_may_everything() -> None:
+def test_without_authentication_every_request_is_allowed() -> None:
     for permission in PERMISSIONS:
         assert allows(ANYBODY, permission, "default")
 
@@ -150,14 +153,14 @@ def test_a_token_can_do_what_both_its_account_and_its_scopes_allow() -> None:
     assert not allows(somebody("admin", limits=[]), "executions:read", PATH)
 
 
-def test_a_listing_is_for_whoever_may_see_some_of_it() -> None:
+def test_a_listing_needs_a_role_on_some_path() -> None:
     assert may_somewhere(somebody("viewer:finance/*"), "executions:read")
     assert may_somewhere(somebody("viewer:finance/report"), "executions:read")
     assert not may_somewhere(somebody("secrets"), "executions:read")
     assert not may_somewhere(somebody("admin", limits=["secrets"]), "executions:read")
 
 
-def test_nobody_without_a_role_may_anything() -> None:
+def test_an_account_without_a_role_may_do_nothing() -> None:
     assert not any(allows(somebody(), p, PATH) for p in PERMISSIONS)
 
 
@@ -167,10 +170,10 @@ def test_a_refusal_names_who_what_and_where() -> None:
 
     assert e.value.kind == "auth.role"
     assert e.value.status == 403
-    assert e.value.message == f"ann has no right to executions:run for '{PATH}'"
+    assert e.value.message == f"ann lacks the permission executions:run for '{PATH}'"
 
 
-def test_a_permission_that_nobody_declared_is_a_defect() -> None:
+def test_an_undeclared_permission_is_a_defect() -> None:
     with pytest.raises(KeyError):
         allows(somebody("admin"), "executions:raed", PATH)
 
@@ -189,18 +192,27 @@ def test_a_star_alone_is_everywhere_and_doubles_go() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("admn", "there is no role 'admn'; did you mean 'admin'?"),
-        ("", "there is no role ''; known: admin, auditor, author,"),
-        ("worker", "'worker' needs the pool that it works for: worker:default"),
+        ("admn", "unknown role 'admn'; did you mean 'admin'?"),
+        ("", "unknown role ''; known: admin, auditor, author,"),
+        ("worker", "'worker' needs a pool, for example worker:default"),
         (
             "worker:a/b",
-            "'worker:' is followed by the name of a pool or *, found 'a/b'",
+            "'worker:' must be followed by the name of a pool or *, found 'a/b'",
         ),
-        ("admin:finance/*", "'admin' holds everywhere: write it without 'finance/*'"),
-        ("viewer:fin*", "'viewer:' is followed by a path or finance/*, found 'fin*'"),
-        ("viewer:", "'viewer:' is followed by a path or finance/*, found ''"),
-        ("viewer:../x", "'viewer:' is followed by a path or finance/*, found '../x'"),
-        ("viewer:/x/*", "'viewer:' is followed by a path or finance/*, found '/x/*'"),
+        ("admin:finance/*", "'admin' takes no path or pool: remove 'finance/*'"),
+        (
+            "viewer:fin*",
+            "'viewer:' must be followed by a path or finance/*, found 'fin*'",
+        ),
+        ("viewer:", "'viewer:' must be followed by a path or finance/*, found ''"),
+        (
+            "viewer:../x",
+            "'viewer:' must be followed by a path or finance/*, found '../x'",
+        ),
+        (
+            "viewer:/x/*",
+            "'viewer:' must be followed by a path or finance/*, found '/x/*'",
+        ),
     ],
 )
 def test_a_wrong_grant_is_explained(text: str, message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.access.proxies import Proxies
+from noetl.access.request_guard import Proxies
 
 OURS = ("10.0.0.7/32", "10.1.0.0/16", "fd00::/8")
 
@@ -33,7 +33,7 @@ def test_the_last_that_is_not_ours(
     ("forwarded", "origin"),
     [(["6.6.6.6, 192.0.2.1"], "192.0.2.1"), ([], "10.0.0.7"), ([""], "10.0.0.7")],
 )
-def test_without_a_list_whoever_reaches_us_is_the_proxy(
+def test_without_a_list_every_peer_counts_as_the_proxy(
     forwarded: list[str], origin: str
 ) -> None:
     assert Proxies().origin("10.0.0.7", forwarded) == origin

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.access.browsers import LOOPBACK, Hosts
-from noetl.access.credentials import Credential
-from noetl.access.requests import Door
-from noetl.access.tokens import API, SESSION, digest, digest_session, mint
+from noetl.access.credentials import (
+    API,
+    SESSION,
+    Credential,
+    digest,
+    digest_session,
+    mint,
+)
+from noetl.access.request_guard import LOOPBACK, Hosts, RequestGuard
 from noetl.errors import AccessError
 
 TOKEN = mint(API, bytes(32))
@@ -17,7 +22,7 @@ BEARER = {"authorization": [f"Bearer {TOKEN}"]}
 SIGNED_IN = {"cookie": [f"noetl_session={COOKIE}"]}
 OWN = {"origin": ["http://localhost:8082"]}
 FOREIGN = {"origin": ["http://evil.example"]}
-DOOR = Door(Hosts(LOOPBACK), "http")
+DOOR = RequestGuard(Hosts(LOOPBACK), "http")
 
 
 def test_a_token_or_a_cookie_of_our_own_page_is_found() -> None:
@@ -61,7 +66,7 @@ def test_a_stream_by_cookie_needs_our_own_origin() -> None:
 
 
 def test_over_tls_a_cookie_of_a_plain_connection_does_not_count() -> None:
-    door = Door(Hosts(["noetl.example.com"]), "https")
+    door = RequestGuard(Hosts(["noetl.example.com"]), "https")
 
     assert door.secure
     assert door.look("GET", {"host": ["noetl.example.com"]} | SIGNED_IN) is None

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.access.grants import read_grants
-from noetl.access.principal import Principal
+from noetl.access.permissions import Principal, read_grants
 from noetl.access.secrets import (
     check_declaration,
     default_bindings,
@@ -78,7 +77,7 @@ def test_bindings_are_read_once_each(
     "text",
     ["", "/", "/finance", "finance/", "fin*", "*/x", "a//b", "../x", "a/*/b", "a b"],
 )
-def test_what_is_no_path_is_no_binding(text: str) -> None:
+def test_an_invalid_path_is_refused_as_a_binding(text: str) -> None:
     with pytest.raises(AccessError, match="'finance/\\*' or '\\*'") as e:
         read_bindings([text])
     assert (e.value.kind, e.value.status) == ("request.invalid", 422)
@@ -206,7 +205,7 @@ def test_a_kind_that_reads_any_field_takes_none_but_those_declared() -> None:
         ({"user": "me", "database": "x"}, {"host": "db"}, []),
     ],
 )
-def test_a_kept_credential_goes_only_to_its_own_address(
+def test_a_stored_credential_goes_only_to_its_own_address(
     given: dict[str, Any], kept: dict[str, Any], expected: list[str]
 ) -> None:
     assert redirections(given, kept) == expected

@@ -59,7 +59,7 @@ def test_a_value_that_another_program_wrote_is_read() -> None:
     "data",
     [b"", b"{}", b"[]", b"null", b'{"created_at": 5}', b"\xff", b'"x"'],
 )
-def test_one_that_cannot_be_read_is_no_session(data: bytes) -> None:
+def test_an_unreadable_session_is_invalid(data: bytes) -> None:
     with pytest.raises(AccessError) as e:
         decode(data)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.api.connections import Connections
-from noetl.api.limits import Limits, limits_for
-from noetl.api.problems import Problem
-from noetl.api.quotas import Quota, keep, release
+from noetl.api.http.problems import Problem
+from noetl.api.http.quotas import Connections, Quota, keep, limits_for, release
+from noetl.wiring.server_options import Limits
 
 
 class Peer:
@@ -65,7 +64,7 @@ def test_a_quota_counts_each_caller_and_all() -> None:
     assert (quota.total, quota.refused) == (3, 2)
 
 
-def test_what_is_kept_for_a_request_is_given_back_once() -> None:
+def test_the_quota_of_a_request_is_released_once() -> None:
     quota, scope = Quota("things", 9, 9), {}
     keep(scope, quota.take("a"))
     keep(scope, quota.take("a"))

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
 import pytest
 
-from noetl.commands.live.board import Board, read_wait
-from noetl.commands.live.rows import Activity, Pace
-from noetl.commands.live.tree import bar, branches, headline
-from noetl.commands.live.words import activity_words, clock, one_line, rate, span
+from noetl.commands.output.live.model import Board, read_wait
+from noetl.commands.output.live.rows import (
+    Activity,
+    Pace,
+    activity_words,
+    clock,
+    local_moment,
+    one_line,
+    rate,
+)
+from noetl.commands.output.live.terminal import bar, branches, headline
 from noetl.engine.events import Event
+from noetl.report.format import duration
 
 START = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 NOW = START.timestamp()
@@ -82,17 +90,17 @@ def board_of(*events: Event) -> Board:
 def test_a_step_shows_its_task_and_how_long_it_runs() -> None:
     board = board_of(of_run("step.scheduled"), of_task("task.started", 1.0))
 
-    assert drawn(board, 1.5) == ["⠹ fetch  1.5 s  call"]
+    assert drawn(board, 1.5) == ["⠹ fetch  1.50 s  call"]
 
 
 @pytest.mark.parametrize(
     ("name", "payload", "line"),
     [
-        ("step.done", {"result": 1}, "✓ fetch  2.0 s"),
+        ("step.done", {"result": 1}, "✓ fetch  2.00 s"),
         (
             "step.failed",
             {"error": {"message": "no\nroute"}},
-            "✗ fetch  2.0 s  no route",
+            "✗ fetch  2.00 s  no route",
         ),
     ],
 )
@@ -114,7 +122,7 @@ def test_a_step_that_was_not_admitted_says_so() -> None:
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        (1.5, "attempt 3 of 5 in 3.0 s: 503"),
+        (1.5, "attempt 3 of 5 in 3.00 s: 503"),
         (4.46, "attempt 3 of 5 in 40 ms: 503"),
         (9.0, "attempt 3 of 5 now: 503"),
     ],
@@ -122,7 +130,7 @@ def test_a_step_that_was_not_admitted_says_so() -> None:
 def test_a_retry_shows_why_and_when(now: float, words: str) -> None:
     board = board_of(of_run("step.scheduled"), retried(0.5, 2, 4.0))
 
-    assert drawn(board, now) == [f"◷ fetch  {span(now)}  call: {words}  1 retry"]
+    assert drawn(board, now) == [f"◷ fetch  {duration(now)}  call: {words}  1 retry"]
 
 
 def test_the_next_attempt_ends_the_countdown() -> None:
@@ -144,7 +152,7 @@ def test_the_delay_of_a_retry_keeps_its_reason() -> None:
 
     [line] = drawn(board, 1)
 
-    assert "call: attempt 2 of 5 in 9.0 s: 503" in line
+    assert "call: attempt 2 of 5 in 9.00 s: 503" in line
 
 
 @pytest.mark.parametrize(
@@ -162,7 +170,7 @@ def test_the_delay_of_a_retry_keeps_its_reason() -> None:
         ),
         pytest.param(
             {"on": "timer", "until": "2026-11-15T12:00:03Z"},
-            "call waits until 12:00:03 (in 2.0 s)",
+            "call waits until 12:00:03 (in 2.00 s)",
             id="a time",
         ),
         pytest.param(
@@ -181,7 +189,7 @@ def test_the_delay_of_a_retry_keeps_its_reason() -> None:
 def test_a_wait_says_for_what(payload: dict[str, Any], words: str) -> None:
     board = board_of(of_run("step.scheduled"), suspended(**payload))
 
-    assert drawn(board, 1) == [f"◷ fetch  1.0 s  {words}"]
+    assert drawn(board, 1) == [f"◷ fetch  1.00 s  {words}"]
     assert activity_words(read_wait(suspended(**payload)), NOW + 1, UTC) == words
 
 
@@ -206,7 +214,7 @@ def test_a_step_of_a_cycle_takes_one_row_however_often_it_runs() -> None:
         sizes.append(size(board))
 
     assert sizes[-1] == pytest.approx(sizes[9], abs=8)
-    assert drawn(board) == ["✓ fetch  2,000 runs of 0.5 s"]
+    assert drawn(board) == ["✓ fetch  2,000 runs of 500 ms"]
 
 
 def test_runs_at_the_same_time_are_counted() -> None:
@@ -216,7 +224,7 @@ def test_runs_at_the_same_time_are_counted() -> None:
         of_run("step.failed", 4.0, run=3, payload={"error": {"message": "no"}}),
     )
 
-    assert drawn(board, 5) == ["⠋ fetch  1 run of 4.0 s, 2 open  2 at work"]
+    assert drawn(board, 5) == ["⠋ fetch  1 run of 4.00 s, 2 open  2 at work"]
 
 
 def size(board: Board) -> int:
@@ -265,7 +273,7 @@ def test_a_loop_tells_its_rate_and_what_is_left() -> None:
 
     [line] = drawn(board, 2)
 
-    assert line.endswith("50 of 200  25.0/s, 6.0 s left")
+    assert line.endswith("50 of 200  25.0/s, 6.00 s left")
 
 
 def test_a_loop_that_is_over_tells_how_fast_it_was() -> None:
@@ -274,7 +282,9 @@ def test_a_loop_that_is_over_tells_how_fast_it_was() -> None:
         board.take(iteration(number))
     board.take([of_run("step.done", 8.0, payload={})])
 
-    assert drawn(board) == ["✓ fetch  ━━━━━━━━━━━━━━━━━━━━ 100%  4 of 4  8.0 s, 0.50/s"]
+    assert drawn(board) == [
+        "✓ fetch  ━━━━━━━━━━━━━━━━━━━━ 100%  4 of 4  8.00 s, 0.50/s"
+    ]
 
 
 def test_an_empty_loop_is_full() -> None:
@@ -307,7 +317,7 @@ def test_inner_loops_are_counted_by_their_depth() -> None:
     ]
 
 
-def test_iterations_that_wait_are_told_a_few_at_a_time() -> None:
+def test_waiting_iterations_are_listed_a_few_at_a_time() -> None:
     board = loop(10)
     for number in range(5):
         payload = {"on": "signal", "signal": f"s{number}"}
@@ -334,16 +344,16 @@ def whole(board: Board, now: float = 0.0) -> str:
 def test_the_headline_follows_the_execution() -> None:
     about = {"playbook": {"name": "orders", "path": "etl/orders"}}
     board = board_of(event("playbook.execution.requested", payload=about))
-    assert whole(board, 3) == "etl/orders  x  running  3.0 s"
+    assert whole(board, 3) == "etl/orders  x  running  3.00 s"
     board.take([of_run("step.scheduled"), suspended(on="signal", signal="go")])
-    assert whole(board, 3) == "etl/orders  x  waiting  3.0 s"
+    assert whole(board, 3) == "etl/orders  x  waiting  3.00 s"
     board.take([of_task("task.resumed"), event("workflow.paused")])
-    assert "  paused  3.0 s  running tasks finish" in whole(board, 3)
+    assert "  paused  3.00 s  running tasks finish" in whole(board, 3)
     board.take([event("workflow.resumed"), event("workflow.cancelled")])
-    assert "  cancelling  3.0 s" in whole(board, 3)
+    assert "  cancelling  3.00 s" in whole(board, 3)
     end = {"status": "cancelled", "error": {"message": "stop"}, "result": None}
     board.take([event("workflow.finished", 4.0, payload=end)])
-    assert whole(board, 99) == "etl/orders  x  cancelled  4.0 s"
+    assert whole(board, 99) == "etl/orders  x  cancelled  4.00 s"
 
 
 def test_open_steps_come_before_those_that_are_over_where_room_is_short() -> None:
@@ -357,7 +367,7 @@ def test_open_steps_come_before_those_that_are_over_where_room_is_short() -> Non
     lines = drawn(board, room=4)
 
     assert [line.split()[1] for line in lines] == ["27", "s3", "s28", "s29"]
-    assert lines[0] == "… 27 more steps: 27 over"
+    assert lines[0] == "… 27 more steps: 27 finished"
     assert len(drawn(board)) == 30
 
 
@@ -377,26 +387,11 @@ def test_events_of_unknown_names_change_nothing() -> None:
 # -- words -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (-1, "0 ms"),
-        (0.0124, "12 ms"),
-        (0.0996, "0.1 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 00 s"),
-        (3599.6, "1 h 00 min"),
-        (86_399, "23 h 59 min"),
-        (273_600, "3 d 4 h"),
-    ],
-)
-def test_times_are_short(seconds: float, words: str) -> None:
-    assert span(seconds) == words
-
-
 def test_a_time_far_away_has_a_date() -> None:
     assert clock(NOW + 3, NOW, UTC) == "12:00:03"
     assert clock(NOW + 86_400, NOW, UTC) == "2026-11-16 12:00:00"
+    berlin = timezone(timedelta(hours=1), "CET")
+    assert local_moment(NOW, berlin) == "2026-11-15 13:00:00 CET"
 
 
 @pytest.mark.parametrize(
@@ -437,3 +432,64 @@ def test_a_bar_is_full_only_at_the_end(share: float, full: int) -> None:
 
 def test_a_first_attempt_is_only_its_task() -> None:
     assert activity_words(Activity("call", 1), NOW) == "call"
+
+
+@pytest.mark.spec("S-73")
+def test_a_step_with_an_ignored_error_is_amber() -> None:
+    payload = {
+        "outcome": {"error": {"kind": "timeout", "message": "too slow"}},
+        "directive": {"do": "continue"},
+        "ignored": True,
+    }
+    board = board_of(
+        of_run("step.scheduled"),
+        of_task("task.started"),
+        of_task("task.done", 1.0, payload=payload),
+        of_run("step.done", 2.0, payload={"result": None}),
+    )
+    [branch] = branches(board, NOW + 60, None, UTC)
+
+    assert drawn(board, 60) == [
+        "! fetch  2.00 s  1 error ignored: timeout: too slow",
+    ]
+    assert branch.line[0] == ("! ", "yellow")
+
+
+@pytest.mark.spec("S-74")
+def test_a_step_after_which_no_arc_fired_is_amber() -> None:
+    payload = {
+        "on": "step.done",
+        "arcs": [{"step": "b", "fired": False, "why": "its guard is false"}],
+        "fired": [],
+        "unfired": ["b"],
+    }
+    board = board_of(
+        of_run("step.scheduled"),
+        of_run("step.done", 2.0, payload={"result": None}),
+        of_run("next.evaluated", 2.0, payload=payload),
+    )
+
+    assert drawn(board, 60) == [
+        "! fetch  2.00 s  no arc fired (b: its guard is false)",
+    ]
+
+
+@pytest.mark.spec("S-73")
+def test_a_loop_that_failed_in_part_is_amber() -> None:
+    errors = [{"index": 1, "kind": "timeout", "message": "too slow"}]
+    payload = {
+        "total": 2,
+        "failed": 1,
+        "errors": errors,
+        "error_kinds": {"timeout": 1},
+    }
+    board = board_of(
+        of_run("step.scheduled"),
+        of_run("loop.started", payload={"total": 2}),
+        of_run("loop.done", 1.0, payload=payload),
+        of_run("step.done", 2.0, payload={"result": None}),
+    )
+    [branch] = branches(board, NOW + 60, None, UTC)
+
+    assert branch.line[0] == ("! ", "yellow")
+    assert branch.line[-1] == ("  1 \u00d7 timeout: [1] too slow", "yellow")

@@ -11,6 +11,7 @@ from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load
 from noetl.dialects.migration import Migrated, migrate
 from noetl.dsl.canonical import canonical
+from noetl.dsl.model import Playbook
 
 ROOT = Path(__file__).parents[2]
 ALL = [
@@ -31,15 +32,33 @@ def texts() -> list[Any]:
     return [pytest.param(path.read_text(), id=path.stem) for path in ALL]
 
 
+def meaning(playbook: Playbook) -> Any:
+    """Return the canonical form, without the switch and what it adds to tasks."""
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, list):
+            return [bare(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        gone = ("dialect", "statements", "extensions")
+        found = {key: bare(each) for key, each in value.items() if key not in gone}
+        return {k: v for k, v in found.items() if (k, v) != ("spec", {})}
+
+    found = bare(canonical(playbook))
+    found.pop("executor", None)
+    return found
+
+
 @pytest.mark.parametrize("text", texts())
-def test_it_means_the_same(text: str) -> None:
+def test_a_migrated_playbook_means_the_same_or_names_its_extension(text: str) -> None:
     before, found = load(text, BUILTIN, ON).playbook, done(text)
     assert found.text is not None
-    after = load(found.text, BUILTIN, ON).playbook
+    after = load(found.text, BUILTIN).playbook
 
     assert before is not None
     assert after is not None
-    assert canonical(after) == canonical(before)
+    assert meaning(after) == meaning(before)
+    assert bool(found.left) == ("classic" in after.extensions)
 
 
 @pytest.mark.parametrize("text", texts())
@@ -138,4 +157,8 @@ def test_a_playbook_that_is_none_is_not_migrated() -> None:
 def test_anchors_are_left_to_their_author() -> None:
     text = (ROOT / "e2e" / "classic" / "bodies.yaml").read_text()
 
-    assert done(text).text == text
+    found = done(text).text or ""
+    switch = "executor: {spec: {extensions: [classic]}}\n"
+
+    assert switch in found
+    assert found.replace(switch, "") == text

@@ -9,9 +9,9 @@ import pytest
 
 from noetl import load
 from noetl.dsl.diagnostics import Diagnostic
-from noetl.dsl.grammar import older
-from noetl.dsl.grammar.dialects import accepted
-from noetl.dsl.grammar.playbook import RECORDS
+from noetl.dsl.grammar import earlier_forms
+from noetl.dsl.grammar.earlier_forms import accepted
+from noetl.dsl.grammar.schema import RECORDS
 from noetl.dsl.parse.tasks import RETIRED
 
 ROOT = Path(__file__).parents[3]
@@ -116,15 +116,20 @@ def test_a_router_of_the_legacy_dialect_is_refused_with_both_ways_out(
 
 
 @pytest.mark.spec("VAL-24", "S-01")
-def test_every_form_of_the_classic_dialect_is_told_with_both_ways_out() -> None:
+def test_every_classic_form_is_refused_with_both_remedies() -> None:
     """That the switch accepts each of them is shown in test_classic.py."""
     told = {
         hint for path in FORMS for _, hint in said(load(path.read_bytes()).diagnostics)
     }
-    tables = [*older.INPUTS.values(), older.KINDS, older.KEYCHAIN, older.NAMES]
+    tables = [
+        *earlier_forms.INPUTS.values(),
+        earlier_forms.KINDS,
+        earlier_forms.KEYCHAIN,
+        earlier_forms.NAMES,
+    ]
     canonical = {form for each in tables for form in each.values()}
-    canonical |= set(older.KEYCHAIN_FIELDS.values())
-    canonical |= {f"'{name}'" for name in older.EVENTS.values()}
+    canonical |= set(earlier_forms.KEYCHAIN_FIELDS.values())
+    canonical |= {f"'{name}'" for name in earlier_forms.EVENTS.values()}
 
     assert {accepted(form) for form in canonical} <= told
 
@@ -139,4 +144,4 @@ def test_nothing_behind_the_front_ends_knows_a_dialect(part: str) -> None:
         if mention.search(path.read_text())
     }
 
-    assert found == ({"dsl/grammar/dialects.py"} if part == "dsl" else set())
+    assert found == ({"dsl/grammar/earlier_forms.py"} if part == "dsl" else set())

@@ -10,11 +10,11 @@ import pytest
 
 from noetl import load
 from noetl.dialects.views import DIALECTS, make_view
-from noetl.dialects.views.correlation import IDS, fits
+from noetl.dialects.views.formal import IDS, fits
 from noetl.dialects.views.formal import NAMES as FORMAL
 from noetl.engine.events import NAMES, Event
-from noetl.engine.outcome import Outcome
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 PLAYBOOK = (
@@ -263,7 +263,7 @@ def test_the_000_view(log: list[Event]) -> None:
     ]
     queued, claimed = names.count("TokenEnqueued"), names.count("TokenClaimed")
     assert queued == claimed == 4
-    assert FORMAL.keys() == NAMES.keys()
+    assert FORMAL.keys() == NAMES
 
 
 @pytest.mark.spec("C-05", "C-07")

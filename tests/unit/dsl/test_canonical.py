@@ -174,7 +174,7 @@ def test_the_digest_changes_with_the_meaning(
 
 @pytest.mark.spec("ROOT-06")
 def test_the_order_of_steps_counts(accept: Accept) -> None:
-    one = "- step: a\n  next: {arcs: [{step: b}]}\n"
+    one = "- step: a\n  next: {arcs: [{step: b, when: '{{ ctx.x }}'}]}\n"
     two = "- step: b\n  next: {arcs: [{step: a}]}\n"
     assert [step.name for step in accept(one + two).workflow] == ["a", "b"]
     assert digest(accept(one + two)) != digest(accept(two + one))

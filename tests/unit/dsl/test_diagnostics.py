@@ -8,7 +8,7 @@ import pytest
 
 from noetl import load
 from noetl.dsl.diagnostics import (
-    MOST,
+    MAX_SHOWN,
     Diagnostic,
     Report,
     Severity,
@@ -51,20 +51,20 @@ def test_the_same_finding_counts_once() -> None:
 )
 def test_what_is_too_many_is_counted(more: list[Severity], severity: Severity) -> None:
     report = Report()
-    for line in range(MOST):
+    for line in range(MAX_SHOWN):
         report.add(finding(line + 1))
-    assert len(list(report)) == MOST
+    assert len(list(report)) == MAX_SHOWN
     for line, each in enumerate(more):
-        report.add(finding(MOST + line + 1, each))
+        report.add(finding(MAX_SHOWN + line + 1, each))
     *shown, last = report
-    assert len(shown) == MOST
+    assert len(shown) == MAX_SHOWN
     assert (last.rule, last.severity) == ("too-many", severity)
     assert f"at least {len(more)} more" in last.message
 
 
 @pytest.mark.spec("SRV-06", "VAL-02")
 def test_an_error_behind_many_warnings_makes_it_invalid(document: Document) -> None:
-    octals = "workload: {a: [" + "007, " * (MOST + 10) + "]}\n"
+    octals = "workload: {a: [" + "007, " * (MAX_SHOWN + 10) + "]}\n"
     step = "- step: start\n  next: {arcs: [{step: nowhere}]}\n"
     loaded = load(document(step, octals))
     assert not loaded.valid
@@ -129,8 +129,9 @@ def test_a_message_names_a_dozen_labels(document: Document) -> None:
     ],
 )
 def test_a_constant_guard_is_tried(document: Document, guard: str, said: str) -> None:
-    arc = f'{{step: start, when: "{guard}"}}'
-    loaded = load(document(f"- step: start\n  next: {{arcs: [{arc}]}}\n"))
+    arc = f'{{step: end, when: "{guard}"}}'
+    end = "- {step: end, tool: {kind: noop}}\n"
+    loaded = load(document(f"- step: start\n  next: {{arcs: [{arc}]}}\n" + end))
     assert loaded.valid
     [found] = loaded.diagnostics
     assert (found.code, found.severity) == ("S-29", "warning")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noetl.dsl.durations import parse_duration
+from noetl.dsl.times import parse_duration
 
 
 @pytest.mark.spec("C-26")

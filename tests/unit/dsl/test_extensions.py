@@ -13,6 +13,7 @@ Say = Callable[..., list[tuple[str, str, int, int]]]
 
 LEGACY = frozenset({"legacy"})
 STEP = "- step: start\n  tool: {kind: noop}\n"
+END = "- step: end\n  tool: {kind: noop}\n"
 TASK = "- step: start\n  tool: {kind: noop, KEY}\n"
 
 CONSTRUCTS = [
@@ -42,34 +43,38 @@ CONSTRUCTS = [
         )
     ],
     pytest.param(
-        STEP + "  next: {to: [{step: start}]}\n", "", "to:", "VAL-13", id="next.to"
+        STEP + "  next: {to: [{step: end}]}\n" + END, "", "to:", "VAL-13", id="next.to"
     ),
     pytest.param(
-        STEP + "  next: [{step: start}]\n", "", "[{step", "VAL-13", id="next as a list"
+        STEP + "  next: [{step: end}]\n" + END,
+        "",
+        "[{step",
+        "VAL-13",
+        id="next as a list",
     ),
     pytest.param(
-        STEP + "  next: {arcs: [{step: start}], priority: 2}\n",
+        STEP + "  next: {arcs: [{step: end}], priority: 2}\n" + END,
         "",
         "priority",
         "S-50",
         id="next.priority",
     ),
     pytest.param(
-        STEP + "  next: {arcs: [{step: start}], policy: defer}\n",
+        STEP + "  next: {arcs: [{step: end}], policy: defer}\n" + END,
         "",
         "policy",
         "S-50",
         id="next.policy",
     ),
     pytest.param(
-        STEP + "  next: {arcs: [{step: start}], spec: {delay: 5s}}\n",
+        STEP + "  next: {arcs: [{step: end}], spec: {delay: 5s}}\n" + END,
         "",
         "delay",
         "S-52",
         id="next.spec.delay",
     ),
     pytest.param(
-        STEP + "  next: {arcs: [{step: start, with: {a: 1}}]}\n",
+        STEP + "  next: {arcs: [{step: end, with: {a: 1}}]}\n" + END,
         "",
         "with",
         "S-50",

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl import Playbook
-from noetl.dsl.grammar.retired import SCOPE_OWNED
-from noetl.dsl.merge import deep_merge, effective_spec
+from noetl.dsl.grammar.earlier_forms import SCOPE_OWNED
+from noetl.dsl.normalize import deep_merge, effective_spec
 from noetl.types import JSON
 
 KINDS = ("http", "postgres")
@@ -42,12 +42,15 @@ def test_deep_merge(outer: JSON, inner: JSON, merged: JSON) -> None:
     assert deep_merge(outer, inner) == merged
 
 
-scalars = st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers())
+scalars = st.sampled_from([None, 0, 1, "", "x", [], [1], [2, 3]])
 # A key is always a mapping (m, n) or never one (a, b), as in every real spec.
-specs_tree: st.SearchStrategy[dict[str, JSON]] = st.deferred(
-    lambda: st.fixed_dictionaries(
-        {}, optional={"a": scalars, "b": scalars, "m": specs_tree, "n": specs_tree}
-    )
+leaves = {"a": scalars, "b": scalars}
+branches: st.SearchStrategy[dict[str, JSON]] = st.fixed_dictionaries(
+    {}, optional=leaves
+)
+twigs = st.fixed_dictionaries({}, optional={**leaves, "m": branches})
+specs_tree: st.SearchStrategy[dict[str, JSON]] = st.fixed_dictionaries(
+    {}, optional={**leaves, "m": twigs, "n": branches}
 )
 
 

@@ -258,7 +258,8 @@ def test_an_outer_collection_sees_no_iteration(
 )
 def test_the_entry_step(accept: Accept, names: list[str], entry: str) -> None:
     steps = "".join(
-        f"- step: {name}\n  next: {{arcs: [{{step: a}}]}}\n" for name in names
+        f"- step: {name}\n  next: {{arcs: [{{step: a, when: '{{{{ ctx.x }}}}'}}]}}\n"
+        for name in names
     )
     playbook = accept(steps)
     assert playbook.entry is not None

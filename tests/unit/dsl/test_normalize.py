@@ -152,7 +152,7 @@ def test_a_labelled_task_may_have_a_name_input(accept: Accept) -> None:
         ),
     ],
 )
-def test_what_is_no_pipeline(
+def test_invalid_pipelines(
     document: Callable[..., str],
     say: Say,
     tool: str,

@@ -117,7 +117,7 @@ def test_reserved_places_have_no_effect(accept: Accept) -> None:
         pytest.param("{spec: 5, arcs: [{step: a}]}", "NEXT-01", "5,", id="a spec"),
     ],
 )
-def test_what_is_no_router(
+def test_invalid_routers(
     document: Callable[..., str],
     say: Callable[..., list[tuple[str, str, int, int]]],
     router: str,

@@ -244,7 +244,7 @@ def test_both_accept(
 
 @pytest.mark.spec("SRV-06", "S-50", "S-53", "S-18")
 @pytest.mark.parametrize(("steps", "root"), NEITHER)
-def test_neither_accepts(
+def test_parser_and_json_schema_both_refuse(
     document: Callable[..., str],
     validator: jsonschema_rs.Draft202012Validator,
     steps: str,

@@ -417,7 +417,7 @@ def test_a_duplicate_key_names_both_lines_and_keeps_the_first() -> None:
         pytest.param("a: @x\n", "yaml-syntax", 1, id="a reserved character"),
     ],
 )
-def test_texts_that_are_no_document(text: str, rule: str, line: int) -> None:
+def test_texts_that_do_not_form_a_document(text: str, rule: str, line: int) -> None:
     [found] = complaints(text)
     assert (found.rule, found.code, found.line) == (rule, "ROOT-01", line)
 

@@ -206,7 +206,7 @@ def test_what_is_wrong_with_a_workbook_task(
 
 
 @pytest.mark.spec("VAL-04", "S-53")
-def test_a_broken_template_that_nobody_uses_is_reported(
+def test_an_unused_broken_template_is_reported(
     document: Callable[..., str], say: Say
 ) -> None:
     text = document(

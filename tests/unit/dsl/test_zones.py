@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from noetl.dsl.zones import find_zone, next_time, parse_time
+from noetl.dsl.times import find_zone, next_time, parse_time
 
 
 def seconds(text: str) -> float:
@@ -92,12 +92,12 @@ def test_the_next_time(at: str, zone: str, now: str, then: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "9:00", "24:00", "09:60", "09:00 ", "nine"])
-def test_what_is_no_time_of_day(text: str) -> None:
+def test_invalid_times_of_day(text: str) -> None:
     with pytest.raises(ValueError, match="write it as 09:00"):
         parse_time(text)
 
 
 @pytest.mark.parametrize("name", ["", "Europe", "../../etc/passwd", "Nowhere/At All"])
-def test_what_is_no_zone(name: str) -> None:
-    with pytest.raises(ValueError, match="there is no time zone"):
+def test_invalid_zones(name: str) -> None:
+    with pytest.raises(ValueError, match="unknown time zone"):
         find_zone(name)

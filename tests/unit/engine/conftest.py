@@ -10,14 +10,14 @@ import pytest
 
 from noetl import load
 from noetl.dsl.model import Playbook
-from noetl.engine.cancellation import cancel
 from noetl.engine.decide import pause, report, resume
 from noetl.engine.events import Event
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
-from noetl.engine.reports import Fact
+from noetl.engine.reports.accept import Fact
 from noetl.engine.runs import path_of
 from noetl.engine.simulate import Simulation
+from noetl.engine.steps.completion import cancel
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 from noetl.types import JSON
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"

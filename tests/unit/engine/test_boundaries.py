@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.batch import Batch
-from noetl.engine.events import NAMES, Kind, view
-from noetl.engine.routing import route
+from noetl.engine.events import EVENTS, EventType, Payload
+from noetl.engine.recorder import Batch
+from noetl.engine.steps.routing import route
+from noetl.engine.tasks.scope import view
 
 Run = Callable[..., Any]
 
@@ -66,7 +67,7 @@ GUARDED = """
 - step: start
   tool: [{a: {kind: noop}}]
   next: {arcs: [
-    {step: person, when: "{{ event.name == 'step.escalated' }}",
+    {step: person, when: "{{ event.name | upper == 'STEP.ESCALATED' }}",
      args: {to: "{{ event.payload.to }}"}},
     {step: end, when: "{{ event.name == 'step.done' }}"}]}
 - {step: person, tool: {kind: noop}}
@@ -75,10 +76,16 @@ GUARDED = """
 
 
 @pytest.mark.spec("NEXT-16", "NEXT-10")
-def test_a_guard_may_name_an_event_that_does_not_exist_yet(run: Run) -> None:
+def test_a_guard_that_asks_for_another_event_is_false(run: Run) -> None:
     execution = run(GUARDED)
 
     assert execution.fired == [["end"]]
+
+
+class Escalated(Payload):
+    """A person must decide."""
+
+    to: str
 
 
 @pytest.mark.spec("NEXT-16")
@@ -86,13 +93,13 @@ def test_a_new_boundary_event_routes_once_it_is_declared(
     prepare: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The router knows no names: whatever ends or interrupts a run can trigger it."""
-    escalated = Kind("step", "server", "in_progress", "Somebody must decide.")
-    monkeypatch.setitem(NAMES, "step.escalated", escalated)
+    escalated = EventType("step.escalated", Escalated, "step", "server", "in_progress")
+    monkeypatch.setitem(EVENTS, escalated.name, escalated)
     execution = prepare(GUARDED)
     execution.start()
     (run,) = execution.state.runs.values()
     batch = Batch(execution.playbook, execution.net, execution.state)
-    event = batch.emit("step.escalated", run.id, {"to": "Ada"}, step=run.step)
+    event = batch.emit(escalated, run.id, {"to": "Ada"}, step=run.step)
     run.boundary = view(event)
 
     fired = route(batch, run, on="step.escalated")

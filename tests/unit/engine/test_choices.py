@@ -79,7 +79,7 @@ def test_a_reason_that_is_none(run: Run) -> None:
 
 
 @pytest.mark.spec("S-55", "S-68")
-def test_timers_that_are_no_durations(run: Run) -> None:
+def test_timers_with_invalid_durations(run: Run) -> None:
     execution = run(
         """
         - step: start

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from noetl import load
-from noetl.engine.batch import Batch
-from noetl.engine.cancellation import cancel
-from noetl.engine.concurrency import Concurrency, superseded, taken, why_not_key
-from noetl.engine.decide import Request, accept, let_in, pause, resume
+from noetl.engine.decide import Request, accept, admit_queued, pause, resume
 from noetl.engine.effects import effects_of
 from noetl.engine.evolve import replay
 from noetl.engine.invariants import Audit
-from noetl.engine.runs import status_of
-from noetl.engine.state import State
+from noetl.engine.recorder import Batch
+from noetl.engine.state import State, status_of
+from noetl.engine.steps.completion import cancel
+from noetl.engine.steps.concurrency import Concurrency, superseded, taken, why_not_key
 from noetl.net.net import build_net
 
 pytestmark = pytest.mark.spec("S-36")
@@ -60,12 +59,12 @@ def test_nothing_begins_while_it_is_queued():
 def test_its_time_begins_when_it_is_let_in():
     execution = Execution(queued=True)
 
-    names = execution.do(let_in, clock=1000.0)
+    names = execution.do(admit_queued, clock=1000.0)
 
     assert names == ["workflow.admitted", "step.scheduled"]
     assert execution.last.timers["execution"] == 1060.0
     assert status_of(execution.state) == "running"
-    assert execution.do(let_in) == []
+    assert execution.do(admit_queued) == []
 
 
 def test_one_with_a_place_begins_at_once():
@@ -73,7 +72,7 @@ def test_one_with_a_place_begins_at_once():
 
     assert [event.name for event in execution.log][-1] == "step.scheduled"
     assert execution.state.concurrency == PLACES
-    assert execution.do(let_in) == []
+    assert execution.do(admit_queued) == []
 
 
 def test_one_that_waits_can_be_cancelled():
@@ -83,14 +82,14 @@ def test_one_that_waits_can_be_cancelled():
 
     assert names[-1] == "playbook.processed"
     assert execution.state.status == "cancelled"
-    assert execution.do(let_in) == []
+    assert execution.do(admit_queued) == []
 
 
 def test_a_pause_outlasts_the_queue():
     execution = Execution(queued=True)
     execution.do(pause)
 
-    assert execution.do(let_in) == ["workflow.admitted"]
+    assert execution.do(admit_queued) == ["workflow.admitted"]
     assert execution.state.status == "paused"
     assert execution.do(resume)[-1] == "step.scheduled"
 
@@ -106,7 +105,7 @@ def test_a_resumed_one_waits_on():
 def test_the_log_adds_up_to_the_same():
     execution = Execution(queued=True)
     assert replay(execution.log) == execution.state
-    execution.do(let_in)
+    execution.do(admit_queued)
 
     assert replay(execution.log) == execution.state
     audit = Audit()
@@ -124,7 +123,7 @@ def test_the_log_adds_up_to_the_same():
         ([], "found list"),
     ],
 )
-def test_what_is_no_key(key, why):
+def test_invalid_keys(key, why):
     assert why in (why_not_key(key) or "")
 
 
@@ -133,19 +132,18 @@ def test_what_is_a_key(key):
     assert why_not_key(key) is None
 
 
-def test_a_refusal_says_who_has_the_places():
+def test_a_refusal_lists_the_running_executions():
     error = taken(PLACES, ["a", "b", "c", "d"])
 
     assert error["message"] == (
-        "at most 2 executions are under way with the key 'eu', held by a, b, c, …"
+        "at most 2 executions may run with the key 'eu'; now running: a, b, c, …"
     )
     assert error["holders"] == ["a", "b", "c", "d"]
 
 
-def test_a_cancellation_says_who_came_after():
+def test_a_cancellation_names_the_later_execution():
     error = superseded(Concurrency("eu"), "y")
 
     assert error["message"] == (
-        "execution y came after it, and at most 1 execution is under way with the "
-        "key 'eu'"
+        "execution y replaces it, because at most 1 execution may run with the key 'eu'"
     )

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.context import apply_patch, is_equal, read_path
-from noetl.engine.scope import Scope, iteration_scope
+from noetl.engine.tasks.scope import (
+    Scope,
+    apply_patch,
+    is_equal,
+    iteration_scope,
+    read_path,
+)
 
 Run = Callable[..., Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl import load
-from noetl.engine.cancellation import cancel
 from noetl.engine.decide import report
-from noetl.engine.reports import FACTS, Fact, OutOfOrder
+from noetl.engine.reports.accept import FACTS, Fact, OutOfOrder
+from noetl.engine.steps.completion import cancel
 
 Run = Callable[..., Any]
 

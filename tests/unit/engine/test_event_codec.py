@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from noetl.engine.records import pack, unpack
+from noetl.engine.event_codec import pack, unpack
+from noetl.engine.events import EVENTS, Event
 
 Run = Callable[..., Any]
+
+BODIES = Path(__file__).parent / "event_bodies.jsonl"
+"""Events of all names with the bytes that were stored for them in November 2026: logs
+that exist have such bytes."""
 
 CHAIN = """
 - {step: start, tool: {kind: noop, result: 1}, next: {arcs: [{step: again}]}}
@@ -43,7 +50,7 @@ def test_a_step_of_one_task_is_six_rows_and_less_than_three_kilobytes(run: Run) 
 
 @pytest.mark.spec("EVT-02")
 @pytest.mark.parametrize("body", [b"{}", b"[]", b'{"name": "step.done"}', b"\xff", b""])
-def test_what_is_no_event_is_refused(body: bytes) -> None:
+def test_an_invalid_event_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         unpack(body, "x", 1)
 
@@ -52,5 +59,31 @@ def test_what_is_no_event_is_refused(body: bytes) -> None:
 def test_an_event_that_does_not_exist_is_refused(run: Run) -> None:
     first = pack(run(CHAIN).log[0])
 
-    with pytest.raises(ValueError, match="there is no event 'never'"):
+    with pytest.raises(ValueError, match="unknown event 'never'"):
         unpack(first.replace(b"playbook.execution.requested", b"never"), "x", 1)
+
+
+class Kept(msgspec.Struct):
+    event: Event
+    body: str
+
+
+def kept() -> list[Kept]:
+    return msgspec.json.Decoder(Kept).decode_lines(BODIES.read_bytes())
+
+
+def test_there_are_stored_bytes_of_every_event() -> None:
+    assert {each.event.name for each in kept()} == EVENTS.keys()
+
+
+@pytest.mark.spec("EVT-01", "EVT-08")
+def test_bytes_do_not_change() -> None:
+    for each in kept():
+        assert pack(each.event).decode() == each.body
+
+
+@pytest.mark.spec("EVT-01", "EVT-08")
+def test_bytes_that_were_stored_are_read() -> None:
+    for each in kept():
+        event = each.event
+        assert unpack(each.body.encode(), event.execution_id, event.seq) == event

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.events import NAMES
+from noetl.engine.events import EVENTS
 
 Run = Callable[..., Any]
 
@@ -50,7 +50,7 @@ def test_events_are_numbered_without_gaps(execution: Any) -> None:
 )
 def test_every_event_has_the_envelope_of_its_name(execution: Any) -> None:
     for event in execution.log:
-        kind = NAMES[event.name]
+        kind = EVENTS[event.name]
         assert event.entity_type == kind.entity
         assert event.source in ("server", "worker")
         assert event.status in ("in_progress", "success", "error", "paused", "skipped")

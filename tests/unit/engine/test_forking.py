@@ -9,10 +9,8 @@ import pytest
 
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.engine.forking import is_firm
+from noetl.engine.forks import Renaming, find_obstacles, is_firm
 from noetl.engine.invariants import audit
-from noetl.engine.renaming import Renaming
-from noetl.engine.succession import find_obstacles
 
 Run = Callable[..., Any]
 
@@ -73,7 +71,7 @@ def test_a_wait_begins_again_unless_its_answer_has_come(prepare: Run) -> None:
     assert (told.state.status, told.state.result) == ("completed", 7)
 
 
-def test_a_signal_that_nobody_has_taken_is_kept(prepare: Run) -> None:
+def test_an_untaken_signal_stays_buffered(prepare: Run) -> None:
     flow = """
     - {step: a, tool: {kind: noop}, next: {arcs: [{step: b}]}}
     - {step: b, tool: [{w: {kind: wait, signal: go}}]}
@@ -161,7 +159,7 @@ LOOPS = """
 """
 
 
-def test_half_a_decision_is_no_point_to_go_on_from(run: Run) -> None:
+def test_a_fork_cannot_start_inside_a_decision(run: Run) -> None:
     log = run(LOOPS).log
     over = next(e.seq for e in log if e.name == "workflow.finished")
     firm = [
@@ -228,12 +226,12 @@ JOIN = """
         (TWO, "task.done", TWO.replace("two", "second"),
          "step 'a' has no task 'two' any more, which is the next one in it"),
         (TWO, "task.done", "- {step: a, next: {arcs: [{step: b}]}}\n- {step: b}",
-         "step 'a' has no task any more, and it is under way"),
+         "step 'a' has no task any more, and it is running"),
         (LOOPS, "task.started", LOOPS.replace(", loop: {in: [1], iterator: y}", ""),
-         "step 'a' is under way with more loops than the 1 it has now"),
+         "step 'a' is running with more loops than the 1 it has now"),
         (LOOPS, "task.started",
          LOOPS.replace("iterator: y}", "iterator: y, loop: {in: [1], iterator: z}}"),
-         "step 'a' is under way with 2 loops, and has 3"),
+         "step 'a' is running with 2 loops, and has 3"),
         (JOIN, "token.joined", JOIN.replace("spec: {join: {mode: all}}, ", ""),
          "step 'j' has no join any more, and tokens wait in it"),
         (JOIN, "token.joined", JOIN.replace("step: j", "step: k"),

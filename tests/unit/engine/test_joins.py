@@ -94,7 +94,7 @@ def test_all_merges_the_same_args_in_every_schedule(run: Run, seed: int) -> None
         pytest.param((1,), {"b": 1, "who": "b"}, id="b comes first"),
     ],
 )
-def test_any_takes_whoever_comes_and_discards_the_late(
+def test_any_takes_the_first_tokens_and_discards_the_late(
     run: Run, picks: tuple[int, ...], seen: object
 ) -> None:
     execution = run(diamond("join: {mode: any}"), choose=order(*picks))

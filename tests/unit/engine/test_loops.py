@@ -267,6 +267,8 @@ def test_best_effort_ends_in_counts(run: Run) -> None:
     assert execution.event("loop.done").payload == {
         **{"total": 3, "done": 2, "failed": 1, "skipped": 0},
         "results": [1, None, 1],
+        "errors": [{"index": 1, "kind": "boom", "message": "scripted"}],
+        "error_kinds": {"boom": 1},
     }
     assert (execution.labels[-1], execution.state.status) == ("last", "completed")
 

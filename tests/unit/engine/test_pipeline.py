@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.outcome import Meta, Outcome
-from noetl.engine.pipeline import Call, Ended, Frame, Pipeline, Wait
-from noetl.engine.progress import begin
+from noetl.engine.runs import begin
+from noetl.engine.state import Frame
+from noetl.engine.tasks.outcome import Meta, Outcome
+from noetl.engine.tasks.pipeline import Call, Ended, Pipeline, Wait
 
 Run = Callable[..., Any]
 
@@ -304,5 +305,5 @@ def test_a_call_that_costs_workers_has_an_end(
     if call.outcome is not None and call.outcome.error is not None:
         assert call.outcome.error.kind == "worker.lost"
         assert call.outcome.error.message == (
-            "5 workers in a row were lost while they ran 'a': it is not run once more"
+            "5 workers in a row were lost while they ran 'a': it is not run again"
         )

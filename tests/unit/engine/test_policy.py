@@ -184,7 +184,7 @@ def test_waits_before_each_rerun(run: Run, then: str, delays: list[float]) -> No
             {
                 "error": {
                     "kind": "policy.fail",
-                    "message": "rule 1 of task 'work' says fail",
+                    "message": "rule 1 of task 'work' has 'do: fail'",
                     "retryable": False,
                     "details": {},
                     "task": "work",
@@ -348,6 +348,17 @@ def test_a_broken_template_in_a_rule_fails_the_pipeline(run: Run, line: str) -> 
     assert execution.directives == ["work fail"]
     assert execution.state.error["kind"] == "template.error"
     assert execution.state.error["task"] == "work"
+
+
+@pytest.mark.spec("S-32")
+def test_a_broken_rule_does_not_hide_the_error_of_the_call(run: Run) -> None:
+    line = f"{{else: {{then: {{do: continue, set_ctx: {{a: {BROKEN}}}}}}}}}"
+    execution = run(rules(line), script={"work": "!http.server"})
+
+    failed = execution.state.error
+    assert failed["kind"] == "http.server"
+    assert failed["message"].startswith("scripted; then a rule of its policy failed: ")
+    assert failed["details"]["policy"]["kind"] == "template.error"
 
 
 @pytest.mark.spec("C-18", "S-32")

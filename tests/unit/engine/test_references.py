@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.batch import Batch
-from noetl.engine.references import (
+from noetl.engine.recorder import Batch
+from noetl.engine.tasks.scope import Scope
+from noetl.engine.values.references import (
     PAYLOAD_LIMIT,
     Values,
     claims_reference,
@@ -18,8 +19,7 @@ from noetl.engine.references import (
     is_reference,
     references_in,
 )
-from noetl.engine.scope import Scope
-from noetl.engine.spilling import fit
+from noetl.engine.values.spilling import fit
 from noetl.errors import TemplateError, Unloaded
 from noetl.templates import compile_template
 
@@ -219,7 +219,7 @@ def test_a_dotted_patch_reaches_into_a_large_value(run: Run) -> None:
 
 
 @pytest.mark.spec("S-21", "S-48")
-def test_equal_large_values_are_no_conflict(run: Run) -> None:
+def test_equal_large_values_do_not_conflict(run: Run) -> None:
     flow = """
     - step: start
       loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from noetl.engine.events import Event
-from noetl.engine.references import PAYLOAD_LIMIT
-from noetl.engine.repetition import judge
-from noetl.engine.reports import Fact
-from noetl.engine.spilling import fit
+from noetl.engine.reports.accept import Fact
+from noetl.engine.reports.checks import judge
+from noetl.engine.values.references import PAYLOAD_LIMIT
+from noetl.engine.values.spilling import fit
 
 OK = {"status": "ok", "result": 1}
 GOES_ON = {"do": "continue", "next": None}

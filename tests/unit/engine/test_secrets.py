@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.outcome import Outcome
-from noetl.engine.secrets import Secrets
+from noetl.engine.secrets.handles import Secrets
+from noetl.engine.tasks.outcome import Outcome
 
 Run = Callable[..., Any]
 
@@ -95,7 +95,7 @@ def test_no_task_changes_the_keychain(run: Run) -> None:
 
 
 @pytest.mark.spec("S-41")
-def test_the_redacted_outcome_is_what_everybody_sees(run: Run) -> None:
+def test_every_reader_sees_the_redacted_outcome(run: Run) -> None:
     workflow = f"""
     - step: start
       tool:
@@ -366,3 +366,32 @@ def test_a_template_that_fails_tells_no_secret(run: Run) -> None:
 
     assert execution.state.error["kind"] == "template.error"
     assert secret[:12] not in recorded(execution)
+
+
+@pytest.mark.spec("S-41")
+@pytest.mark.parametrize(
+    "secrets",
+    [
+        Secrets({"api": TOKEN}),
+        Secrets(None, {"h1": TOKEN}),
+        Secrets(partial=True),
+    ],
+    ids=["keychain", "fetched", "partial"],
+)
+def test_an_execution_with_secrets_is_never_taken_as_one_without(
+    secrets: Secrets,
+) -> None:
+    assert Secrets().is_empty
+    assert not secrets.is_empty
+
+
+@pytest.mark.spec("S-41")
+def test_a_secret_learned_while_an_execution_runs_is_masked_from_then_on() -> None:
+    secrets = Secrets()
+    outcome = Outcome.ok({"said": f"it is {TOKEN}"})
+
+    assert secrets.redact_outcome(outcome) is outcome
+    secrets.learn(TOKEN)
+
+    assert not secrets.is_empty
+    assert secrets.redact_outcome(outcome).result == {"said": "it is ***"}

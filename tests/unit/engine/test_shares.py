@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noetl import load
-from noetl.engine.batch import Batch
 from noetl.engine.decide import SETTLE, Request, accept, expire
 from noetl.engine.events import Event
+from noetl.engine.recorder import Batch
 from noetl.engine.state import State
 from noetl.net.net import build_net
 

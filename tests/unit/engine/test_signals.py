@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.signals import Sender, receive
+from noetl.engine.waits.signals import Sender, receive
 from noetl.errors import SignalRefused
 
 Run = Callable[..., Any]
@@ -131,7 +131,7 @@ LATER = """
 
 
 @pytest.mark.spec("S-54")
-def test_a_kept_signal_that_does_not_fit_is_passed_over(prepare: Run) -> None:
+def test_a_buffered_signal_that_does_not_match_is_skipped(prepare: Run) -> None:
     """Only a template knows the form, so it cannot be checked when it is sent."""
     execution = begun(prepare, LATER, moves=0)
     for data, roles in (("x", ["operator"]), (1, ["viewer"]), (2, ["operator"])):
@@ -194,7 +194,7 @@ def test_a_signal_that_nothing_can_take_is_refused(
 
 
 @pytest.mark.spec("S-54")
-def test_a_signal_for_a_child_is_told_where_to_go(prepare: Run) -> None:
+def test_a_signal_for_a_child_gets_a_hint_to_its_execution(prepare: Run) -> None:
     flow = "- {step: start, tool: [{call: {kind: playbook, path: shop/pay}}]}"
     execution = begun(prepare, flow, unasked=frozenset({"playbook"}))
 
@@ -213,7 +213,7 @@ def test_what_was_passed_is_not_waited_for_any_more(prepare: Run) -> None:
 
     error = refusal(execution, "one", "again")
 
-    assert str(error).startswith("signal 'one' is not waited for any more; ")
+    assert str(error).startswith("signal 'one' is no longer waited for; ")
     finish(execution)
     assert execution.state.result == "early"
 
@@ -227,13 +227,13 @@ def test_a_signal_that_comes_too_late_is_refused(prepare: Run, clock: float) -> 
 
     error = refusal(execution, "approval", {"approved": True})
 
-    assert "signal 'approval' is not waited for any more" in str(error)
+    assert "signal 'approval' is no longer waited for" in str(error)
     finish(execution)
     assert [call.task.label for call in execution.calls] == ["after"]
 
 
 @pytest.mark.spec("S-35", "S-54")
-def test_a_late_signal_is_kept_for_whoever_waits_next(prepare: Run) -> None:
+def test_a_late_signal_is_buffered_for_the_next_wait(prepare: Run) -> None:
     flow = """
     - step: start
       tool: [{ask: {kind: wait, signal: go, timeout: 60}}]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
-from noetl.engine.simulate import Answer, Diverged
+from noetl.engine.simulate import Diverged, ScriptedOutcome
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 
 Run = Callable[..., Any]
 
@@ -20,8 +20,8 @@ PARALLEL = """
 """
 
 
-def slow(call: Call) -> Answer:
-    return Answer(Outcome.ok(call.inputs["body"]), float(call.inputs["body"]))
+def slow(call: Call) -> ScriptedOutcome:
+    return ScriptedOutcome(Outcome.ok(call.inputs["body"]), float(call.inputs["body"]))
 
 
 def test_calls_that_take_time_end_in_the_order_of_their_ends(prepare: Run) -> None:
@@ -73,7 +73,7 @@ def test_a_deadline_leaves_no_call_behind(prepare: Run) -> None:
 
 @pytest.mark.spec("S-45", "REP-01")
 def test_a_lost_worker_is_replaced_by_one_that_reads_the_log(prepare: Run) -> None:
-    answers = iter([Answer(None, 2.0), Answer(Outcome.ok(7), 1.0)])
+    answers = iter([ScriptedOutcome(None, 2.0), ScriptedOutcome(Outcome.ok(7), 1.0)])
     execution = prepare("- {step: start, tool: [{a: {kind: http, url: u}}]}")
     execution._script = lambda call: next(answers)
     before = execution.state
@@ -102,7 +102,7 @@ def test_a_call_that_the_script_leaves_out_must_be_one_that_waits(prepare: Run) 
     execution = prepare("- {step: start, tool: [{a: {kind: http, url: u}}]}")
     execution._script = lambda call: None
 
-    with pytest.raises(ValueError, match="nothing says what task 'a' comes to"):
+    with pytest.raises(ValueError, match="the script has no outcome for task 'a'"):
         execution.run()
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.outcome import Outcome, Stored
-from noetl.engine.references import PAYLOAD_LIMIT, Values, is_reference
-from noetl.engine.reports import Fact, fit_facts
-from noetl.engine.spilling import fit
+from noetl.engine.reports.accept import Fact, fit_facts
+from noetl.engine.tasks.outcome import Outcome, Stored
+from noetl.engine.values.references import PAYLOAD_LIMIT, Values, is_reference
+from noetl.engine.values.spilling import fit
 from noetl.errors import PayloadTooLarge, Unloaded
 
 Run = Callable[..., Any]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from noetl.engine.decide import expire
-from noetl.engine.progress import Waiting
-from noetl.engine.reports import Fact, OutOfOrder
-from noetl.engine.signals import receive
-from noetl.engine.suspensions import answer_of, child_id, wait_of
+from noetl.engine.reports.accept import Fact, OutOfOrder
+from noetl.engine.runs import Waiting
+from noetl.engine.waits.signals import receive
+from noetl.engine.waits.suspend import answer_of, child_id, wait_of
 
 Run = Callable[..., Any]
 
@@ -104,7 +104,7 @@ def test_data_that_fits_into_one_event_and_not_the_next_arrives(
 
 
 @pytest.mark.spec("S-54")
-def test_a_signal_that_came_before_is_kept_until_it_is_waited_for(prepare: Run) -> None:
+def test_an_early_signal_is_buffered_until_a_wait(prepare: Run) -> None:
     execution = prepare(one("kind: wait, signal: go"))
     execution.start()
     execution.signal("go", 1)
@@ -118,7 +118,7 @@ def test_a_signal_that_came_before_is_kept_until_it_is_waited_for(prepare: Run) 
 
 
 @pytest.mark.spec("S-54")
-def test_signals_go_to_whoever_waits_longest_one_each(prepare: Run) -> None:
+def test_signals_go_to_the_longest_waits_one_each(prepare: Run) -> None:
     flow = """
     - step: start
       loop: {in: [0, 1, 2], iterator: x, spec: {mode: parallel}}
@@ -142,7 +142,7 @@ def test_a_signal_that_does_not_come_in_time_is_a_timeout(run: Run) -> None:
     error = execution.events("task.done")[0].payload["outcome"]["error"]
 
     assert (error["kind"], error["retryable"]) == ("timeout", True)
-    assert "no signal 'go' came" in error["message"]
+    assert "no signal 'go' arrived" in error["message"]
     assert execution.clock == 60.0
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.net.net import Net
-from noetl.net.outcomes import Outcome
-from noetl.net.routing import Firing
+from noetl.net.net import Firing, Net
+from noetl.net.step_outcomes import Outcome
 
 ReadNet = Callable[[str], Net]
 

@@ -9,11 +9,11 @@ from textwrap import dedent, indent
 import pytest
 
 from noetl import load
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
+from noetl.report.fold import Record
 from noetl.report.page import write_page
-from noetl.report.record import Record
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 

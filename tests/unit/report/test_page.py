@@ -9,10 +9,10 @@ from hashlib import sha256
 
 import pytest
 
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
+from noetl.report.fold import Record
 from noetl.report.page import write_page
-from noetl.report.record import Record
 
 from .conftest import Page, simulate
 
@@ -158,9 +158,9 @@ def test_nothing_is_fetched_and_no_style_stands_in_an_attribute(
 
 
 def test_a_long_log_makes_a_page_of_bounded_size() -> None:
-    """Ten times the iterations, each with a large result: hardly a larger page."""
+    """Four times the iterations, each with a large result: hardly a larger page."""
     sizes = []
-    for count in (1_000, 10_000):
+    for count in (500, 2_000):
         simulation, text = simulate(
             f'- step: a\n  loop: {{in: "{{{{ range({count}) }}}}", iterator: i}}\n'
             "  tool: {kind: noop}",
@@ -174,7 +174,7 @@ def test_a_long_log_makes_a_page_of_bounded_size() -> None:
     assert sizes[1] < 1.02 * sizes[0] < 6_000_000
 
 
-def test_a_playbook_that_was_lost_is_no_obstacle() -> None:
+def test_a_page_is_written_without_the_playbook() -> None:
     simulation, _ = simulate(SHOP, flaky)
     page = Page(write_page(Record().take(simulation.log), None, None, version="0"))
 
@@ -224,3 +224,58 @@ def test_what_looks_like_a_secret_in_the_playbook_is_hidden(page_of: PageOf) -> 
     page = page_of("- {step: a, tool: {kind: noop, token: AKIAABCDEFGHIJKLMNOP}}")
 
     assert "AKIAABCDEFGHIJKLMNOP" not in page.source
+
+
+@pytest.mark.spec("S-73")
+def test_an_ignored_error_is_amber_and_named_at_the_top(page_of: PageOf) -> None:
+    workflow = """
+    - step: fetch
+      tool:
+        - ask:
+            kind: http
+            url: http://shop
+            spec: {policy: {rules: [{when: "{{ outcome.result == 7 }}", then: {do: fail}}]}}
+    """  # noqa: E501
+    page = page_of(workflow, lambda call: Outcome.failed("timeout", "too slow"))
+
+    classes = [each.get("class") for _, each in page.elements]
+    assert "1 error ignored: no rule matched fetch : timeout: too slow" in page.text
+    assert {"notice", "ignored", "sign flawed", "card flawed"} <= set(classes)
+    assert "pill completed" in classes
+
+
+@pytest.mark.spec("S-74")
+def test_a_step_that_is_not_reached_is_named_at_the_top(page_of: PageOf) -> None:
+    workflow = """
+    - step: a
+      tool: {kind: noop}
+      next: {arcs: [{step: b, when: "{{ event.payload.result.typo }}"}]}
+    - step: b
+      tool: {kind: noop}
+    """
+    page = page_of(workflow)
+
+    words = "1 step not reached: b a : no arc fired (b: its guard is false"
+    assert words in page.text
+    assert "card flawed" in [each.get("class") for _, each in page.elements]
+
+
+@pytest.mark.spec("S-73")
+def test_failed_iterations_come_first_with_their_message(page_of: PageOf) -> None:
+    workflow = """
+    - step: a
+      spec: {policy: {failure: best_effort}}
+      loop: {in: [1, 2], iterator: n}
+      tool: {kind: noop, n: "{{ iter.n }}"}
+    """
+
+    def script(call: Call) -> Outcome:
+        if call.inputs["n"] == 1:
+            return Outcome.ok(None)
+        return Outcome.failed("timeout", "too slow")
+
+    page = page_of(workflow, script)
+
+    assert "1 of 2 iterations failed: 1 \u00d7 timeout: [1] too slow" in page.text
+    assert page.text.index("[1] 2 timeout: too slow") < page.text.index("[0] 1")
+    assert "card flawed" in [each.get("class") for _, each in page.elements]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
 
@@ -12,18 +12,18 @@ import pytest
 
 from noetl import load
 from noetl.adapters.blobs.memory import MemoryBlobs
-from noetl.adapters.catalogs.files import FileCatalog
-from noetl.adapters.secrets.memory import MemorySealed
-from noetl.adapters.stores.memory import MemoryStore
-from noetl.dsl.merge import deep_merge
+from noetl.adapters.catalogs.files import FileCatalog, pin
+from noetl.adapters.secrets.execution_secrets import MemorySealed
+from noetl.adapters.stores.memory.store import MemoryStore
+from noetl.dsl.normalize import deep_merge
 from noetl.engine.decide import Request
 from noetl.engine.events import Event
-from noetl.engine.outcome import Outcome
-from noetl.ports import ToolCall
-from noetl.runtime.executor import Executor
+from noetl.engine.tasks.outcome import Outcome
+from noetl.ports import QueuedExecution, ToolCall, Transition
 from noetl.runtime.keychain import Keyring
-from noetl.runtime.orchestrator import Orchestrator
-from noetl.runtime.results import Results
+from noetl.runtime.make_orchestrator import make_orchestrator
+from noetl.runtime.values.stores import Results
+from noetl.runtime.worker.executor import Executor
 from noetl.types import JSON
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
@@ -31,16 +31,6 @@ HUNG = 60.0
 """Seconds after which a test that waits for workers is declared dead."""
 
 Work = Callable[[ToolCall], Awaitable[JSON]]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Async tests run on a loop of their own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True
 
 
 class Clock:
@@ -78,17 +68,45 @@ class Recorder:
         pass
 
 
-class Cluster:
-    """One server, and workers that come and go."""
+class Store(MemoryStore):
+    """Counts commits and reads of concurrency keys. ``failures`` are raised, one by
+    one, instead of commits; a commit waits for ``open``."""
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        super().__init__()
+        self.commits = 0
+        self.asked_places = 0
+        self.failures: list[Exception] = []
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def commit(self, transitions: Sequence[Transition]) -> None:
+        await self.open.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        await super().commit(transitions)
+        self.commits += 1
+
+    async def slots_of(self, key: str) -> Sequence[QueuedExecution]:
+        self.asked_places += 1
+        return await super().slots_of(key)
+
+
+class Cluster:
+    """One server, and workers that come and go.
+
+    ``folders`` hold the playbooks that executions call; other options are those of
+    ``make_orchestrator``.
+    """
+
+    def __init__(self, *, folders: Sequence[Path] = (), **options: Any) -> None:
+        self.store = Store()
         self.clock = Clock()
-        blobs = MemoryBlobs()
-        catalog = FileCatalog([], blobs)
+        self.blobs = MemoryBlobs()
+        catalog = FileCatalog(folders, self.blobs)
         keys = Keyring({}, MemorySealed())
-        self.server = Orchestrator(
-            self.store, Results(blobs), catalog, self.clock, keys
+        self.server = make_orchestrator(
+            self.store, Results(self.blobs), catalog, self.clock, keys, **options
         )
         self.batches: list[list[Event]] = []
         self._over = asyncio.Event()
@@ -96,19 +114,26 @@ class Cluster:
         self.server.watch(self._note)
 
     async def start(
-        self, workflow: str, root: str = "", workload: dict[str, JSON] | None = None
-    ) -> None:
+        self,
+        workflow: str,
+        root: str = "",
+        workload: dict[str, JSON] | None = None,
+        *,
+        execution_id: str = "e",
+        **members: Any,
+    ) -> dict[str, JSON] | None:
         text = HEAD + dedent(root) + "workflow:\n" + indent(dedent(workflow), "  ")
-        playbook = load(text).playbook
-        assert playbook is not None, load(text).diagnostics
-        merged = deep_merge(playbook.workload, workload or {})
-        about = {"name": playbook.name, "path": playbook.path}
-        await self.server.start(playbook, Request("e", about, merged))
+        loaded = load(text)
+        assert loaded.playbook is not None, loaded.diagnostics
+        merged = deep_merge(loaded.playbook.workload, workload or {})
+        about = await pin(loaded, text.encode(), None, self.blobs)
+        request = Request(execution_id, about, merged, **members)
+        return await self.server.start(loaded.playbook, request)
 
     def work(self, owner: str, tool: Recorder, slots: int = 4) -> None:
         """Let a worker come that runs ``noop`` by this tool."""
         worker = Executor(
-            self.server, {"noop": tool}, self.clock, owner=owner, slots=slots
+            self.server.assignment, {"noop": tool}, self.clock, owner=owner, slots=slots
         )
         self._workers.append(asyncio.create_task(worker.serve()))
 
@@ -121,12 +146,21 @@ class Cluster:
         await asyncio.gather(*self._workers, return_exceptions=True)
         return await self.log()
 
-    async def log(self) -> list[Event]:
-        return list(await self.store.read("e"))
+    async def log(self, execution_id: str = "e") -> list[Event]:
+        return list(await self.store.read(execution_id))
+
+    async def names(self, execution_id: str = "e") -> list[str]:
+        return [event.name for event in await self.log(execution_id)]
+
+    async def until(self, is_true: Callable[[], bool]) -> None:
+        """Let the tasks of the server run until this is true."""
+        async with asyncio.timeout(HUNG):
+            while not is_true():  # noqa: ASYNC110 - no event tells when tasks end
+                await asyncio.sleep(0)
 
     def _note(self, events: Sequence[Event]) -> None:
         self.batches.append(list(events))
-        if events[-1].name == "playbook.processed":
+        if events[-1].name == "playbook.processed" and events[-1].execution_id == "e":
             self._over.set()
 
 

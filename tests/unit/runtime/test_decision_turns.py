@@ -7,12 +7,18 @@ from time import thread_time
 
 import pytest
 
-from noetl.runtime.quarantine import is_defect
-from noetl.runtime.turns import PATIENCE, TURN, TooSlow, Turns, Watchdog
+from noetl.runtime.event_loop import (
+    MAX_SLOW_DECISIONS,
+    MAX_TURN_S,
+    TooSlow,
+    Turns,
+    Watchdog,
+)
+from noetl.runtime.executions.quarantine import is_defect
 
 
 def work_long() -> None:
-    until = thread_time() + 2 * TURN
+    until = thread_time() + 2 * MAX_TURN_S
     while thread_time() < until:
         pass
 
@@ -43,13 +49,13 @@ async def test_what_a_decision_raises_is_passed_on_and_its_time_counted() -> Non
 
     with pytest.raises(KeyError):
         await turns.take(fail)
-    assert turns.seconds >= TURN
+    assert turns.seconds >= MAX_TURN_S
     assert await turns.take(lambda: 1) == 1
 
 
 def test_an_execution_is_set_aside_with_its_third_slow_decision() -> None:
     watchdog = Watchdog()
-    for _ in range(PATIENCE - 1):
+    for _ in range(MAX_SLOW_DECISIONS - 1):
         watchdog.note("e", "finance/slow", 0.3)
     watchdog.note("f", "finance/other", 0.3)
     with pytest.raises(TooSlow, match="finance/slow") as raised:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from noetl.adapters.blobs.memory import MemoryBlobs
-from noetl.engine.secrets import Secrets
+from noetl.engine.secrets.handles import Secrets
 from noetl.errors import StoreError, ToolError
 from noetl.ports import Blob
-from noetl.runtime.drafts import BUFFER, CallDrafts
+from noetl.runtime.worker.result_writer import BUFFER_BYTES, CallDrafts
 
 SECRET = "hush-hush-secret"
 
@@ -57,7 +57,7 @@ async def test_what_is_in_memory_is_bounded(blobs: MemoryBlobs) -> None:
     kept = await draft.keep()
 
     assert kept.size > 20_000_000
-    assert most < BUFFER + 250_000
+    assert most < BUFFER_BYTES + 250_000
 
 
 @pytest.mark.spec("S-41", "S-48")
@@ -97,7 +97,7 @@ async def test_a_row_that_claims_to_be_a_reference_is_refused(
     assert await asyncio.to_thread(lambda: list(tmp_path.iterdir())) == []
 
 
-async def test_what_is_no_json_is_refused(blobs: MemoryBlobs) -> None:
+async def test_invalid_json_is_refused(blobs: MemoryBlobs) -> None:
     draft = CallDrafts(blobs, Secrets()).open()
     with pytest.raises(ToolError, match="the result is not JSON"):
         await draft.add([{"a": object()}])

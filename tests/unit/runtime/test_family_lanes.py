@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from noetl.runtime.lanes import Lane
+from noetl.runtime.executions.child_requests import Lane
 
 
 def test_a_family_does_not_wait_for_another_one() -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.engine.events import Event
-from noetl.engine.references import make_reference
+from noetl.engine.values.references import make_reference
 from noetl.errors import BlobNotOwned
-from noetl.runtime.ownership import Owners
+from noetl.runtime.values.ownership import Owners
 from noetl.types import JSON
 
 pytestmark = pytest.mark.spec("S-48")
@@ -231,6 +231,6 @@ async def test_what_can_be_read_by_way_of_a_value_is_what_is_owned(home: Home) -
     assert found == [whole["key"], mine["key"]]
 
 
-async def test_a_forged_key_is_no_key(home: Home) -> None:
+async def test_a_forged_key_is_refused(home: Home) -> None:
     for key in (None, 5, "", "log:", "../x"):
         assert not await home.owns("a", {"key": key})

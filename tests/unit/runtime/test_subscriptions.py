@@ -11,8 +11,8 @@ from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import Summary
-from noetl.runtime import streams
-from noetl.runtime.streams import Streams
+from noetl.runtime import subscriptions
+from noetl.runtime.subscriptions import Subscriptions
 
 HUNG = 30.0
 NEVER = 3_600.0
@@ -58,7 +58,7 @@ class Log:
         return self.events[after:end] if execution_id == "x" else []
 
 
-async def collect(watched: Streams, after: int = 0) -> list[int]:
+async def collect(watched: Subscriptions, after: int = 0) -> list[int]:
     found: list[int] = []
     async with asyncio.timeout(HUNG):
         async for page in watched.follow("x", after):
@@ -68,19 +68,19 @@ async def collect(watched: Streams, after: int = 0) -> list[int]:
 
 async def test_a_commit_wakes_who_watches_it() -> None:
     log = Log()
-    watched = Streams(log, patience=NEVER)  # type: ignore[arg-type]
+    watched = Subscriptions(log, patience=NEVER)  # type: ignore[arg-type]
     watching = [asyncio.create_task(collect(watched, after)) for after in (0, 1, 0)]
-    for name in ("a", "b", streams.LAST):
+    for name in ("a", "b", subscriptions.LAST):
         await asyncio.sleep(0)
         watched.note(log.add(name))
 
     assert await asyncio.gather(*watching) == [[1, 2, 3], [2, 3], [1, 2, 3]]
     assert len(watched) == 0
-    assert log.limits == {streams.PAGE}
+    assert log.limits == {subscriptions.EVENTS_PER_PAGE}
 
 
 async def test_the_end_of_all_streams() -> None:
-    watched = Streams(Log(), patience=NEVER)  # type: ignore[arg-type]
+    watched = Subscriptions(Log(), patience=NEVER)  # type: ignore[arg-type]
     watching = asyncio.create_task(collect(watched))
     await asyncio.sleep(0)
 
@@ -92,7 +92,7 @@ async def test_the_end_of_all_streams() -> None:
 @pytest.mark.spec("S-62")
 async def test_a_stream_ends_with_what_is_set_aside() -> None:
     log = Log()
-    watched = Streams(log, patience=NEVER)  # type: ignore[arg-type]
+    watched = Subscriptions(log, patience=NEVER)  # type: ignore[arg-type]
     log.add("a")
     watching = asyncio.create_task(collect(watched))
     for _ in range(5):  # until it has seen that one
@@ -108,7 +108,7 @@ async def test_a_stream_ends_with_what_is_set_aside() -> None:
 @pytest.mark.spec("S-62")
 async def test_a_log_that_cannot_be_read_ends_a_stream_if_it_is_set_aside() -> None:
     log = Log()
-    watched = Streams(log, patience=NEVER)  # type: ignore[arg-type]
+    watched = Subscriptions(log, patience=NEVER)  # type: ignore[arg-type]
     log.broken = True
     with pytest.raises(StoreError, match="decoded"):
         await collect(watched)

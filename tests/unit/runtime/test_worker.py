@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.engine.reports import Fact
+from noetl.engine.reports.accept import Fact
 from noetl.errors import LeaseLost
 from noetl.ports import ToolCall
 
@@ -180,18 +180,18 @@ async def test_an_iteration_is_one_thread_at_one_worker(
 
 
 @pytest.mark.spec("LOOP-18", "WKR-02", "SRV-11")
-async def test_nobody_else_gets_or_reports_a_leased_iteration(
+async def test_a_leased_iteration_belongs_to_one_worker(
     make_cluster: Make,
 ) -> None:
     cluster = make_cluster()
     await cluster.start(TASKS)
-    mine = await cluster.server.claim("mine", 2)
-    other = await cluster.server.claim("other", 10)
-    nobody = await cluster.server.claim("third", 10)
+    mine = await cluster.server.assignment.claim("mine", 2)
+    other = await cluster.server.assignment.claim("other", 10)
+    nobody = await cluster.server.assignment.claim("third", 10)
     forged = msgspec.structs.replace(mine[0].lease, owner="other", epoch=2)
     before = await cluster.log()
     with pytest.raises(LeaseLost):
-        await cluster.server.report(forged, [Fact("task.started", "one", 1)])
+        await cluster.server.assignment.report(forged, [Fact("task.started", "one", 1)])
 
     ids = [work.lease.command_id for work in [*mine, *other]]
     assert sorted(ids) == [f"e-1/{index}" for index in range(4)]
@@ -205,15 +205,17 @@ async def test_an_expired_lease_passes_on_and_its_old_holder_is_refused(
 ) -> None:
     cluster = make_cluster()
     await cluster.start("- {step: start, tool: [{a: {kind: noop}}]}")
-    (first,) = await cluster.server.claim("first", 1)
+    (first,) = await cluster.server.assignment.claim("first", 1)
     started = [Fact("step.started"), Fact("task.started", "a", 1)]
-    await cluster.server.report(first.lease, started)
-    assert await cluster.server.claim("second", 1) == []
+    await cluster.server.assignment.report(first.lease, started)
+    assert await cluster.server.assignment.claim("second", 1) == []
     cluster.clock.time += 60
     await cluster.server.sweep()
-    (second,) = await cluster.server.claim("second", 1)
+    (second,) = await cluster.server.assignment.claim("second", 1)
     with pytest.raises(LeaseLost):
-        await cluster.server.report(first.lease, [Fact("task.started", "a", 1)])
+        await cluster.server.assignment.report(
+            first.lease, [Fact("task.started", "a", 1)]
+        )
 
     assert second.lease.command_id == first.lease.command_id
     assert second.lease.epoch > first.lease.epoch

@@ -13,19 +13,21 @@ from noetl.templates import compile_template
     ("source", "sentence"),
     [
         pytest.param("{{ 10**10000000 }}", "`**` is not available; multiply", id="**"),
-        pytest.param("{{ 'a' | center(9) }}", "no filter 'center'", id="center"),
-        pytest.param("{{ 'a'.ljust(9) }}", "no method 'ljust'", id="ljust"),
-        pytest.param("{{ 'a'.zfill(9) }}", "no method 'zfill'", id="zfill"),
-        pytest.param("{{ 'a'.format(1) }}", "no method 'format'", id="str.format"),
-        pytest.param("{{ 'a' | wordwrap }}", "no filter 'wordwrap'", id="wordwrap"),
+        pytest.param("{{ 'a' | center(9) }}", "unknown filter 'center'", id="center"),
+        pytest.param("{{ 'a'.ljust(9) }}", "unknown method 'ljust'", id="ljust"),
+        pytest.param("{{ 'a'.zfill(9) }}", "unknown method 'zfill'", id="zfill"),
+        pytest.param("{{ 'a'.format(1) }}", "unknown method 'format'", id="str.format"),
+        pytest.param(
+            "{{ 'a' | wordwrap }}", "unknown filter 'wordwrap'", id="wordwrap"
+        ),
         pytest.param("{{ lipsum() }}", "'lipsum' is not available", id="lipsum"),
         pytest.param("{{ '%s' % 1 }}", "use the format filter", id="% on text"),
         pytest.param("{{ ''.__class__ }}", "'__class__' is not available", id="dunder"),
         pytest.param("{{ x['__class__'] }}", "'__class__'", id="dunder in brackets"),
         pytest.param("{{ __builtins__ }}", "'__builtins__'", id="dunder name"),
-        pytest.param("{{ x | attr('__class__') }}", "no filter 'attr'", id="attr"),
+        pytest.param("{{ x | attr('__class__') }}", "unknown filter 'attr'", id="attr"),
         pytest.param(
-            "{{ x | map('attr', 'y') }}", "no filter 'attr'", id="mapped attr"
+            "{{ x | map('attr', 'y') }}", "unknown filter 'attr'", id="mapped attr"
         ),
         pytest.param("{{ x | map(attribute='__class__') }}", "'__class__'", id="map"),
         pytest.param("{{ x | sort(attribute='a,b.__c') }}", "'__c'", id="sort"),
@@ -40,13 +42,13 @@ from noetl.templates import compile_template
         pytest.param("{{ namespace() }}", "'namespace' is not", id="namespace"),
         pytest.param("{{ super() }}", "'super' is not available", id="super"),
         pytest.param("{{ caller() }}", "'caller' is not available", id="caller"),
-        pytest.param("{{ x.append(1) }}", "no method 'append'", id="append"),
-        pytest.param("{{ x.update({}) }}", "no method 'update'", id="update"),
+        pytest.param("{{ x.append(1) }}", "unknown method 'append'", id="append"),
+        pytest.param("{{ x.update({}) }}", "unknown method 'update'", id="update"),
         pytest.param(
-            "{{ dict.update(x, {}) }}", "no method 'update'", id="dict.update"
+            "{{ dict.update(x, {}) }}", "unknown method 'update'", id="dict.update"
         ),
-        pytest.param("{{ x.pop() }}", "no method 'pop'", id="pop"),
-        pytest.param("{{ x['pop']() }}", "no method 'pop'", id="pop in brackets"),
+        pytest.param("{{ x.pop() }}", "unknown method 'pop'", id="pop"),
+        pytest.param("{{ x['pop']() }}", "unknown method 'pop'", id="pop in brackets"),
         pytest.param("{{ x()() }}", "only methods", id="a call of a call"),
         pytest.param("{{ x[0]() }}", "only methods", id="a call of an item"),
         pytest.param("{{ x.get(*y) }}", "*arguments", id="star arguments"),
@@ -73,8 +75,8 @@ from noetl.templates import compile_template
         pytest.param("{% set loop = 1 %}", "'loop' cannot be set", id="loop"),
         pytest.param("{% set __x = 1 %}", "'__x' is not available", id="set dunder"),
         pytest.param("{% for self in x %}{% endfor %}", "cannot be set", id="for self"),
-        pytest.param("{{ x is callable }}", "no test 'callable'", id="callable"),
-        pytest.param("{{ x is filter }}", "no test 'filter'", id="filter test"),
+        pytest.param("{{ x is callable }}", "unknown test 'callable'", id="callable"),
+        pytest.param("{{ x is filter }}", "unknown test 'filter'", id="filter test"),
     ],
 )
 def test_refused_when_compiled(source: str, sentence: str) -> None:
@@ -165,7 +167,7 @@ def test_the_nearest_name_is_offered(source: str, hint: str) -> None:
         pytest.param("{{ '\\x' }}", "not a valid template", id="bad escape"),
     ],
 )
-def test_what_is_no_template(source: str, sentence: str) -> None:
+def test_invalid_templates(source: str, sentence: str) -> None:
     with pytest.raises(TemplateError) as caught:
         compile_template(source)
 

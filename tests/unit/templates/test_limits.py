@@ -302,7 +302,7 @@ def test_output_is_capped_by_the_budget() -> None:
 
 
 @pytest.mark.spec("S-32")
-def test_a_deep_stack_is_no_crash() -> None:
+def test_a_deep_stack_does_not_crash() -> None:
     """Called from code that is itself deep, a template fails in its own way."""
 
     def descend(levels: int) -> None:

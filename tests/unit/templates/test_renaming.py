@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.templates.renaming import names_in, rename
+from noetl.dialects.template_rewrite import names_in, rename
 
 
 def resolve(name: str, attributes: tuple[str, ...]) -> tuple[str, int] | None:

@@ -9,7 +9,7 @@ import pytest
 
 from noetl.errors import TemplateError
 from noetl.templates import compile_template, is_template
-from noetl.templates.faults import translate
+from noetl.templates.errors import translate
 
 SCOPE: dict[str, Any] = {
     "workload": {
@@ -122,7 +122,7 @@ def test_output_is_never_rendered_again(source: str, expected: str) -> None:
         ("", False),
     ],
 )
-def test_text_without_delimiters_is_no_template(text: str, expected: bool) -> None:
+def test_text_without_delimiters_stays_text(text: str, expected: bool) -> None:
     assert is_template(text) is expected
 
 

@@ -115,7 +115,7 @@ def test_providing_for_undefined(source: str, expected: Any) -> None:
         ),
         pytest.param(
             "{{ ctxx.a }}",
-            "ctxx.a is undefined: nothing here is named 'ctxx'",
+            "ctxx.a is undefined: unknown name 'ctxx'",
             "did you mean 'ctx'?",
             id="a name",
         ),
@@ -214,3 +214,14 @@ def test_flat_names_fall_through(source: str, expected: str) -> None:
     )
 
     assert compile_template(source).render(scope) == expected
+
+
+@pytest.mark.spec("VAL-22")
+@pytest.mark.parametrize(
+    "source", ["{{.Host}}", "{{ .Values.a }}", "{{- .a }}", "{{ $x }}"]
+)
+def test_a_template_of_go_is_recognized(source: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        compile_template(source)
+
+    assert "a template of Go" in (caught.value.hint or "")

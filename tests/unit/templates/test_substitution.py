@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.dialects.template_rewrite import substitute
 from noetl.errors import TemplateError
-from noetl.templates.substitution import substitute
 
 pytestmark = pytest.mark.spec("C-34")
 
@@ -52,6 +52,6 @@ def test_a_name_that_the_template_sets_is_its_own() -> None:
     )
 
 
-def test_what_cannot_be_told_apart_is_refused() -> None:
-    with pytest.raises(TemplateError, match="cannot be told"):
+def test_ambiguous_names_are_refused() -> None:
+    with pytest.raises(TemplateError, match="cannot be distinguished"):
         substitute("{{ job . uuid }}", NAMES, TEXTS)

@@ -10,11 +10,10 @@ import pytest
 from noetl import load
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.model import Playbook
-from noetl.engine.outcome import Failure
-from noetl.testing.names import check_references
-from noetl.testing.observation import Observation
+from noetl.engine.tasks.outcome import Failure
+from noetl.testing.check_names import check_references
 from noetl.testing.parse import parse_suite
-from noetl.testing.trial import Trial
+from noetl.testing.run_case import Observation, Trial
 from noetl.testing.verdict import Verdict, judge_case
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: t, path: {path}}}\n"

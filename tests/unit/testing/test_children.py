@@ -43,15 +43,15 @@ def test_a_child_runs_for_real_on_its_own_answers(judge: Judge) -> None:
     assert log[0].payload["parent"]["execution_id"] == "sim"
 
 
-def test_a_childs_call_that_nobody_answers_is_said_with_what_to_add(
+def test_a_childs_call_without_an_answer_fails_with_a_hint(
     judge: Judge,
 ) -> None:
     (fault,) = judge(PARENT, "expect: {}", {"c": CHILD}).verdict.faults
 
     assert fault.message == (
-        "ask.get (http) of playbook 'c' was called, and nothing says what it answers"
+        "ask.get (http) of playbook 'c' was called, but it has no answer"
     )
-    assert fault.hint == "add it: playbooks: {c: {tasks: {ask.get: {result: …}}}}"
+    assert fault.hint == "add one: playbooks: {c: {tasks: {ask.get: {result: …}}}}"
 
 
 def test_a_child_can_be_scripted(judge: Judge) -> None:

@@ -142,12 +142,12 @@ def test_a_log_that_folds_into_another_state_is_said(
     def forgetful(self: Simulation) -> None:
         state = replay(self.log[:-1])
         if state != self.state:
-            raise Diverged("the state folded from the log is not the one that lived")
+            raise Diverged("the state folded from the log differs from the live state")
 
     monkeypatch.setattr(Simulation, "recover", forgetful)
     judged = judge(AGAIN, f"tasks: {{{PAID % 'before_call'}}}\nexpect: {{}}")
 
     assert judged.messages == [
-        "the state folded from the log is not the one that lived"
+        "the state folded from the log differs from the live state"
     ]
     assert judged.verdict.faults[0].log

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
-from noetl.testing.junit import Judged, to_junit
+from noetl.commands.output.test_results import Judged, to_junit
 from noetl.testing.parse import parse_suite
 
 Judge = Callable[..., Any]

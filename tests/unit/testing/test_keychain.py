@@ -38,7 +38,7 @@ def test_an_entry_without_a_value_is_said_before_anything_runs(
 ) -> None:
     (found,) = complaints("cases: [{name: a, expect: {}}]", PLAYBOOK)
 
-    assert found.message == "case 'a' has no value for the keychain's 'key'"
+    assert found.message == "case 'a' has no value for keychain entry 'key'"
     assert found.hint == "add a made-up one: keychain: {key: …}"
 
 
@@ -66,5 +66,5 @@ def test_a_child_shares_the_keychain_of_the_case(judge: Judge) -> None:
 def test_a_childs_entry_without_a_value_is_said(judge: Judge) -> None:
     (fault,) = judge(PARENT, "expect: {}", {"c": PLAYBOOK}).verdict.faults
 
-    assert fault.message == "'c' has the keychain entry 'key', and no value"
+    assert fault.message == "'c' has no value for keychain entry 'key'"
     assert fault.hint == "add one: keychain: {key: …}"

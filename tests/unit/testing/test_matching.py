@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from noetl.dsl.diagnostics import Report
-from noetl.dsl.place import Place
+from noetl.dsl.node import Location
 from noetl.dsl.source import read_source
+from noetl.testing.diff import Difference, compare
 from noetl.testing.matchers import MATCHERS
-from noetl.testing.matching import Difference, compare
 
 
 def differences(expected: str, found: Any) -> list[Difference]:
     node = read_source(expected, Report())
     assert node is not None
-    return list(compare(Place(node), found, "it"))
+    return list(compare(Location(node), found, "it"))
 
 
 PAIRS = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.testing.narration import Narrator
+from noetl.testing.describe_events import Narrator
 
 Judge = Callable[..., Any]
 
@@ -104,7 +104,7 @@ def test_a_gate_that_fails_says_how(judge: Judge) -> None:
     assert any(each.startswith("step s denied: admit: ") for each in lines), lines
 
 
-def test_waits_signals_children_and_ends_are_told(judge: Judge) -> None:
+def test_waits_signals_children_and_ends_are_narrated(judge: Judge) -> None:
     flow = """
         - step: s
           tool:
@@ -130,7 +130,7 @@ def test_waits_signals_children_and_ends_are_told(judge: Judge) -> None:
         assert line in lines
 
 
-def test_a_lost_worker_and_a_refused_patch_are_told(judge: Judge) -> None:
+def test_a_lost_worker_and_a_refused_patch_are_narrated(judge: Judge) -> None:
     flow = """
         - step: s
           loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
@@ -141,7 +141,7 @@ def test_a_lost_worker_and_a_refused_patch_are_told(judge: Judge) -> None:
     case = "tasks: {s: [{iteration: 0, dies: before_call}, {result: 1}]}\nexpect: {}"
     lines = told(judge, flow, case)
 
-    assert "s[0].a begins: its worker was lost, it begins again" in lines
+    assert "s[0].a begins: its worker was lost, it starts again" in lines
     assert any("ctx.n was written by another iteration" in each for each in lines)
     assert any(each.startswith("s[1] failed: ctx.conflict: ") for each in lines)
     assert any(each.startswith("step s failed: ctx.conflict") for each in lines)

@@ -55,7 +55,7 @@ MISTAKES: list[Any] = [
     (case("expct: {}\n    expect: {}"), "unknown key 'expct' in a case", "expect"),
     (case("expect: {status: done}"), "'status' must be one of", None),
     (case("expect: {duration: soon}"), "'soon' is not a duration", "write seconds"),
-    (case("expect: {duration: {$when: 1}}"), "'$when' says nothing about", "$at_least"),
+    (case("expect: {duration: {$when: 1}}"), "'$when' does not apply to", "$at_least"),
     (case("expect: {never: 1}"), "'never' must be a list, found the number 1", None),
     (case("expect: {calls: {each: x}}"), "calls of a task are a number", None),
     (case("expect: {calls: {each: {cuont: 1}}}"), "unknown key 'cuont'", "count"),
@@ -87,8 +87,8 @@ MISTAKES: list[Any] = [
     (case("signals: [{signal: x, at: y}]\n    expect: {}"), "'y' is not a dur", None),
     (case("playbooks: {c: 1}\n    expect: {}"), "a child playbook must be a m", None),
     (answer("1"), "an answer must be a mapping, found the number 1", "write result"),
-    (answer("{}"), "nothing says what the call comes to", "add one of: result"),
-    (answer("{attempt: 1}"), "nothing says what the call comes to", None),
+    (answer("{}"), "the answer has no outcome", "add one of: result"),
+    (answer("{attempt: 1}"), "the answer has no outcome", None),
     (answer("{result: 1, error: x}"), "'result' and 'error': a call has one", None),
     (answer("{reslt: 1}"), "unknown key 'reslt' in an answer", "result"),
     (answer("{error: {kimd: x}}"), "unknown key 'kimd' in an error", "kind"),
@@ -106,7 +106,7 @@ MISTAKES: list[Any] = [
     (answer("{attempt: x, result: 1}"), "'attempt' must be a whole number", None),
     (answer("{attempt: [x], result: 1}"), "a whole number from 1 on is needed", None),
     (answer("{call: 0, result: 1}"), "from 1 on is needed, found the number 0", None),
-    (answer("[{result: 1}, {result: 2}]"), "never asked: the answer before it", "answ"),
+    (answer("[{result: 1}, {result: 2}]"), "never used: the answer before it", "answ"),
     (answer('{result: "{{ input.x }}"}'), "'input' is not available in an", "inputs"),
     (answer('{when: "{{ itr.x }}", result: 1}'), "'itr' is not available", "iter"),
     (answer("{when: iter.x, result: 1}"), "'when' needs template delimiters", None),
@@ -137,7 +137,7 @@ NAMES: list[Any] = [
     ("tasks: {each: {real: true}}", "kind python cannot run in a test", "noop"),
     (
         "playbooks: {c: {tasks: {x: {result: 1}}}}",
-        "no playbook with the path 'c'",
+        "unknown playbook path 'c'",
         None,
     ),
     ("expect: {calls: {echa: 1}}", "the playbook has no task 'echa'", "each"),
@@ -146,8 +146,8 @@ NAMES: list[Any] = [
     ("expect: {path: {$unordered: [strt]}}", "no step 'strt'", "start"),
     ("expect: {iterations: {start: {total: 1}}}", "step 'start' has no loop", None),
     ("expect: {iterations: {eech: {total: 1}}}", "no step 'eech'", "each"),
-    ("expect: {events: [task.don]}", "there is no event 'task.don'", "task.done"),
-    ("expect: {events: [{name: lop.done}]}", "no event 'lop.done'", "loop.done"),
+    ("expect: {events: [task.don]}", "unknown event 'task.don'", "task.done"),
+    ("expect: {events: [{name: lop.done}]}", "unknown event 'lop.done'", "loop.done"),
 ]
 
 

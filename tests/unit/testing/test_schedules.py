@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.testing.schedule import Schedule
+import pytest
+
+from noetl.testing import child_executions
+from noetl.testing.child_executions import Schedule
 
 Judge = Callable[..., Any]
 
@@ -87,14 +90,19 @@ def test_every_choice_is_made() -> None:
     assert chosen == {0, 1, 2}
 
 
-def test_a_run_without_an_end_is_stopped(judge: Judge) -> None:
+def test_a_run_without_an_end_is_stopped(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_executions, "MAX_MOVES", 500)
     flow = """
         - {step: s, next: {arcs: [{step: t}]}}
-        - {step: t, tool: {kind: noop}, next: {arcs: [{step: s}]}}
+        - step: t
+          tool: {kind: noop}
+          next: {arcs: [{step: s, when: "{{ args.n | default(true) }}"}]}
     """
     judged = judge(flow, "expect: {}")
 
-    assert judged.messages == ["after 10,000 moves it came to no end"]
+    assert judged.messages == ["after 500 moves the run did not finish"]
     assert judged.verdict.faults[0].log
 
 
@@ -110,4 +118,4 @@ def test_a_run_that_grows_without_an_end_is_stopped(judge: Judge) -> None:
 
     (message,) = judge(flow, "expect: {}").messages
 
-    assert message.endswith("moves and 64 MiB of events it came to no end")
+    assert message.endswith("moves and 64 MiB of events the run did not finish")

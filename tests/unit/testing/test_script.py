@@ -187,14 +187,12 @@ def test_a_noop_runs_by_itself_and_can_be_scripted(judge: Judge) -> None:
     assert judge(flow, "tasks: {s.a: {result: 2}}\nexpect: {result: 2}").passed
 
 
-def test_a_call_that_nobody_answers_is_said_with_what_to_add(judge: Judge) -> None:
+def test_a_call_without_an_answer_fails_with_a_hint(judge: Judge) -> None:
     judged = judge(ONE, "expect: {status: failed}")
 
-    assert judged.messages == [
-        "start.ask (http) was called, and nothing says what it answers"
-    ]
+    assert judged.messages == ["start.ask (http) was called, but it has no answer"]
     (fault,) = judged.verdict.faults
-    assert fault.hint == "add it: tasks: {start.ask: {result: …}}"
+    assert fault.hint == "add one: tasks: {start.ask: {result: …}}"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +295,7 @@ def test_a_deadline_comes_before_a_slow_answer(
     assert judged.passed, judged.messages
 
 
-def test_an_execution_begins_when_it_is_told(judge: Judge) -> None:
+def test_an_execution_begins_at_its_start_time(judge: Judge) -> None:
     flow = """
         - step: s
           tool:

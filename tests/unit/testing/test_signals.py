@@ -60,13 +60,14 @@ def test_a_signal(judge: Judge, signals: str, expect: str) -> None:
     [
         pytest.param(
             "{signal: gp, at: 1s}",
-            "a signal is refused: nothing in this playbook waits for signal 'gp'; the "
-            "execution waits for signal 'go' until 2026-01-01T01:00:00.000000Z (s.ask)",
+            "the signal is refused: nothing in this playbook waits for signal 'gp'; "
+            "the execution waits for signal 'go' until 2026-01-01T01:00:00.000000Z "
+            "(s.ask)",
             id="refused",
         ),
         pytest.param(
             "{signal: go, refused: true}",
-            "signal 'go' was to be refused, and was taken",
+            "signal 'go' was expected to be refused, but was accepted",
             id="taken",
         ),
     ],

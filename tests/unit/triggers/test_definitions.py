@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.triggers.chains import find_loop, hears
-from noetl.triggers.checks import check
 from noetl.triggers.definition import Definition, Finished
 from noetl.triggers.inputs import TriggerError
+from noetl.triggers.parse import check, find_loop, hears
 
 SCHEDULE = {"cron": "0 2 * * *"}
 
@@ -39,18 +38,22 @@ def test_these_are_triggers(members: dict[str, Any]) -> None:
     [
         ({}, "", "found none of them"),
         ({"webhook": {}, "schedule": SCHEDULE}, "", "found webhook and schedule"),
-        ({"webhook": {}, "playbook": "../x"}, "playbook", "no path"),
+        ({"webhook": {}, "playbook": "../x"}, "playbook", "not a playbook path"),
         ({"webhook": {}, "playbook": "a/b@"}, "playbook", "no version follows"),
-        ({"schedule": {"cron": "0 25 * * *"}}, "schedule.cron", "'25' is no hour"),
-        ({"schedule": {**SCHEDULE, "zone": "Mars/X"}}, "schedule.zone", "no time zone"),
+        ({"schedule": {"cron": "0 25 * * *"}}, "schedule.cron", "not a valid hour"),
+        (
+            {"schedule": {**SCHEDULE, "zone": "Mars/X"}},
+            "schedule.zone",
+            "unknown time zone",
+        ),
         ({"schedule": {**SCHEDULE, "jitter": "2h"}}, "schedule.jitter", "an hour"),
         ({"schedule": {**SCHEDULE, "jitter": "soon"}}, "schedule.jitter", "duration"),
         ({"schedule": {"cron": "* * */20 * 1L"}}, "schedule.cron", "50 years"),
-        ({"finished": {"path": "sales*"}}, "finished.path", "no path of playbooks"),
+        ({"finished": {"path": "sales*"}}, "finished.path", "not a path of playbooks"),
         (
             {"schedule": SCHEDULE, "workload": {"a": {"b": ["{{ payload.x }}"]}}},
             "workload.a.b[0]",
-            "'payload' is not known to a schedule trigger",
+            "'payload' is not available in a schedule trigger",
         ),
         (
             {"webhook": {}, "workload": {"a": "{{ payload.x"}},
@@ -68,7 +71,7 @@ def test_these_are_none(members: dict[str, Any], path: str, message: str) -> Non
     assert message in caught.value.message
 
 
-def test_a_trigger_hears_of_the_ends_that_it_names() -> None:
+def test_a_trigger_fires_on_the_endings_that_it_names() -> None:
     one = read(finished={"path": "sales/*", "status": ["failed"]})
 
     assert hears(one, "sales/orders", "failed")

@@ -8,8 +8,8 @@ from hashlib import sha256
 import pytest
 
 from noetl.triggers.definition import Webhook
-from noetl.triggers.deliveries import delivery_scope, has_token, is_signed
 from noetl.triggers.inputs import TriggerError, render_key, render_workload
+from noetl.triggers.webhook import delivery_scope, has_token, is_signed
 
 TOKEN = "nth_" + "5a" * 32
 KEPT = sha256(TOKEN.encode()).hexdigest()

@@ -5,12 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from noetl.triggers.definition import CatchUp, Schedule
-from noetl.triggers.due import ON_TIME, decide, first_at
-from noetl.triggers.slots import delay, slot_name
+from noetl.triggers.slots import ON_TIME, decide, delay, first_at, slot_name
 
 NOON = datetime.fromisoformat("2026-05-01T12:00:00Z").timestamp()
 MINUTE, HOUR, YEAR = 60.0, 3600.0, 366 * 86400.0
@@ -95,40 +92,3 @@ def test_a_delay_is_waited_for() -> None:
     assert first_at("a", schedule, NOON) == due_at
     assert decide("a", schedule, NOON, due_at - 0.01).slots == ()
     assert decide("a", schedule, NOON, due_at).slots == (NOON + 600,)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from(["*/3 * * * *", "*/10 * * * *", "0 2 * * *"]),
-    st.sampled_from(["UTC", "Europe/Berlin"]),
-    st.sampled_from(["0", "90s", "1h"]),
-    st.booleans(),
-    st.lists(st.integers(1, 6_000), min_size=1, max_size=6),
-)
-def test_all_means_every_slot_once_and_in_order(
-    cron: str, zone: str, jitter: str, overlap: bool, steps: list[int]
-) -> None:
-    """However often and when it is asked, as long as the bound is not reached."""
-    schedule = Schedule(
-        cron=cron,
-        zone=zone,
-        jitter=jitter,
-        catch_up="all",
-        most=500,
-        overlap=overlap,
-    )
-    start = datetime.fromisoformat("2026-10-24T22:00:00Z").timestamp()
-    now, cursor = start, start
-    found: list[float] = []
-    for step in [*steps, 7200]:
-        now += step
-        while (due := decide("a", schedule, cursor, now)).slots:
-            found += due.slots
-            cursor = due.cursor
-    once = decide("a", schedule, start, now)
-    whole = [*once.slots]
-    while not overlap and (once := decide("a", schedule, once.cursor, now)).slots:
-        whole += once.slots
-
-    assert found == sorted(set(found))
-    assert found == whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,16 +16,31 @@ from ducks import Duck
 @pytest.fixture(scope="module")
 def working(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Duck]:
     duck = Duck(tmp_path_factory.mktemp("home"))
+    duck.folder = tmp_path_factory.mktemp("playbook")
     yield duck
     duck.close()
 
 
 @pytest.fixture
-def duck(working: Duck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Duck:
-    working.folder = tmp_path / "playbook"
-    working.folder.mkdir()
-    monkeypatch.chdir(working.folder)
-    return working
+def duck(working: Duck, monkeypatch: pytest.MonkeyPatch) -> Iterator[Duck]:
+    """The tool in a folder that is empty, and the same for all tests of a file.
+
+    Calls of one folder share processes: a folder for each test would cost 150 ms.
+    """
+    folder = working.folder
+    assert folder is not None
+    empty(folder)
+    monkeypatch.chdir(folder)
+    yield working
+    working.folder = folder
+
+
+def empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 @contextmanager

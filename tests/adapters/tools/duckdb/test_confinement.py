@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ducks import Duck
 
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
 
 pytestmark = pytest.mark.spec("PIPE-14")
 
@@ -224,7 +224,7 @@ def test_a_memory_bomb_is_an_error_of_its_call(duck: Duck, sql: str) -> None:
     assert duck.rows("SELECT 1") == [[1]]
 
 
-def test_neither_is_the_disk_without_end(duck: Duck) -> None:
+def test_temporary_disk_space_is_bounded(duck: Duck) -> None:
     sql = "CREATE TABLE t AS SELECT * FROM range(10_000_000_000) ORDER BY hash(range)"
 
     refused(duck.run(sql, {"memory": "8MiB", "threads": 1}), "duckdb.out_of_memory")

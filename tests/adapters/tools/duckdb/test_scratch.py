@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from noetl.adapters.tools.duck.scratch import Bench
+from noetl.adapters.tools.duckdb.temp_dirs import Bench
 
 DIE = """
 import os, signal, sys
-from noetl.adapters.tools.duck.scratch import Bench
+from noetl.adapters.tools.duckdb.temp_dirs import Bench
 Bench(sys.argv[1]).scratch().write(b"gigabytes")
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from ducks import Duck
 
-from noetl.engine.outcome import Outcome
+from noetl.engine.tasks.outcome import Outcome
+from noetl.extras import install_command
 
 pytestmark = pytest.mark.spec("PIPE-14")
 
@@ -65,17 +66,17 @@ def test_values_are_bound(duck: Duck, sql: str, params: Any, rows: Any) -> None:
         ("SELECT ?", None, "so it must be a list"),
         ("SELECT ?", {"a": 1}, "so it must be a list"),
         ("SELECT $a", [1], "so it must be a mapping"),
-        ("SELECT $a", {"b": 1}, "needs $a, which is not there"),
+        ("SELECT $a", {"b": 1}, "needs $a, which is missing"),
         ("SELECT $a", {"a": 1, "b": 1}, "no statement has $b"),
-        ("SELECT ?, ?", [1], "1 values are given, and the SQL needs at least 2"),
+        ("SELECT ?, ?", [1], "1 values are given, but the SQL needs at least 2"),
         ("SELECT ?; SELECT ?", [1], "needs at least 2"),
-        ("SELECT ?", [1, 2], "2 values are given, and the SQL takes 1"),
-        ("SELECT $2", [1, 2], "2 values are given, and the SQL takes 1"),
+        ("SELECT ?", [1, 2], "2 values are given, but the SQL takes 1"),
+        ("SELECT $2", [1, 2], "2 values are given, but the SQL takes 1"),
         ("SELECT 1", {"a": 1}, "no statement has $a"),
         ("SELECT 1", "text", "params must be a list (?) or mapping ($name)"),
     ],
 )
-def test_params_that_do_not_fit_are_told(
+def test_unfitting_params_are_reported(
     duck: Duck, sql: str, params: Any, said: str
 ) -> None:
     outcome = duck.run(sql, params=params)
@@ -86,11 +87,11 @@ def test_params_that_do_not_fit_are_told(
 
 
 @pytest.mark.parametrize("sql", ["", "  ;; ", "-- nothing"])
-def test_no_statement_is_no_call(duck: Duck, sql: str) -> None:
+def test_a_call_without_a_statement_is_refused(duck: Duck, sql: str) -> None:
     outcome = duck.run(sql)
 
     assert outcome.error is not None
-    assert outcome.error.message == "command has no statement in it"
+    assert outcome.error.message == "command is empty: write an SQL statement"
 
 
 def test_query_is_another_name_of_command(duck: Duck) -> None:
@@ -105,7 +106,7 @@ def test_memory_is_empty_in_every_call(duck: Duck) -> None:
         assert outcome.error.kind == "duckdb.undefined"
 
 
-def test_a_file_is_kept_below_the_playbooks_folder(duck: Duck) -> None:
+def test_a_database_file_is_stored_below_the_playbooks_folder(duck: Duck) -> None:
     duck.run("CREATE TABLE t AS SELECT 1 AS a", **FILE)
     duck.run("INSERT INTO t VALUES (2)", **FILE)
 
@@ -142,7 +143,7 @@ def test_all_statements_or_none(duck: Duck, sql: str) -> None:
     assert duck.rows("SELECT a FROM t", **FILE) == [[1]]
 
 
-def test_a_transaction_left_open_is_told(duck: Duck) -> None:
+def test_an_open_transaction_is_reported(duck: Duck) -> None:
     outcome = duck.run("BEGIN; CREATE TABLE t (a INTEGER)", **FILE)
 
     assert outcome.error is not None
@@ -150,7 +151,7 @@ def test_a_transaction_left_open_is_told(duck: Duck) -> None:
     assert "rolled back" in outcome.error.message
 
 
-def test_the_authors_own_transactions_are_kept(duck: Duck) -> None:
+def test_the_authors_own_transactions_are_respected(duck: Duck) -> None:
     duck.run(
         "CREATE TABLE t (a INTEGER); BEGIN; INSERT INTO t VALUES (1); COMMIT;"
         "BEGIN; INSERT INTO t VALUES (2); ROLLBACK",
@@ -172,7 +173,7 @@ def test_other_databases_are_attached(duck: Duck, attach: Any) -> None:
     assert changed.result["rowcount"] == 1
 
 
-def test_an_attached_database_can_be_kept_from_writing(duck: Duck) -> None:
+def test_an_attached_database_can_be_read_only(duck: Duck) -> None:
     duck.run("CREATE TABLE t AS SELECT 7 AS a", database="other.duckdb")
     attach = {"other": {"path": "other.duckdb", "read_only": True}}
 
@@ -182,7 +183,7 @@ def test_an_attached_database_can_be_kept_from_writing(duck: Duck) -> None:
     assert "read-only" in outcome.error.message
 
 
-def test_what_is_no_database_is_named(duck: Duck) -> None:
+def test_an_invalid_database_file_is_named(duck: Duck) -> None:
     (duck.folder / "x.duckdb").write_text("not a database" * 100)
 
     outcome = duck.run("SELECT 1", attach={"x": "x.duckdb"})
@@ -317,9 +318,9 @@ def test_modules_of_the_playbook_do_not_take_the_place_of_others(duck: Duck) -> 
 @pytest.mark.parametrize(
     ("spec", "inputs", "said"),
     [
-        ({"memory": "lots"}, {}, "spec.memory: 'lots' is no size"),
-        ({"threads": 0}, {}, "spec.threads: 0 is no whole number from 1 on"),
-        ({"max_rows": "x"}, {}, "spec.max_rows: 'x' is no whole number"),
+        ({"memory": "lots"}, {}, "spec.memory: 'lots' is not a size"),
+        ({"threads": 0}, {}, "spec.threads: 0 is not a whole number of at least 1"),
+        ({"max_rows": "x"}, {}, "spec.max_rows: 'x' is not a whole number"),
         ({"timeout": "soon"}, {}, "spec.timeout: 'soon' is not a duration"),
         ({}, {"database": 5}, "database must be the path of a file"),
         ({}, {"attach": 5}, "attach must be a mapping or a list of files"),
@@ -331,7 +332,7 @@ def test_modules_of_the_playbook_do_not_take_the_place_of_others(duck: Duck) -> 
         ({}, {"database": "a\0b"}, "database is not the path of a file"),
     ],
 )
-def test_inputs_of_no_use_are_told(
+def test_unused_inputs_are_reported(
     duck: Duck, spec: dict[str, Any], inputs: dict[str, Any], said: str
 ) -> None:
     outcome = duck.run("SELECT 1", spec, **inputs)
@@ -363,7 +364,7 @@ def test_without_the_package_one_line_says_what_to_install(tmp_path: Path) -> No
     code = (
         "import asyncio, sys\n"
         "sys.modules['duckdb'] = None\n"
-        "from noetl.adapters.tools.duckdb import DuckdbTool\n"
+        "from noetl.adapters.tools.duckdb.tool import DuckdbTool\n"
         "from noetl.errors import ToolError\n"
         "from noetl.ports import ToolCall\n"
         "call = ToolCall(kind='duckdb', inputs={'command': 'SELECT 1'}, spec={},\n"
@@ -379,5 +380,5 @@ def test_without_the_package_one_line_says_what_to_install(tmp_path: Path) -> No
     )
 
     assert done.stdout.startswith("duckdb.driver kind duckdb needs the package duckdb")
-    assert "pip install '.[duckdb]'" in done.stdout
+    assert install_command("duckdb") in done.stdout
     assert done.stdout.count("\n") == 1, done.stderr

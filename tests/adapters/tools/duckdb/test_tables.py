@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from ducks import Duck
 
-from noetl.engine.spilling import fit
+from noetl.engine.values.spilling import fit
 
 pytestmark = pytest.mark.spec("PIPE-14")
 
@@ -103,7 +103,7 @@ def test_a_column_that_only_a_late_row_has(duck: Duck) -> None:
     assert found == [[1, 1.5]]
 
 
-def test_values_that_are_no_mappings_have_one_column(duck: Duck) -> None:
+def test_values_other_than_mappings_have_one_column(duck: Duck) -> None:
     sql = "SELECT value FROM t ORDER BY value"
 
     assert duck.rows(sql, tables={"t": [3, 1, 2]}) == [[1], [2], [3]]
@@ -159,13 +159,13 @@ def test_a_result_is_a_table_as_it_is(duck: Duck) -> None:
         ({"rows": [], "columns": 5}, "tables.t.columns must be names"),
         (
             {"rows": [], "columns": {"a": "1); DROP"}},
-            "tables.t.columns.a is no SQL type",
+            "tables.t.columns.a is not an SQL type",
         ),
         ([{"a": 1, "A": 2}], "tables.t has both 'a' and 'A'"),
         ({"path": "x.exe"}, "tables.t.format must be one of"),
     ],
 )
-def test_what_is_no_table_is_told(duck: Duck, table: Any, said: str) -> None:
+def test_an_unknown_table_is_reported(duck: Duck, table: Any, said: str) -> None:
     outcome = duck.run("FROM t", tables={"t": table})
 
     assert outcome.error is not None
@@ -173,7 +173,7 @@ def test_what_is_no_table_is_told(duck: Duck, table: Any, said: str) -> None:
     assert said in outcome.error.message
 
 
-def test_a_value_that_does_not_fit_its_column_is_told_without_it(duck: Duck) -> None:
+def test_a_value_that_does_not_fit_its_column_is_not_quoted(duck: Duck) -> None:
     table = {"rows": [{"a": "hunter2"}], "columns": {"a": "INTEGER"}}
 
     outcome = duck.run("FROM t", tables={"t": table})
@@ -204,7 +204,7 @@ def test_a_reference_to_a_whole_result_is_its_rows(duck: Duck) -> None:
 
 
 @pytest.mark.spec("S-48")
-def test_a_reference_that_is_broken_is_told(duck: Duck) -> None:
+def test_a_broken_reference_is_reported(duck: Duck) -> None:
     refers = reference(duck, large(4000))
     file = duck.home / "results" / refers["key"][:2] / refers["key"][2:]
     file.write_bytes(file.read_bytes()[:-1] + b" ")
@@ -236,7 +236,7 @@ def test_a_forged_reference_leads_to_no_file(duck: Duck, key: str, kind: str) ->
     assert outcome.error.kind == kind
 
 
-def test_a_reference_to_the_log_is_no_file(duck: Duck) -> None:
+def test_a_reference_to_the_log_is_not_read_as_a_file(duck: Duck) -> None:
     refers = {"store": "noetl", "key": "log:e-s-1", "range": "1-9", "size": 9}
 
     outcome = duck.run("FROM t", tables={"t": refers})
@@ -306,7 +306,7 @@ def test_an_export_may_be_larger_than_a_result(duck: Duck) -> None:
     assert outcome.result["rows"] == 100_000
 
 
-def test_an_export_that_has_no_place_is_told(duck: Duck) -> None:
+def test_an_export_to_an_unusable_path_is_reported(duck: Duck) -> None:
     (duck.folder / "a.csv").mkdir()
 
     taken = duck.run("SELECT 1", export="a.csv")

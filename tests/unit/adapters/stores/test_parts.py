@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from noetl.adapters.stores.chain import FIRST, first_damage, link
-from noetl.adapters.stores.leasing import deal
-from noetl.adapters.stores.sqlite.mounts import filesystem_of, refuse_network
-from noetl.adapters.stores.sqlite.queries import SQL, migrations, statements
+from noetl.adapters.sql_files import statements
+from noetl.adapters.stores.encoding import FIRST, first_damage, link
+from noetl.adapters.stores.rules import REMEMBERED, Turn, in_turn, once_round
+from noetl.adapters.stores.sqlite.connection import filesystem_of, refuse_network
+from noetl.adapters.stores.sqlite.schema import SQL, migrations
 
 MOUNTS = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -38,7 +41,9 @@ def test_the_innermost_mount_counts(path: str, kind: str) -> None:
 
 
 def test_without_mounts_nothing_is_known(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr("noetl.adapters.stores.sqlite.mounts._MOUNTS", tmp_path / "no")
+    monkeypatch.setattr(
+        "noetl.adapters.stores.sqlite.connection._MOUNTS", tmp_path / "no"
+    )
 
     assert filesystem_of(Path("/x"), "") is None
     refuse_network(Path("/x"))
@@ -55,7 +60,39 @@ def test_without_mounts_nothing_is_known(monkeypatch, tmp_path) -> None:
     ],
 )
 def test_one_from_each_in_turn(hands: list[str], slots: int, dealt: str) -> None:
-    assert "".join(deal(hands, slots)) == dealt
+    assert "".join(islice(in_turn(hands), slots)) == dealt
+
+
+def test_a_hand_is_not_looked_at_before_its_turn() -> None:
+    looked: list[str] = []
+
+    def hands() -> Iterator[str]:
+        for hand in ("ab", "xy"):
+            looked.append(hand)
+            yield hand
+
+    assert next(in_turn(hands())) == "a"
+    assert looked == ["ab"]
+
+
+@pytest.mark.parametrize(
+    ("first", "met"), [(0, [2, 5, 9]), (5, [9, 2, 5]), (6, [9, 2, 5]), (9, [2, 5, 9])]
+)
+def test_a_round_begins_after_the_last_one(first: int, met: list[int]) -> None:
+    def following(at: int) -> tuple[int] | None:
+        return next(((each,) for each in (2, 5, 9) if each > at), None)
+
+    assert [number for (number,) in once_round(first, following)] == met
+
+
+def test_of_the_turns_in_families_the_last_are_remembered() -> None:
+    turn = Turn()
+    turn.note(1, 1)  # a root without children
+    for family in range(2, REMEMBERED + 3):
+        turn.note(family, family + 1_000)
+
+    assert turn.family == REMEMBERED + 2
+    assert list(turn.executions) == list(range(3, REMEMBERED + 3))
 
 
 def rows(*bodies: bytes) -> list[tuple[int, bytes, bytes]]:

@@ -15,9 +15,9 @@ from noetl.adapters.tools import BUILTIN
 from noetl.dialects.migration import migrate
 from noetl.dsl.load import Loaded
 from noetl.engine.events import Event
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 from noetl.types import JSON
 
 PLAYBOOKS = Path(__file__).parent / "playbooks"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.adapters.tools.duck.faults import Fault, explain
+from noetl.adapters.tools.duckdb.errors import Fault, explain
 
 CASES = [
     ("Parser", 'syntax error at or near "selec"', "duckdb.syntax", "selec"),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from noetl.adapters.tools.duck.gates import Files, Gates
+from noetl.adapters.tools.duckdb.file_locks import Files, Gates
 
 READ, WRITE = {"a": False}, {"a": True}
 
@@ -83,7 +83,7 @@ def test_a_writer_is_not_overtaken_by_later_readers() -> None:
     play(game)
 
 
-def test_other_files_are_no_concern() -> None:
+def test_other_files_are_ignored() -> None:
     async def game(queue: Queue) -> None:
         for files in (WRITE, {"b": True}, {}):
             await queue.come(files)

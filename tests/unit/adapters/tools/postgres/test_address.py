@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.tools.pg.address import Address, read_address
+from noetl.adapters.tools.postgres.dsn import Address, read_address
 from noetl.errors import ToolError
 
 FULL = Address(hosts=("h",), ports=(5432,), user="u", password="p", database="d")
@@ -95,13 +95,19 @@ def test_where_and_as_whom(inputs: dict[str, Any], expected: Address) -> None:
     ("inputs", "kind", "message"),
     [
         pytest.param({}, "tool.contract", "give dsn or auth", id="none"),
-        pytest.param({"auth": "pg_main"}, "auth", "names no entry", id="a bare name"),
-        pytest.param({"dsn": 5}, "tool.contract", "no text", id="no text"),
+        pytest.param({"auth": "pg_main"}, "auth", "or name an entry", id="a bare name"),
+        pytest.param({"dsn": 5}, "tool.contract", "must be text", id="no text"),
         pytest.param(
-            {"dsn": "mysql://root:hunter2@h/d"}, "tool.contract", "no such URL", id="my"
+            {"dsn": "mysql://root:hunter2@h/d"},
+            "tool.contract",
+            "not a valid URL",
+            id="my",
         ),
         pytest.param(
-            {"dsn": "host=h password=hunter2"}, "tool.contract", "no such URL", id="kv"
+            {"dsn": "host=h password=hunter2"},
+            "tool.contract",
+            "not a valid URL",
+            id="kv",
         ),
         pytest.param(
             {"dsn": "postgresql://u:hunter2/x@h/d"},
@@ -136,7 +142,7 @@ def test_where_and_as_whom(inputs: dict[str, Any], expected: Address) -> None:
         pytest.param(
             {"dsn": "postgresql://u:p@h/d?sslmode=hunter2"},
             "tool.contract",
-            "sslmode is none of",
+            "sslmode must be one of",
             id="sslmode",
         ),
         pytest.param({"dsn": "postgresql://h/d"}, "auth", "names no user", id="nobody"),
@@ -149,7 +155,7 @@ def test_where_and_as_whom(inputs: dict[str, Any], expected: Address) -> None:
         pytest.param(
             {"auth": {"user": "u"}, "dsn": "postgresql://u@h"},
             "tool.contract",
-            "two addresses",
+            "either dsn or auth",
             id="both",
         ),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.tools.pg.bulk import (
+from noetl.adapters.tools.postgres.copy import (
     columns_of,
     encode_rows,
     read_copy_in,
@@ -29,7 +29,7 @@ def test_a_table_is_named_as_in_sql(text: str, names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a b", "a;b", "a.b.c", "a.", "(a)", "'a'", 5])
-def test_what_is_no_table(text: Any) -> None:
+def test_invalid_table_names(text: Any) -> None:
     with pytest.raises(ToolError, match="a name such as"):
         read_table("copy_from", text)
 
@@ -68,7 +68,7 @@ def test_named_columns_take_what_they_know() -> None:
     [
         ([{"a": 1}, {"b": 1}], "rows[1] and rows[0] differ in 'a'"),
         ([[1, 2], [1]], "rows[1] has 1 values, not 2 for a, b"),
-        ([[1, 2], 5], "rows[1] is no mapping"),
+        ([[1, 2], 5], "rows[1] must be a mapping"),
     ],
 )
 def test_a_row_that_does_not_fit_is_named(rows: list[Any], message: str) -> None:
@@ -110,7 +110,7 @@ def test_the_first_line_of_csv_names_the_columns(
         (read_copy_out, {"table": "t", "format": "xml"}, "not csv or rows"),
         (read_copy_out, {"query": "SELECT 1; SELECT 2"}, "one statement"),
         (read_copy_out, {"query": "SELECT $1"}, "format: rows"),
-        (read_copy_out, {"query": "SELECT 1", "columns": ["a"]}, "goes with table"),
+        (read_copy_out, {"query": "SELECT 1", "columns": ["a"]}, "needs table"),
     ],
 )
 def test_wrong_inputs_are_explained(read: Any, given: Any, message: str) -> None:

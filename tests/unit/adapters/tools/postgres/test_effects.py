@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.adapters.tools.pg.effects import is_read_only
+from noetl.adapters.tools.postgres.script import is_read_only
 
 
 @pytest.mark.parametrize(

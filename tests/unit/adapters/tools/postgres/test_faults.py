@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.adapters.tools.pg.faults import Place, kind_of
-from noetl.adapters.tools.pg.placeholders import write
-from noetl.adapters.tools.pg.script import split
+from noetl.adapters.tools.postgres.errors import Place, kind_of
+from noetl.adapters.tools.postgres.placeholders import write
+from noetl.adapters.tools.postgres.script import split
 
 
 @pytest.mark.spec("S-65", "OUT-11")
@@ -44,7 +44,7 @@ def test_a_sqlstate_has_a_kind(sqlstate: str, kind: str, retryable: bool) -> Non
     assert kind_of(sqlstate) == (kind, retryable)
 
 
-def test_a_place_is_told_in_the_author_s_lines() -> None:
+def test_a_position_counts_in_the_authors_lines() -> None:
     first, second = split("SELECT 1;\n\nSELECT :a,\n  :b, nope\nFROM t")
     written = write(second, {1: "int4", 2: "date"})
     place = Place(second, written, of_several=True)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.adapters.tools.pg.placeholders import check, keys_of, values_of, write
-from noetl.adapters.tools.pg.script import split
-from noetl.adapters.tools.pg.tokens import scan
+from noetl.adapters.tools.postgres.placeholders import check, keys_of, values_of, write
+from noetl.adapters.tools.postgres.script import scan, split
 from noetl.errors import ToolError
 
 ONE = [
@@ -44,7 +43,7 @@ ONE = [
 
 @pytest.mark.spec("PIPE-13")
 @pytest.mark.parametrize("sql", ONE)
-def test_a_semicolon_that_is_no_end(sql: str) -> None:
+def test_a_semicolon_inside_a_statement_does_not_end_it(sql: str) -> None:
     (statement,) = split(sql)
     assert statement.text == sql.partition(" -- ")[0]
 
@@ -60,7 +59,7 @@ def test_statements_know_their_number_line_and_verb() -> None:
 
 
 @pytest.mark.parametrize("sql", ["", " ; ;", "-- only a comment", "/* ; */ ;"])
-def test_nothing_but_comments_is_no_statement(sql: str) -> None:
+def test_comments_alone_are_refused_as_a_statement(sql: str) -> None:
     assert split(sql) == []
 
 
@@ -154,7 +153,7 @@ def test_statements_take_their_own_of_the_common_values() -> None:
         pytest.param(
             "SELECT $1",
             ["a", "b"],
-            "params has 2 values, but nothing uses $2",
+            "params has 2 values, but $2 is not used",
             id="a list too long",
         ),
         pytest.param(

@@ -11,10 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.adapters.tools.pg import times
-from noetl.adapters.tools.pg.binding import bind
-from noetl.adapters.tools.pg.literals import as_array, quote_name, quote_text
-from noetl.adapters.tools.pg.values import parse_json, shortest, to_json, unique
+from noetl.adapters.tools.postgres.placeholders import bind
+from noetl.adapters.tools.postgres.script import as_array, quote_name, quote_text
+from noetl.adapters.tools.postgres.values import (
+    date_text,
+    interval_text,
+    parse_json,
+    shortest,
+    timestamp_text,
+    timestamptz_text,
+    to_json,
+    unique,
+)
 from noetl.errors import ToolError
 
 EPOCH = dt.datetime.fromisoformat("2000-01-01")
@@ -146,15 +154,15 @@ def test_json_with_a_number_beyond_floats_keeps_its_text() -> None:
 @given(st.dates())
 def test_dates_are_those_of_the_calendar(day: dt.date) -> None:
     days = day.toordinal() - EPOCH.toordinal()
-    assert times.date_text((days,)) == day.isoformat()
+    assert date_text((days,)) == day.isoformat()
 
 
 @given(st.datetimes())
 def test_timestamps_are_iso_texts(moment: dt.datetime) -> None:
     microseconds = (moment - EPOCH) // dt.timedelta(microseconds=1)
-    text = times.timestamp_text((microseconds,))
+    text = timestamp_text((microseconds,))
     assert dt.datetime.fromisoformat(text) == moment
-    assert times.timestamptz_text((microseconds,)) == text + "+00:00"
+    assert timestamptz_text((microseconds,)) == text + "+00:00"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +177,7 @@ def test_timestamps_are_iso_texts(moment: dt.datetime) -> None:
     ],
 )
 def test_intervals(parts: tuple[int, int, int], text: str) -> None:
-    assert times.interval_text(parts) == text
+    assert interval_text(parts) == text
 
 
 def test_a_repeated_column_gets_a_name_of_its_own() -> None:

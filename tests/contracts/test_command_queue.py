@@ -1,0 +1,166 @@
+"""The command queue: planned, claimed in turns, released and ended."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from store_calls import TTL, claim, claimed
+
+from noetl.ports import Command, Lease
+
+pytestmark = pytest.mark.spec("S-62")
+
+
+@pytest.mark.spec("WKR-02", "SRV-10")
+async def test_a_command_has_one_owner(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+
+    assert list(await claim(store)) == [Lease("x-1", "x", "w1", 1)]
+    assert await claimed(store, owner="w2") == []
+
+
+async def test_of_two_claims_at_once_one_gets_the_command(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+
+    answers = await asyncio.gather(
+        *(claimed(store, owner=f"w{number}") for number in range(5))
+    )
+
+    assert sorted(answers) == [[], [], [], [], ["x-1"]]
+
+
+async def test_a_claim_takes_no_more_than_it_has_slots_for(store, facts):
+    names = [f"x-{number}" for number in range(12)]
+    await store.commit([facts.transition("x", commands=names)])
+
+    assert await claimed(store, 5) == names[:5]
+    assert await claimed(store, 0) == []
+    assert await claimed(store, 50) == names[5:]
+
+
+@pytest.mark.spec("S-64")
+async def test_a_pool_gets_its_own_commands(store, facts):
+    commands = [Command("x-1", "x"), Command("x-2", "x", pool="gpu")]
+    await store.commit([facts.transition("x", commands=commands)])
+
+    assert await claimed(store, pool="gpu") == ["x-2"]
+    assert await claimed(store, pool="none") == []
+    assert await claimed(store) == ["x-1"]
+
+
+async def test_executions_take_turns(store, facts):
+    many = [f"x-{number}" for number in range(50)]
+    await store.commit([facts.transition("x", commands=many)])
+    await store.commit([facts.transition("y", commands=["y-1", "y-2", "y-3"])])
+
+    assert await claimed(store, 4) == ["x-0", "y-1", "x-1", "y-2"]
+    assert await claimed(store, 3) == ["x-2", "y-3", "x-3"]
+
+
+async def test_the_turn_goes_round_over_small_claims(store, facts):
+    for name in "abc":
+        commands = [f"{name}-{number}" for number in range(9)]
+        await store.commit([facts.transition(name, commands=commands)])
+
+    taken = [(await claimed(store, 1))[0][0] for _ in range(9)]
+
+    assert "".join(taken) == "abcabcabc"
+
+
+@pytest.mark.spec("S-46")
+async def test_planning_a_command_again_changes_nothing(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    [lease, _] = await claim(store, 2)
+    await store.commit([facts.transition("x", 1, commands=["x-1"], done=["x-2"])])
+
+    await store.commit([facts.transition("x", 2, commands=["x-1", "x-2"])])
+
+    assert await claimed(store) == []
+    assert list(await store.renew([lease], now=101.0, ttl=TTL)) == []
+
+
+@pytest.mark.spec("S-56")
+async def test_a_command_waits_for_its_time(store, facts):
+    later = Command("x-1", "x", not_before=150.0)
+    await store.commit([facts.transition("x", commands=[later, "x-2"])])
+
+    assert await claimed(store, now=149.9) == ["x-2"]
+    assert await claimed(store, now=150.0) == ["x-1"]
+
+
+@pytest.mark.spec("S-39")
+async def test_a_paused_execution_waits_until_it_is_resumed(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    await store.commit([facts.transition("x", 1, status="paused")])
+    assert await claimed(store) == []
+
+    await store.commit([facts.transition("x", 2)])
+
+    assert await claimed(store) == ["x-1"]
+
+
+@pytest.mark.spec("S-38")
+@pytest.mark.parametrize("status", ["cancelled", "failed", "completed"])
+async def test_nothing_is_leased_of_an_execution_that_is_over(store, facts, status):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    [lease] = await claim(store)
+    await store.commit([facts.transition("x", 1, status=status)])
+    await store.commit([facts.transition("y", commands=["y-1"])])
+
+    assert await claimed(store) == ["y-1"]
+    await store.sweep(now=1000.0)
+    assert await claimed(store, now=1000.0) == ["y-1"]
+    assert list(await store.renew([lease], now=1000.0, ttl=TTL)) == [lease]
+
+
+async def test_a_released_command_is_ready_at_once(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    await store.commit([facts.transition("x", 1, leases=[lease], release=["x-1"])])
+
+    assert await claimed(store, owner="w2") == ["x-1"]
+
+
+@pytest.mark.spec("S-68")
+async def test_a_released_command_may_be_planned_for_later(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    later = Command("x-1", "x", not_before=500.0)
+    await store.commit(
+        [facts.transition("x", 1, leases=[lease], commands=[later], release=["x-1"])]
+    )
+    assert await claimed(store, now=499.0) == []
+
+    sooner = Command("x-1", "x")
+    await store.commit([facts.transition("x", 2, commands=[sooner], release=["x-1"])])
+
+    assert list(await claim(store, now=499.0)) == [Lease("x-1", "x", "w1", 2)]
+
+
+@pytest.mark.spec("S-68")
+async def test_the_last_plan_for_a_command_counts(store, facts):
+    times = [150.0, 500.0]
+    for after, time in enumerate(times):
+        command = Command("x-1", "x", not_before=time)
+        batch = facts.transition("x", after, commands=[command], release=["x-1"])
+        await store.commit([batch])
+
+    assert await claimed(store, now=200.0) == []
+    assert await claimed(store, now=500.0) == ["x-1"]
+
+
+async def test_a_command_that_is_made_ready_twice_is_leased_once(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
+    again = facts.transition("x", 1, commands=["x-1"], release=["x-1"])
+    await store.commit([again])
+
+    assert await claimed(store) == ["x-1", "x-2"]
+    assert await claimed(store) == []
+
+
+async def test_what_is_done_cannot_be_released(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"], done=["x-1"])])
+    await store.commit([facts.transition("x", 1, commands=["x-1"], release=["x-1"])])
+
+    assert await claimed(store) == []

@@ -1,0 +1,65 @@
+"""Pipelines that wait for events are offered each one as soon as it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from noetl.engine.events import STEP_STARTED, TRIGGERS
+from noetl.engine.recorder import Batch
+
+Run = Callable[..., Any]
+
+FLOW = """
+- step: start
+  next: {{spec: {{mode: inclusive}}, arcs: [{{step: listener}}, {{step: gate}},
+    {{step: bad}}, {{step: loop}}]}}
+- step: listener
+  tool: {{pick: {{kind: choose, wait: true, when: {{
+    heard: "{{{{ event.name == '{name}' }}}}"}}}}}}
+- step: gate
+  spec: {{policy: {{admit: {{rules: [{{else: {{then: {{allow: false}}}}}}]}}}}}}
+  tool: {{kind: noop}}
+- {{step: bad, tool: [{{fails: {{kind: noop}}}}]}}
+- step: loop
+  spec: {{policy: {{failure: best_effort}}}}
+  loop: {{in: [1, 2], iterator: x}}
+  tool: [{{turns: {{kind: noop}}}}]
+  next: {{arcs: [{{step: again}}]}}
+- step: again
+  next: {{spec: {{mode: inclusive}}, arcs: [{{step: closed}}, {{step: last}}]}}
+- step: closed
+  spec: {{policy: {{admit: {{rules: [{{else: {{then: {{allow: false}}}}}}]}}}}}}
+  tool: {{kind: noop}}
+- {{step: last, loop: {{in: [1], iterator: x}}, tool: [{{end: {{kind: noop}}}}]}}
+"""
+SCRIPT = {"fails": ["!x"], "turns": [1, "!x"], "end": [1]}
+
+
+@pytest.mark.parametrize("name", sorted(TRIGGERS))
+def test_a_pipeline_goes_on_right_after_the_event_that_it_waits_for(
+    prepare: Run, name: str
+) -> None:
+    execution = prepare(FLOW.format(name=name), script=dict(SCRIPT))
+
+    execution.run()
+
+    woken = execution.event("task.resumed")
+    before = execution.log[woken.seq - 2]
+    assert before.name == name
+    assert woken.payload["answer"]["event"]["name"] == name
+    assert woken.payload["answer"]["matched"] == ["heard"]
+
+
+def test_emitting_records_one_event_and_decides_nothing(prepare: Run) -> None:
+    execution = prepare(FLOW.format(name="step.started"), script=dict(SCRIPT))
+    execution.start()
+    while not execution.state.suspended:
+        execution.step()
+    batch = Batch(execution.playbook, execution.net, execution.state)
+
+    batch.emit(STEP_STARTED, "sim-99", {"tokens": []}, step_run_id="sim-99")
+
+    assert [event.name for event in batch.events] == ["step.started"]

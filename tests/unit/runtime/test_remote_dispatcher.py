@@ -1,0 +1,119 @@
+"""What a worker makes of the work that a server sends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import IO
+
+from noetl import load
+from noetl.adapters.blobs.memory import MemoryBlobs
+from noetl.dsl.model import Playbook
+from noetl.engine.runs import Progress
+from noetl.engine.state import Frame
+from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
+from noetl.runtime.worker.server_connection import ServerConnection
+from noetl.runtime.worker_protocol import messages
+
+TEXT = b"""apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: t, path: tests/t}
+workflow:
+  - {step: start, tool: {kind: noop}}
+"""
+
+
+class Plain:
+    def seal(self, text: bytes, purpose: str) -> bytes:
+        return text
+
+    def open(self, sealed: bytes, purpose: str) -> bytes:
+        return sealed
+
+
+class Server:
+    """Gives work one after the other, and the same text for any playbook."""
+
+    def __init__(self, *work: messages.WorkMessage) -> None:
+        self.server_ids: dict[str, str] = {}
+        self.work = list(work)
+        self.texts = 0
+
+    async def request(
+        self, server: str, path: str, body: bytes, *, seconds: float
+    ) -> bytes:
+        if path == messages.PATHS[messages.PlaybookRequest]:
+            self.texts += 1
+            return TEXT
+        assert path == messages.PATHS[messages.ClaimRequest]
+        assert (
+            messages.codec.decode(body, messages.ClaimRequest).protocol
+            == messages.PROTOCOL
+        )
+        await asyncio.sleep(0)
+        return messages.codec.encode(messages.ClaimReply([self.work.pop(0)], 12.0))
+
+    async def upload(
+        self,
+        server: str,
+        path: str,
+        query: Mapping[str, str],
+        source: IO[bytes],
+        size: int,
+    ) -> bytes:
+        raise AssertionError
+
+    async def download(
+        self, server: str, path: str, body: bytes, target: IO[bytes]
+    ) -> None:
+        raise AssertionError
+
+
+def message(command_id: str, key: str) -> messages.WorkMessage:
+    frame = Frame("e", "", "start", command_id, (), {}, {}, {})
+    return messages.WorkMessage(
+        messages.LeaseKey(command_id, 1), key, (), frame, Progress("task_1")
+    )
+
+
+def parse(text: bytes, extensions: Sequence[str]) -> Playbook:
+    playbook = load(text).playbook
+    assert playbook is not None
+    return playbook
+
+
+def dispatcher(server: Server) -> RemoteDispatcher:
+    connection = ServerConnection(server, ["http://a"], worker="w", pool="p")
+    return RemoteDispatcher(connection, parse, Plain(), MemoryBlobs(), slots=4)
+
+
+async def test_a_playbook_is_fetched_once_and_known_by_its_hash() -> None:
+    key = sha256(TEXT).hexdigest()
+    server = Server(message("e-1", key), message("e-2", key))
+    worker = dispatcher(server)
+
+    for name in ("e-1", "e-2"):
+        [work] = await worker.claim("w", 1)
+        assert (work.lease.command_id, work.playbook.name) == (name, "t")
+    assert server.texts == 1
+    assert worker.ttl == 12.0
+
+
+async def test_a_text_with_another_hash_is_not_run() -> None:
+    good = sha256(TEXT).hexdigest()
+    server = Server(message("e-1", "0" * 64), message("e-2", good))
+
+    [work] = await dispatcher(server).claim("w", 1)
+    assert work.lease.command_id == "e-2"
+
+
+async def test_work_that_comes_twice_is_taken_once() -> None:
+    key = sha256(TEXT).hexdigest()
+    server = Server(*[message("e-1", key)] * 2, message("e-2", key))
+    worker = dispatcher(server)
+
+    assert [(await worker.claim("w", 1))[0].lease.command_id for _ in range(2)] == [
+        "e-1",
+        "e-2",
+    ]

@@ -1,0 +1,127 @@
+"""The registry of workers: what a server remembers, saves and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from noetl.errors import StoreError
+from noetl.ports.access import WorkerRecord
+from noetl.runtime.worker_protocol import worker_registry
+from noetl.runtime.worker_protocol.worker_registry import (
+    FORGET_AFTER_S,
+    SAVE_INTERVAL_S,
+    WorkerRegistry,
+)
+
+
+class Clock:
+    time = 1_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+class Records:
+    """Records of all servers, in memory."""
+
+    def __init__(self) -> None:
+        self.saved: list[WorkerRecord] = []
+        self.is_down = False
+
+    async def note(self, heard: WorkerRecord) -> None:
+        if self.is_down:
+            raise StoreError("store.unavailable", "down")
+        self.saved.append(heard)
+
+    async def heard(self, *, since: float) -> Sequence[WorkerRecord]:
+        latest = {each.worker: each for each in self.saved}
+        return [each for each in latest.values() if each.seen_at >= since]
+
+    async def forget(self, *, before: float) -> None:
+        self.saved = [each for each in self.saved if each.seen_at >= before]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def records() -> Records:
+    return Records()
+
+
+@pytest.fixture
+def registry(records: Records, clock: Clock) -> WorkerRegistry:
+    return WorkerRegistry(records, clock)
+
+
+async def test_a_claim_counts_slots_that_are_not_free_as_running(
+    registry: WorkerRegistry,
+) -> None:
+    await registry.beats("w", "p", 4, 0, "10.0.0.1")
+    await registry.claims("w", "p", 1, "10.0.0.1")
+
+    [found] = await registry.list_all()
+    assert (found.slots, found.running) == (4, 3)
+
+
+async def test_a_worker_is_saved_at_most_once_per_interval(
+    registry: WorkerRegistry, records: Records, clock: Clock
+) -> None:
+    await registry.beats("w", "p", 4, 0, "a")
+    clock.time += SAVE_INTERVAL_S - 1
+    await registry.beats("w", "p", 4, 2, "a")
+    assert [each.running for each in records.saved] == [0]
+
+    clock.time += 1
+    await registry.beats("w", "p", 4, 3, "a")
+    assert [each.running for each in records.saved] == [0, 3]
+
+
+async def test_the_latest_record_of_all_servers_is_listed(
+    registry: WorkerRegistry, records: Records, clock: Clock
+) -> None:
+    other = WorkerRegistry(records, clock)
+    await registry.beats("w", "p", 4, 1, "a")
+    await registry.beats("v", "q", 1, 0, "a")
+    clock.time += SAVE_INTERVAL_S
+    await other.beats("w", "p", 4, 2, "b")
+
+    found = await registry.list_all()
+    assert [(each.worker, each.running) for each in found] == [("w", 2), ("v", 0)]
+
+
+async def test_a_silent_worker_is_left_out_and_deleted(
+    registry: WorkerRegistry, records: Records, clock: Clock
+) -> None:
+    await registry.beats("silent", "p", 4, 1, "a")
+    clock.time += FORGET_AFTER_S + 1
+    assert await registry.list_all() == []
+
+    await registry.beats("w", "p", 4, 1, "a")
+    assert [each.worker for each in records.saved] == ["w"]
+
+
+async def test_a_store_that_is_down_does_not_fail_a_request(
+    registry: WorkerRegistry, records: Records
+) -> None:
+    records.is_down = True
+    await registry.beats("w", "p", 4, 1, "a")
+
+    assert [each.worker for each in await registry.list_all()] == ["w"]
+
+
+async def test_the_number_of_workers_is_bounded(
+    registry: WorkerRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_registry, "MAX_WORKERS", 2)
+    for name in ("a", "b", "c"):
+        await registry.beats(name, "p", 1, 0, "a")
+
+    assert [each.worker for each in await registry.list_all()] == ["a", "b"]
