@@ -7,8 +7,11 @@ MATRIX := docs/reference/conformance-matrix.md
 # Groups of the conformance checklist in which every MUST needs a test.
 COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,EVT,REP,RES,WKR,SES,VAL,WARN,LEG-CASE,LEG-STEP,LEG-NEXT,LEG-RETRY,LEG-POLL,LEG-EVT,QNT,DOC,ACC
 
+# Tests are compiled once and not at each run, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check fmt bench docs conformance golden fuzz faults nightly lock
+.PHONY: help setup demo test quick check house fmt bench docs conformance golden fuzz faults nightly lock sbom dist
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,18 +24,22 @@ demo: setup ## run an example to its end, before your eyes
 
 test: check ## all checks and all tests; this is what CI runs
 	@scripts/test-programs
-	@TMPDIR="$$(scripts/scratch)" $(BIN)/pytest -q -n $(WORKERS) \
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/pytest -q -n $(WORKERS) --dist worksteal \
 	  -o tmp_path_retention_policy=failed \
 	  --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
 
 quick: setup ## unit tests alone, in seconds
 	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
 
-check: setup ## formatting, lint, types, import contracts
+check: setup ## formatting, lint, types, import contracts, bounds of the code base
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python scripts/house.py
+
+house: setup ## measure the code base, also the files of one step (LIST=1: what is counted)
+	@$(BIN)/python scripts/house.py --trace $(if $(LIST),--list)
 
 fmt: setup ## format the code and sort imports
 	@$(BIN)/ruff check --fix-only --quiet
@@ -59,7 +66,7 @@ golden: setup ## write the outputs that tests and pages expect; read the differe
 	@$(BIN)/python scripts/golden.py
 
 fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
-	@set -e; for script in tests/fuzz/*.py; do \
+	@set -e; for script in tests/security/fuzz/*.py; do \
 	  [ -e "$$script" ] || continue; \
 	  echo "== $$script =="; $(BIN)/python "$$script" --count $(COUNT); \
 	done
@@ -68,8 +75,20 @@ faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
 
 nightly: setup ## the campaigns of `make test` in full: every playbook, every kill point
-	@CAMPAIGN=full $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/e2e/test_kill.py \
-	  tests/e2e/test_kill_points.py tests/e2e/test_canary.py
+	@CAMPAIGN=full COLD_START=1 $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/e2e/test_kill.py \
+	  tests/e2e/test_kill_points.py tests/e2e/test_canary.py tests/e2e/test_parked.py \
+	  tests/e2e/test_cluster_kill.py \
+	  tests/e2e/examples/test_playbook_tests.py
 
-lock: setup ## refresh requirements.lock (UPGRADE=1 takes newer versions)
-	@scripts/lock $(if $(UPGRADE),--upgrade)
+lock: setup ## refresh lock files and sbom (UPGRADE=1: newer versions; FRESH=name: no 7 days' wait)
+	@FRESH="$(FRESH)" scripts/lock $(if $(UPGRADE),--upgrade)
+	@scripts/bootstrap
+	@$(BIN)/python scripts/sbom.py
+
+sbom: setup ## write deploy/sbom.cdx.json from the lock files
+	@$(BIN)/python scripts/sbom.py
+
+dist: sbom ## build a release into dist/: wheel, sdist, sbom, provenance, SHA256SUMS
+	@rm -rf dist
+	@$(BIN)/python scripts/dist.py dist
+	@$(BIN)/python scripts/verify_dist.py dist

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "plugins"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from faults.cluster import Cluster, free_port  # noqa: E402
 from servers import Api  # noqa: E402

@@ -23,7 +23,7 @@ from pathlib import Path
 import asyncpg
 
 ROOT = Path(__file__).parents[1]
-PEER = ROOT / "tests" / "peers" / "postgres.py"
+PEER = ROOT / "tests" / "support" / "peers" / "postgres.py"
 PASSWORD = "bench"
 WIDE = 440  # characters of a row's text: about 500 bytes as JSON
 ROW = 470

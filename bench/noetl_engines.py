@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness import WIDTH, Engine, free_port, main
 
-from noetl.bench.playbooks import playbooks
+from noetl.bench import playbooks
 
 VENV = "noetl"
 PACKAGES = ["-e $BENCH_PROJECT[cluster]"]
@@ -64,7 +64,7 @@ class Embedded(Noetl):
     """The engine in the driver, on one SQLite log, as `noetl run` has it."""
 
     async def start(self):
-        from noetl.bench.host import Host
+        from noetl.bench import Host
 
         gc.disable()  # as in every short life of the command
         self.host = Host(self.state)
@@ -125,7 +125,7 @@ class Cluster(Server):
     uses_postgres = True
 
     async def start(self):
-        from noetl.cluster.nats import find_program
+        from noetl.local.services.nats import find_program
 
         nats = free_port()
         folder = self.state / "nats"

@@ -26,13 +26,14 @@ import aiohttp
 import msgspec
 
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.backends import open_backend
-from noetl.embedded import new_execution_id
+from noetl.config import read_settings
 from noetl.engine.effects import effects_of
 from noetl.engine.events import Event
-from noetl.home import Home
-from noetl.ports import Command, Store, Summary, Transition
+from noetl.local.home import Home
+from noetl.ports import Append, Command, CommandChanges, Store, Summary, Transition
 from noetl.types import JSON
+from noetl.wiring.backend import open_backend
+from noetl.wiring.identifiers import new_execution_id
 
 ASK = """
 apiVersion: noetl.io/v2
@@ -48,7 +49,7 @@ GROUP = 500
 CLIENTS = 16
 REST = 60.0
 PATIENCE = 10_000
-PEER = Path(__file__).parents[1] / "tests" / "peers" / "postgres.py"
+PEER = Path(__file__).parents[1] / "tests" / "support" / "peers" / "postgres.py"
 
 
 class Service:
@@ -153,7 +154,9 @@ async def park(service: Service) -> str:
 
 async def copy(service: Service, first: str, count: int) -> list[str]:
     """So many more of it, as the engine would have written them."""
-    backend = await open_backend(Home(service.home), service.database, Plugins())
+    backend = await open_backend(
+        Home(service.home), service.database, Plugins(), read_settings()
+    )
     try:
         store: Store = backend.store
         events = await store.read(first)
@@ -173,10 +176,11 @@ def _copied(text: str, summary: Summary, first: str, new: str) -> Transition:
     parked = effects_of(events).parked
     return Transition(
         execution_id=new,
-        after=0,
-        events=events,
+        log=Append(0, events),
         summary=msgspec.structs.replace(summary, execution_id=new),
-        commands=[Command(name, new, "default", due) for name, due in parked.items()],
+        commands=CommandChanges(
+            [Command(name, new, "default", due) for name, due in parked.items()]
+        ),
     )
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from noetl import load
 from noetl.dsl.model import Playbook
-from noetl.engine.outcome import Failure
+from noetl.engine.tasks.outcome import Failure
 from noetl.testing.expectations import judge
 from noetl.testing.parse import parse_suite
-from noetl.testing.trial import Attempt, Trial
+from noetl.testing.run_case import Attempt, Trial
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 2.0

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.events import Event
-from noetl.ports import Summary, Transition
+from noetl.ports import Append, Summary, Transition
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: b, path: bench/b}\n"
 LOOP = HEAD + (
@@ -120,7 +120,7 @@ def past(number: int) -> Transition:
         payload={"playbook": {"name": "b"}, "trace_id": "0" * 32},
     )
     summary = Summary(name, "completed", {"name": "b", "path": "bench/b"}, START, START)
-    return Transition(execution_id=name, after=0, events=[event], summary=summary)
+    return Transition(execution_id=name, log=Append(0, [event]), summary=summary)
 
 
 def listing(folder: Path) -> None:

@@ -19,10 +19,18 @@ from statistics import median
 
 from noetl.adapters.stores.encoding import encode
 from noetl.adapters.stores.sqlite import SqliteStore
-from noetl.adapters.stores.sqlite.connections import connect_writer
+from noetl.adapters.stores.sqlite.connection import connect_writer
 from noetl.adapters.stores.sqlite.writer import CHECKPOINT
 from noetl.engine.events import Event
-from noetl.ports import Command, Lease, Summary, Transition
+from noetl.ports import (
+    Append,
+    Command,
+    CommandChanges,
+    Lease,
+    Reports,
+    Summary,
+    Transition,
+)
 
 EVENTS = 6
 COMMITS = 400
@@ -59,12 +67,15 @@ def transition(execution_id: str, after: int, lease: Lease | None = None) -> Tra
     number = after // EVENTS
     return Transition(
         execution_id=execution_id,
-        after=after,
-        events=[event(execution_id, after + n) for n in range(1, EVENTS + 1)],
+        log=Append(
+            after, [event(execution_id, after + n) for n in range(1, EVENTS + 1)]
+        ),
         summary=Summary(execution_id, "running", playbook, START),
-        leases=[lease] if lease else [],
-        commands=[Command(f"{execution_id}-{number}", execution_id)] if lease else [],
-        done=[lease.command_id] if lease else [],
+        reports=Reports([lease] if lease else []),
+        commands=CommandChanges(
+            [Command(f"{execution_id}-{number}", execution_id)] if lease else [],
+            ended=[lease.command_id] if lease else [],
+        ),
     )
 
 
@@ -122,10 +133,9 @@ async def chain(
 def replace_commands(first: Transition, command: Command) -> Transition:
     return Transition(
         execution_id=first.execution_id,
-        after=first.after,
-        events=first.events,
+        log=first.log,
         summary=first.summary,
-        commands=[command],
+        commands=CommandChanges([command]),
     )
 
 

@@ -57,7 +57,7 @@ def main() -> int:
 
 @contextmanager
 def home() -> Iterator[None]:
-    """An empty NOETL_HOME, for as long as it is needed."""
+    """Create an empty NOETL_HOME, and remove it at the end."""
     folder = tempfile.mkdtemp(prefix="noetl-demo-")
     os.environ["NOETL_HOME"] = folder
     try:
@@ -68,7 +68,7 @@ def home() -> Iterator[None]:
 
 @contextmanager
 def api(latency: str) -> Iterator[str]:
-    """The demo API as a process; its address."""
+    """Run the demo API as a process; yield its address."""
     command = [sys.executable, "examples/api", "--port", "0", "--latency", latency]
     # In a session of its own: Ctrl-C must not stop it before the run has paused.
     process = subprocess.Popen(
@@ -111,7 +111,7 @@ def look_back(url: str) -> None:
 
 
 def summary(url: str) -> str:
-    """What the other side saw."""
+    """Return a sentence with the API's counts of requests and refusals."""
     with urllib.request.urlopen(f"{url}/stats") as response:
         stats = json.load(response)
     refused = sum(path.get("503", 0) for path in stats["calls"].values())
@@ -119,7 +119,7 @@ def summary(url: str) -> str:
 
 
 def noetl(*arguments: str) -> int:
-    """Run it before the eyes of the user, on the terminal itself."""
+    """Run noetl on the terminal of the user."""
     print(f"$ noetl {shlex.join(arguments)}", flush=True)
     return subprocess.run([command(), *arguments], check=False).returncode
 

@@ -2,7 +2,7 @@
 
 A page is a function without arguments that returns Markdown. To add one, write the
 function (a long one into `scripts/pages`), list it in PAGES, and add the page to
-`mkdocs.yml`.
+`mkdocs.yml`. SECTIONS are the last sections of pages that are written by hand.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pages.markdown import table
 from pages.playbook_tests import playbook_tests
 from pages.sql import sql
 
-from noetl.dsl.grammar.shape import Retired, Shape
+from noetl.dsl.grammar.earlier_forms import Retired
+from noetl.dsl.grammar.records import Shape
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "Generated from code by `make docs`; do not edit."
@@ -41,17 +42,26 @@ def main(arguments: list[str]) -> int:
 
 
 def stale_pages() -> Iterator[tuple[Path, str]]:
-    """The pages whose file differs from what the code says, with the right text."""
+    """Return the pages whose file differs from the code, with the right text."""
     for name, (title, body) in PAGES.items():
         path = FOLDER / name
         text = f"# {title}\n\n{NOTE}\n\n{body().strip()}\n"
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             yield path, text
+    for name, (title, body) in SECTIONS.items():
+        path = FOLDER / name
+        page = path.read_text(encoding="utf-8")
+        before, found, _ = page.partition(f"\n## {title}\n")
+        if not found:
+            raise LookupError(f"{name} has no section '{title}' to write")
+        text = f"{before}{found}\n{NOTE}\n\n{body().strip()}\n"
+        if page != text:
+            yield path, text
 
 
 def language() -> str:
-    """Every key of a playbook, from the grammar."""
-    from noetl.dsl.grammar.playbook import RECORDS
+    """Return the page of every key of a playbook, from the grammar."""
+    from noetl.dsl.grammar.schema import RECORDS
 
     known = {record.name for record in RECORDS}
     parts = [
@@ -68,7 +78,7 @@ def language() -> str:
             )
             for key, field in record.fields.items()
         ]
-        parts += [f"## {record.name}", table("| key | value | meaning | row |", keys)]
+        parts += [f"### {record.name}", table("| key | value | meaning | row |", keys)]
         if record.retired:
             parts.append(retired_keys(record.retired))
     return "\n\n".join(parts)
@@ -80,7 +90,7 @@ def link_record(shape: Shape, known: set[str]) -> str:
 
 
 def retired_keys(retired: Mapping[str, Retired]) -> str:
-    """Refused keys, those with the same replacement in one row."""
+    """Return the refused keys; those with the same replacement share a row."""
     groups: dict[Retired, list[str]] = {}
     for key, reason in retired.items():
         groups.setdefault(reason, []).append(f"`{key}`")
@@ -90,7 +100,7 @@ def retired_keys(retired: Mapping[str, Retired]) -> str:
             (
                 ", ".join(keys),
                 reason.replacement,
-                reason.dialect or "nobody",
+                reason.dialect or "no dialect",
                 reason.code,
             )
             for reason, keys in groups.items()
@@ -99,14 +109,15 @@ def retired_keys(retired: Mapping[str, Retired]) -> str:
 
 
 def rules() -> str:
-    """Every check of the validator and of the net, from their docstrings."""
+    """Return the page of all checks of the validator and the net, from docstrings."""
     from noetl.dsl.rules import RULES
-    from noetl.net.analysis import CHECKS
+    from noetl.net.checks import CHECKS
 
     return "\n\n".join(
         [
             "## Of the text (`noetl validate`)",
-            "Besides these, every key is checked against [the language](language.md).",
+            "Besides these, every key is checked against "
+            "[the language](specification.md#every-key).",
             table(
                 "| rule | row | severity | says |",
                 (
@@ -115,13 +126,15 @@ def rules() -> str:
                 ),
             ),
             "## Of the net (`noetl verify`)",
+            "`noetl validate` reports the findings about arcs that never fire and "
+            "about cycles too, since they are certain.",
             "\n".join(f"- {' '.join((c.__doc__ or '').split())}" for c in CHECKS),
         ]
     )
 
 
 def tools() -> str:
-    """The built-in tool kinds, from their declarations."""
+    """Return the page of the built-in tool kinds, from their declarations."""
     from noetl.adapters.tools import BUILTIN
 
     parts = [
@@ -161,7 +174,7 @@ def tools() -> str:
 
 
 def templates() -> str:
-    """What a template may call, and how large things may become."""
+    """Return the page of template functions and size limits."""
     from noetl.templates import limits
     from noetl.templates.reference import reference_markdown
 
@@ -180,7 +193,7 @@ def templates() -> str:
 
 
 def commands() -> str:
-    """The command line, as `--help` prints it."""
+    """Return the page of the command line, as `--help` prints it."""
     from noetl.clictl import noetl
 
     return "\n\n".join(help_pages(noetl, "noetl", None))
@@ -201,7 +214,7 @@ def help_pages(
 
 
 def settings() -> str:
-    """Every setting, from the table that reads them."""
+    """Return the page of every setting, from the table that reads them."""
     from noetl.config import FILE, SETTINGS, VARIABLE
 
     rows = [
@@ -226,7 +239,6 @@ def settings() -> str:
 
 
 PAGES: dict[str, tuple[str, Callable[[], str]]] = {
-    "language.md": ("The playbook language", language),
     "directives.md": ("Task rules and directives", directives),
     "rules.md": ("Checks", rules),
     "tools.md": ("Tool kinds", tools),
@@ -240,6 +252,10 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "errors.md": ("Errors", errors),
     "events.md": ("Events", events),
     "sql.md": ("Tables for SQL", sql),
+}
+
+SECTIONS: dict[str, tuple[str, Callable[[], str]]] = {
+    "specification.md": ("Every key", language),
 }
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Long runs of real faults, and the table of what became of them (``make faults``).
+"""Runs a long campaign of real faults and writes its table (``make faults``).
 
 python scripts/fault_run.py [--seed N] [--scale 0.1]
 
-It is the code of the short test, with other figures. ``--scale`` makes all of it
-smaller. A run that finds something wrong says so, leaves the table alone and exits
-with 1.
+The code is that of the short test, with larger figures. ``--scale`` reduces all of
+them. A run that finds an error reports it, does not write the table and exits with 1.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "plugins"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from faults.campaign import Plan, Report, run  # noqa: E402
 

@@ -1,7 +1,7 @@
-"""Rewrites what tests expect to be printed; read the difference after.
+"""Rewrites the expected output of tests; review the difference afterwards.
 
-The expected output of every bad playbook and of every playbook test that fails, and
-the transcripts of the pages.
+It covers the output of every bad playbook and of every failing playbook test, and the
+transcripts of the pages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path += [str(ROOT / "tests" / name) for name in ("golden", "docs", "plugins")]
+sys.path += [str(ROOT / "tests" / name) for name in ("golden", "docs", "support")]
 
 from demo_api import DemoApi  # noqa: E402
 from test_failures import FAILING  # noqa: E402

@@ -13,7 +13,7 @@ import msgspec
 
 BENCH = Path(__file__).parents[1]
 FOLDER = BENCH / "curves"
-MODULES = (BENCH, BENCH.parent / "tests" / "plugins")
+MODULES = (BENCH, BENCH.parent / "tests" / "support")
 
 
 class Curve(msgspec.Struct, frozen=True):

@@ -18,8 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.bench.host import Host
-from noetl.bench.playbooks import playbooks
+from noetl.bench import Host, playbooks
 from parts.curves import Point, peak
 
 TEXTS = playbooks("noop")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from noetl.bench.host import Host
+    from noetl.bench import Host
     from noetl.dsl.model import Playbook
     from noetl.engine.events import Event
 
@@ -87,12 +87,12 @@ async def replay(most: int, times: int) -> None:
     from noetl.adapters.stores.sqlite import SqliteStore
     from noetl.engine.evolve import replay
     from noetl.engine.state import State
-    from noetl.ports import Summary, Transition
+    from noetl.ports import Append, Summary, Transition
 
     log = simulated()
     name, began = log[0].execution_id, log[0].timestamp
     summary = Summary(name, "completed", {"name": "chain"}, began, began)
-    whole = Transition(execution_id=name, after=0, events=log, summary=summary)
+    whole = Transition(execution_id=name, log=Append(0, log), summary=summary)
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore.open(Path(folder) / "log.db")
         await store.commit([whole])
@@ -106,10 +106,11 @@ async def replay(most: int, times: int) -> None:
 
 async def pipeline(most: int, times: int) -> None:
     from noetl.adapters.tools.noop import NoopTool
-    from noetl.engine.pipeline import Call, Ended, Frame, Pipeline
-    from noetl.engine.progress import begin
+    from noetl.engine.runs import begin
+    from noetl.engine.state import Frame
+    from noetl.engine.tasks.pipeline import Call, Ended, Pipeline
     from noetl.ports import ToolCall
-    from noetl.runtime.invocation import meta_of
+    from noetl.runtime.worker.tool_call import meta_of
 
     tool = NoopTool()
     tasks = chain().steps["work"].tasks
@@ -165,7 +166,7 @@ async def python(most: int, times: int) -> None:
 
 def chain() -> Playbook:
     from noetl.adapters.tools import BUILTIN
-    from noetl.bench.playbooks import playbooks
+    from noetl.bench import playbooks
     from noetl.dialects import load
 
     loaded = load(playbooks("noop")["chain"], BUILTIN).playbook
@@ -175,8 +176,8 @@ def chain() -> Playbook:
 
 def simulated() -> list[Event]:
     """The log of a chain, without a disk."""
-    from noetl.engine.outcome import Outcome
     from noetl.engine.simulate import Simulation
+    from noetl.engine.tasks.outcome import Outcome
 
     run = Simulation(
         chain(),
@@ -189,8 +190,7 @@ def simulated() -> list[Event]:
 
 @asynccontextmanager
 async def hosted() -> AsyncIterator[Host]:
-    from noetl.bench.host import Host
-    from noetl.bench.playbooks import playbooks
+    from noetl.bench import Host, playbooks
 
     with tempfile.TemporaryDirectory() as folder:
         host = Host(Path(folder))

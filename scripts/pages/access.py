@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.access.permissions import PERMISSIONS, ROLES
-from noetl.access.sessions import HISTORY, Lifetime
+from noetl.access.sessions import MAX_VERSIONS, Lifetime
 from pages.markdown import table
 
 PLACES = {
@@ -14,7 +14,7 @@ PLACES = {
 
 
 def access() -> str:
-    """Roles with what may follow them, permissions with who has them, and ends."""
+    """Return the page of roles, permissions and the lifetime of sessions."""
     roles = (
         (f"`{name}`", role.doc, PLACES[role.takes].format(role=name))
         for name, role in ROLES.items()
@@ -47,6 +47,6 @@ def access() -> str:
             f"{life.absolute / 86400:.0f} days after it began at the latest. Activity "
             f"is noted every {life.renewal:.0f} seconds at most. A change of roles or "
             "password, and the end of an account, end all of its sessions. The last "
-            f"{HISTORY} versions of a session are kept until it expires.",
+            f"{MAX_VERSIONS} versions of a session are kept until it expires.",
         ]
     )

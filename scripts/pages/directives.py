@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.dsl.grammar.directives import BACKOFFS, DIRECTIVES
-from noetl.dsl.grammar.tasks import THEN
+from noetl.dsl.grammar.tasks import BACKOFFS, DIRECTIVES, THEN
 from noetl.dsl.model import Directive
 from pages.examples import Example, Turn, run_example, waits_of
 from pages.markdown import table
@@ -48,7 +47,7 @@ share attempts.
 
 
 def directives() -> str:
-    """How rules are read, the keys, the effects, and each directive at work."""
+    """Return the page of task rules: keys, effects, and an example of each."""
     effects = [
         (f"[`{name}`](#{name})", form.then, form.prev, form.attempt)
         for name, form in DIRECTIVES.items()

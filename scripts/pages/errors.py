@@ -22,7 +22,7 @@ NOTES = {
 
 
 def errors() -> str:
-    """Every kind by section, then the exceptions."""
+    """Return the page of every error kind by section, and of the exceptions."""
     parts = [INTRODUCTION]
     for section, kinds in ERROR_KINDS.items():
         parts.append(f"## {section}")

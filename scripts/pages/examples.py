@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from noetl import load
 from noetl.engine.events import Event
-from noetl.engine.outcome import Outcome
-from noetl.engine.pipeline import Call
 from noetl.engine.simulate import Simulation
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.tasks.pipeline import Call
 
 FOLDER = Path(__file__).parents[2] / "examples" / "directives"
 
@@ -57,7 +57,7 @@ class Example(NamedTuple):
     ctx: Mapping[str, Any]
     result: Any
     seconds: float
-    """That the waits take together."""
+    """Seconds of all waits."""
 
 
 def run_example(name: str) -> Example:
@@ -87,7 +87,7 @@ def run_example(name: str) -> Example:
 
 
 def waits_of(backoff: str, reruns: int) -> list[float]:
-    """The wait before each rerun, with ``delay: 2``."""
+    """Return the wait before each rerun, with ``delay: 2``."""
     text = RETRIES.replace("BACKOFF", backoff).replace("MOST", str(reruns + 1))
     playbook = load(text).playbook
     assert playbook is not None
@@ -100,7 +100,7 @@ def waits_of(backoff: str, reruns: int) -> list[float]:
 
 
 def answer_http(status: int, body: Any) -> Outcome:
-    """What the http tool says to a status."""
+    """Return the outcome of the http tool for a status."""
     if status < 400:
         return Outcome.ok(body, status=status)
     kind = "http.server" if status >= 500 else "http.client"

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from noetl.api.app import endpoints
-from noetl.api.openapi import problems_of
-from noetl.api.problems import STATUSES
-from noetl.api.routing import PUBLIC, Endpoint, Nothing
+from noetl.api.http.openapi import problems_of
+from noetl.api.http.problems import STATUSES
+from noetl.api.http.routes import PUBLIC, Endpoint, Nothing
 from noetl.types import JSON
 from pages.markdown import table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.access.secrets import ADDRESSES, host_kinds
 from noetl.dsl.grammar.keychain import KEYCHAIN
-from noetl.engine.secrets import PUBLIC
+from noetl.engine.secrets.handles import PUBLIC
 from pages.markdown import table
 
 

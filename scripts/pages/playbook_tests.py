@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from noetl.dsl.grammar.shape import Field, Record
+from noetl.dsl.grammar.records import Field, Record
 from noetl.testing import grammar
-from noetl.testing.family import MOST_BYTES, MOST_MOVES
+from noetl.testing.check_names import REAL
+from noetl.testing.child_executions import MAX_BYTES, MAX_MOVES
 from noetl.testing.matchers import MATCHERS
-from noetl.testing.names import REAL
 from noetl.testing.parse import STARTS_AT
 from noetl.testing.replies import NAMES
 from pages.markdown import table
@@ -31,7 +31,7 @@ outcomes and a virtual clock that begins at {STARTS_AT}. Kinds that need no tool
 ({", ".join(f"`{kind}`" for kind in sorted(REAL))}) run as they are: a `wait` waits in
 virtual time, and a `playbook` task runs the child that has this path in the playbook's
 folder. Everything else must be answered; a call without an answer fails the case. So
-does a run that makes {MOST_MOVES:,} moves or writes {MOST_BYTES >> 20} MiB of events:
+does a run that makes {MAX_MOVES:,} moves or writes {MAX_BYTES >> 20} MiB of events:
 it is taken for endless.
 """.strip()
 
