@@ -365,7 +365,8 @@ def test_listings_and_claims_walk_indexes(path):
             plan = db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
             steps = " / ".join(row[3] for row in plan)
             # Leases, due timers and executions that wait for a slot are few.
-            if name != "expire_other_boots":
+            # A command on this machine looks for the end of an id in the index of ids.
+            if name not in ("expire_other_boots", "resolve_end"):
                 tables = steps.replace("SCAN (subquery", "")  # of a row or two
                 assert "SCAN" not in tables, (name, steps)
             if name not in ("due_timers", "slots"):

@@ -102,7 +102,7 @@ def test_commands_show_it_and_say_how_to_go_on(operator: Operator) -> None:
     cancelled = operator.noetl("cancel", operator.id)
     again = operator.noetl("resume", operator.id)
 
-    assert operator.id in listed.stdout
+    assert operator.id[-8:] in listed.stdout
     assert "it is set aside" in listed.stdout
     assert f"continue with: noetl resume {operator.id}" in shown.stdout
     assert as_json["status"] == "quarantined"

@@ -203,7 +203,7 @@ def test_on_paper_nothing_is_cut_off(report: Path, browser: Browser) -> None:
         (["run", "p.yaml", "--html", "-"], "name a file"),
         (["run", "p.yaml", "--html", ""], "name a file"),
         (["show", "nobody", "--html"], "no execution 'nobody'"),
-        (["show", "--html", "last"], "--html took last as its file"),
+        (["show", "--html", "last"], "--html takes 'last' as its file"),
         (["show", "last", "--html", "x.html", "--json"], "--json contradicts --html"),
     ],
 )

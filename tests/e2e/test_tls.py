@@ -79,7 +79,7 @@ def test_others_trust_it_by_its_authority(
     away(shell, tmp_path / "other")
 
     refused = shell.noetl("user", "list", "--server", url)
-    assert (refused.returncode, refused.stdout) == (3, "")
+    assert (refused.returncode, refused.stdout) == (3, ""), refused.stderr
     assert "is not trusted" in refused.stderr
     assert "--ca FILE" in refused.stderr
 

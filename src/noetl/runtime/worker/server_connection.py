@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import cycle
-from typing import IO, TypeAlias, TypeVar
+from typing import IO, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,12 +15,46 @@ from noetl.engine.ids import server_id_of
 from noetl.engine.reports.accept import Fact
 from noetl.errors import Defective, LeaseLost, Refused, Unreachable
 from noetl.ports import Lease
-from noetl.ports.worker_http import WorkerHttpClient
 from noetl.runtime.executions.placement import LEASE_TTL_S
 from noetl.runtime.worker_protocol import messages
 
 SKIP_SECONDS = 2.0
 """Seconds for which a server that did not answer is not chosen."""
+
+
+class WorkerHttpClient(Protocol):
+    """The HTTP client of a worker: one request to one server.
+
+    Its methods raise ``Unreachable`` or ``Refused``.
+
+    ``server_ids`` are what servers called themselves, as long as they answer.
+    """
+
+    @property
+    def server_ids(self) -> Mapping[str, str]: ...
+
+    async def request(
+        self, server: str, path: str, body: bytes, *, seconds: float
+    ) -> bytes:
+        """The body of the answer, which is small enough for the memory."""
+        ...
+
+    async def upload(
+        self,
+        server: str,
+        path: str,
+        query: Mapping[str, str],
+        source: IO[bytes],
+        size: int,
+    ) -> bytes:
+        """The same with ``size`` bytes of a file as the body of the request."""
+        ...
+
+    async def download(
+        self, server: str, path: str, body: bytes, target: IO[bytes]
+    ) -> None:
+        """The same with a file for the body of the answer."""
+        ...
 
 
 class ServerChoice:
