@@ -14,6 +14,7 @@ from nats.js import JetStreamContext, api
 from nats.js.kv import KeyValue
 
 from noetl.access.sessions import MAX_VERSIONS, Lifetime, Session, decode, encode
+from noetl.adapters.nats.permissions import KEYS_STREAM
 from noetl.adapters.nats.permissions import SESSION_KEYS as PREFIX
 from noetl.adapters.nats.permissions import SESSIONS as BUCKET
 from noetl.errors import AccessError
@@ -101,15 +102,23 @@ class NatsSessions:
         return sorted(valid, key=lambda kept: (kept.session.created_at, kept.key))
 
     async def history(self, key: str) -> Sequence[Version]:
-        async with self._bucket() as bucket:
-            try:
-                entries = await bucket.history(_main(key))
-            except nats.js.errors.NoKeysError:
-                return []
-            return [
-                Version(entry.revision or 0, _value(entry.operation, entry.value))
-                for entry in entries
-            ]
+        """Read one version after the other.
+
+        The client's own ``history`` finds nothing if the messages arrive before it
+        asks how many there are.
+        """
+        subject, versions, seq = f"$KV.{BUCKET}.{_main(key)}", list[Version](), 1
+        async with self._bucket():
+            while True:
+                try:
+                    found = await self._stream.get_msg(
+                        f"{KEYS_STREAM}{BUCKET}", seq=seq, subject=subject, next=True
+                    )
+                except nats.js.errors.NotFoundError:
+                    return versions
+                session = decode(found.data) if found.data else None
+                versions.append(Version(found.seq or seq, session))
+                seq = versions[-1].revision + 1
 
     @asynccontextmanager
     async def _bucket(self) -> AsyncIterator[KeyValue]:
@@ -148,7 +157,7 @@ class NatsSessions:
             if error.err_code != _EXISTS:
                 raise
         # The lifetime has changed since the bucket was created.
-        info = await self._stream.stream_info(f"KV_{BUCKET}")
+        info = await self._stream.stream_info(f"{KEYS_STREAM}{BUCKET}")
         await self._stream.update_stream(info.config, max_age=self._lifetime.ttl)
         return await self._stream.key_value(BUCKET)
 
@@ -182,7 +191,9 @@ class NatsSessions:
     async def _keys(self, user_id: str) -> list[str]:
         """Return all keys in the index of a user, including deleted ones."""
         filter_ = f"$KV.{BUCKET}.{_index(user_id, '*')}"
-        info = await self._stream.stream_info(f"KV_{BUCKET}", subjects_filter=filter_)
+        info = await self._stream.stream_info(
+            f"{KEYS_STREAM}{BUCKET}", subjects_filter=filter_
+        )
         return [subject.rpartition(".")[2] for subject in info.state.subjects or {}]
 
 
@@ -204,7 +215,3 @@ async def _read(bucket: KeyValue, key: str) -> StoredSession | None:
     if not entry.value or entry.revision is None:
         return None  # a marker of NATS for an expired key
     return StoredSession(key, entry.revision, decode(entry.value))
-
-
-def _value(operation: str | None, value: bytes | None) -> Session | None:
-    return decode(value) if operation is None and value else None
