@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,16 @@ from typing import Any
 import pytest
 
 HELLO = "- {step: start, spec: {pool: side}, tool: {kind: noop, result: hello}}"
+
+
+def kill(pid: int) -> None:
+    """Kill a process and wait until it has ended."""
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [])
+    finally:
+        os.close(process)
 
 
 @pytest.fixture
@@ -50,7 +61,7 @@ def test_a_pool_is_started_scaled_looked_at_and_stopped(shell: Any) -> None:
 @pytest.mark.usefixtures("server")
 def test_a_killed_worker_is_not_counted(shell: Any) -> None:
     started = json.loads(shell.noetl("worker", "start", "--json").stdout)
-    os.kill(started["workers"][0]["pid"], signal.SIGKILL)
+    kill(started["workers"][0]["pid"])
 
     scaled = json.loads(shell.noetl("worker", "scale", "1", "--json").stdout)
 
