@@ -14,7 +14,6 @@ from noetl.config import RESULTS_URL, Settings
 from noetl.errors import ConfigError
 from noetl.extras import install_command
 from noetl.local.home import Home
-from noetl.local.services.nats import find_nats, nats_tls
 from noetl.ports import Blobs
 from noetl.runtime.values.stores import Open, Results, StoreSpec
 
@@ -121,11 +120,14 @@ class _Stores:
         return self._with_others(objects)
 
     def _find_nats(self) -> str | None:
+        from noetl.local.services.nats import find_nats
+
         return self._nats or find_nats(self._home, self._settings)
 
     def _objects(self, address: str, bucket: object) -> NatsBlobs:
         try:
             from noetl.adapters.blobs.nats import NatsBlobs
+            from noetl.local.services.nats import nats_tls
         except ModuleNotFoundError:
             message = f"{OBJECTS} needs the package nats-py"
             hint = f"run: {install_command('nats')}"

@@ -6,8 +6,6 @@ import re
 import sys
 from collections.abc import Mapping
 from functools import cache, cached_property
-from importlib.metadata import Distribution, EntryPoint, distribution, distributions
-from importlib.metadata import PackageNotFoundError as NotInstalled
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +17,9 @@ from noetl.dsl.tool_kinds import Kinds
 from noetl.errors import ConfigError
 
 if TYPE_CHECKING:
+    # Importing it takes 20 ms, which every `noetl run` would pay.
+    from importlib.metadata import Distribution, EntryPoint
+
     from noetl.plugins import QuantumPlugin, ResultPlugin, SecretPlugin, ToolPlugin
 
 GROUPS = ("noetl.tools", "noetl.secrets", "noetl.results", "noetl.quantum")
@@ -43,6 +44,8 @@ def normalize(name: str) -> str:
 @cache  # reading metadata is slow, and a playbook may have many unknown names
 def installed_packages() -> tuple[Package, ...]:
     """Return all packages with plug-ins, enabled or not, by name."""
+    from importlib.metadata import distributions
+
     found: dict[str, Package] = {}
     for package in filter(None, map(_package, distributions())):
         # Python imports the first one on the path.
@@ -52,9 +55,11 @@ def installed_packages() -> tuple[Package, ...]:
 
 def find_package(name: str) -> Package:
     """Find an enabled package. Raises ``ConfigError`` if it has no plug-in."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         package = _package(distribution(name))
-    except (NotInstalled, ValueError):
+    except (PackageNotFoundError, ValueError):
         package = None
     if package is None:
         raise ConfigError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -180,4 +179,6 @@ def forbid_tracing() -> None:
 
     A program that it executes is not protected.
     """
+    import ctypes
+
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 import importlib.util
 import os
 
@@ -227,6 +226,8 @@ def tell_memory(request: Request) -> str:
 
 def import_folders() -> list[str]:
     """Return the folders of the imports, also if the user's site is disabled."""
+    from importlib.metadata import version
+
     folders = [os.path.dirname(os.path.abspath(__file__))]
     for package in ("duckdb", "_duckdb", "msgspec"):
         found = importlib.util.find_spec(package)
@@ -235,9 +236,9 @@ def import_folders() -> list[str]:
         folder = os.path.dirname(found.origin)
         is_package = found.submodule_search_locations is not None
         folders.append(os.path.dirname(folder) if is_package else folder)
-    version = importlib.metadata.version("duckdb")
-    if int(version.partition(".")[0]) < _MIN_VERSION:
-        raise no_driver(f"not {version}")
+    installed = version("duckdb")
+    if int(installed.partition(".")[0]) < _MIN_VERSION:
+        raise no_driver(f"not {installed}")
     return list(dict.fromkeys(folders))
 
 
