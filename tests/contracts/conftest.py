@@ -67,9 +67,13 @@ class Facts:
         )
 
     def summary(
-        self, execution_id: str, status: ExecutionStatus = "running"
+        self,
+        execution_id: str,
+        status: ExecutionStatus = "running",
+        labels: Mapping[str, str] | None = None,
     ) -> Summary:
-        return Summary(execution_id, status, {"name": "orders"}, START)
+        about, given = {"name": "orders"}, dict(labels or {})
+        return Summary(execution_id, status, about, START, labels=given)
 
     def transition(
         self,
@@ -91,6 +95,7 @@ class Facts:
         snapshot: bytes | None = None,
         slot: ConcurrencySlot | None = None,
         request_key: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Transition:
         events = [self.event(execution_id, after + n + 1, n=n) for n in range(count)]
         planned = [
@@ -102,7 +107,7 @@ class Facts:
         return Transition(
             execution_id=execution_id,
             log=Append(after, events, history=history, snapshot=snapshot),
-            summary=self.summary(execution_id, status),
+            summary=self.summary(execution_id, status, labels),
             reports=Reports(leases, reported or {}),
             commands=CommandChanges(planned, grant, done, release),
             timers=TimerChanges(timers, disarm, notify),

@@ -26,6 +26,7 @@ from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.aes_gcm import Cipher
 from noetl.adapters.secrets.postgres import SealedRows
 from noetl.adapters.sql_database import PostgresDatabase
+from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.errors import ConfigError, StoreError
 
@@ -92,7 +93,9 @@ def over(facts: Any, name: str) -> Any:
         name, count=3, status="completed", commands=[f"{name}-1"], snapshot=b"{}"
     )
     summary = msgspec.structs.replace(
-        transition.summary, finished_at="2026-11-15T08:00:01.000000Z"
+        transition.summary,
+        finished_at="2026-11-15T08:00:01.000000Z",
+        labels={"team": "a"},
     )
     return msgspec.structs.replace(transition, summary=summary)
 
@@ -205,6 +208,7 @@ async def test_what_is_over_can_be_removed_as_a_whole(roles, facts):
         assert await store.verify("b") is None
         rows = await fetch(owner, "SELECT command_id FROM command ORDER BY 1")
         assert rows == [("b-1",), ("d-1",)]
+        assert len(await fetch(owner, "SELECT name FROM label")) == 1
         with pytest.raises(asyncpg.RaiseError, match="append-only"):
             await execute(owner, "DELETE FROM event")
 
@@ -235,11 +239,14 @@ async def test_a_role_without_tables_gets_a_hint(roles):
 async def test_tables_of_an_older_version_are_not_used(roles):
     owner, server = roles
     await prepare_database(owner, server)
-    await execute(owner, "DELETE FROM migration WHERE part = 'log' AND version = 8")
+    newest, _ = read_migrations(PARTS["log"])[-1]
+    last = f"part = 'log' AND version = {newest}"
+    await execute(owner, f"DELETE FROM migration WHERE {last}")
     with pytest.raises(StoreError, match="NOETL_DATABASE_OWNER") as found:
         async with opened(server):
             pass
-    await execute(owner, "INSERT INTO migration (part, version) VALUES ('log', 8)")
+    again = f"INSERT INTO migration (part, version) VALUES ('log', {newest})"
+    await execute(owner, again)
     await execute(owner, "UPDATE made_functions SET digest = 'another'")
     with pytest.raises(StoreError, match="NOETL_DATABASE_OWNER"):
         async with opened(server):

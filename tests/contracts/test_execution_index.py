@@ -73,6 +73,54 @@ async def test_a_listing_goes_on_before_an_id_of_any_log(
     assert [summary.execution_id for summary in found] == expected
 
 
+@pytest.mark.spec("S-72")
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param({"team": "a"}, ["x5", "x4", "x2"], id="one label"),
+        pytest.param({"team": "a", "env": "test"}, ["x4", "x2"], id="two labels"),
+        pytest.param({"env": "test", "team": "b"}, ["x3"], id="in any order"),
+        pytest.param({"team": "c"}, [], id="another value"),
+        pytest.param({"a": "team"}, [], id="name and value exchanged"),
+    ],
+)
+async def test_executions_are_found_by_labels(store, facts, wanted, expected):
+    for number, labels in enumerate(
+        [
+            {},
+            {"env": "test"},
+            {"team": "a", "env": "test"},
+            {"team": "b", "env": "test"},
+            {"env": "test", "team": "a"},
+            {"team": "a", "says": '"labels":{"team":"b"}'},
+        ]
+    ):
+        await store.commit([facts.transition(f"x{number}", labels=labels)])
+
+    found = await store.find(labels=wanted)
+
+    assert [summary.execution_id for summary in found] == expected
+    assert all(wanted.items() <= summary.labels.items() for summary in found)
+
+
+@pytest.mark.spec("S-72")
+async def test_a_listing_by_label_has_statuses_and_pages(store, facts):
+    for number in range(6):
+        labels = {"team": "a" if number != 3 else "b"}
+        await store.commit([facts.transition(f"x{number}", labels=labels)])
+        await store.commit(
+            [facts.transition(f"x{number}", 1, status="failed", labels=labels)]
+            if number % 2
+            else []
+        )
+
+    failed = await store.find(labels={"team": "a"}, status="failed")
+    page = await store.find(labels={"team": "a"}, before="x4", limit=2)
+
+    assert [summary.execution_id for summary in failed] == ["x5", "x1"]
+    assert [summary.execution_id for summary in page] == ["x2", "x1"]
+
+
 @pytest.mark.spec("SRV-03")
 async def test_one_execution_has_a_line_of_its_own(store, facts):
     await store.commit([facts.transition("x"), facts.transition("y", status="failed")])

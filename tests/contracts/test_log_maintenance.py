@@ -59,6 +59,20 @@ async def test_what_is_removed_is_gone_and_the_rest_is_whole(store, facts, tmp_p
     assert await store.verify("d") is None
 
 
+@pytest.mark.spec("S-72")
+async def test_labels_are_removed_with_their_execution(store, facts):
+    for name in ("a", "b"):
+        ended = over(facts, name)
+        summary = msgspec.structs.replace(ended.summary, labels={"team": name})
+        await store.commit([msgspec.structs.replace(ended, summary=summary)])
+
+    await store.remove(["b"])
+    await store.commit([over(facts, "c")])  # the row of b may be used again
+
+    assert await store.find(labels={"team": "b"}) == []
+    assert len(await store.find(labels={"team": "a"})) == 1
+
+
 async def test_what_is_not_over_is_not_removed_nor_what_goes_with_it(store, facts):
     await store.commit([over(facts, "a")])
     await store.commit([facts.transition("b", commands=["b-1"])])

@@ -14,6 +14,7 @@ import pytest
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.postgres.commit_rows import statement
+from noetl.adapters.stores.postgres.queries import SQL
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
 
@@ -312,3 +313,24 @@ def test_a_commit_walks_over_nothing_that_only_waits(postgres: str) -> None:
     assert looks
     assert all("execution = " in each for each in looks), found
     assert "Seq Scan on" not in found, found
+
+
+@pytest.mark.spec("S-72")
+async def test_a_listing_by_labels_walks_their_index(postgres, facts):
+    async def explain(connection: asyncpg.Connection) -> str:
+        async with connection.transaction():
+            await connection.execute("SET LOCAL enable_seqscan = off")  # few rows
+            given = ("team", "a", 9, None, [], [], 9)
+            rows = await connection.fetch(f"EXPLAIN {SQL['find_by_labels']}", *given)
+        return "\n".join(row[0] for row in rows)
+
+    database = Postgres(postgres)
+    try:
+        store = await PostgresStore.open(database)
+        await store.commit([facts.transition("x", labels={"team": "a"})])
+        plan = await database.run(explain)
+    finally:
+        await database.close()
+
+    assert "Index Only Scan Backward using label_pkey on label l" in plan
+    assert "Sort" not in plan

@@ -368,6 +368,7 @@ def test_listings_and_claims_walk_indexes(path):
             # A command on this machine looks for the end of an id in the index of ids.
             if name not in ("expire_other_boots", "resolve_end"):
                 tables = steps.replace("SCAN (subquery", "")  # of a row or two
+                tables = tables.replace("SCAN w VIRTUAL TABLE", "")  # given labels
                 assert "SCAN" not in tables, (name, steps)
             if name not in ("due_timers", "slots"):
                 assert "TEMP B-TREE" not in steps, (name, steps)

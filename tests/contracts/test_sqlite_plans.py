@@ -46,3 +46,15 @@ def test_a_family_is_counted_without_a_look_at_its_rows(db: sqlite3.Connection) 
     sql = f"EXPLAIN QUERY PLAN {SQL['count_family']}"
 
     assert search in [row[3] for row in db.execute(sql, ("x", 9))]
+
+
+@pytest.mark.spec("S-72")
+def test_a_listing_by_labels_walks_their_index(db: sqlite3.Connection) -> None:
+    sql = f"EXPLAIN QUERY PLAN {SQL['find_by_labels']}"
+    plan = [row[3] for row in db.execute(sql, ("team", "a", 9, None, "{}", 9))]
+
+    assert plan[0] == (
+        "SEARCH l USING PRIMARY KEY (name=? AND value=? AND execution<?)"
+    )
+    assert "SEARCH x USING INTEGER PRIMARY KEY (rowid=?)" in plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan

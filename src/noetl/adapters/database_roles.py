@@ -30,6 +30,7 @@ _RIGHTS = {
     "event": "SELECT, INSERT",
     "task_log": "SELECT, INSERT",
     "execution": "SELECT, INSERT, UPDATE",
+    "label": "SELECT, INSERT",
     "audit": "SELECT, INSERT, UPDATE (target, status, problem)",
     "migration": "SELECT",
     "made_functions": "SELECT",

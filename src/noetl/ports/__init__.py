@@ -32,6 +32,7 @@ from noetl.ports.store import (
 from noetl.ports.task_logs import LogChunk, LogSource, TaskLogs
 from noetl.ports.tools import Draft, Drafts, Output, Tool, ToolCall
 from noetl.ports.transition import (
+    NO_LABELS,
     Append,
     Command,
     CommandChanges,
@@ -60,6 +61,7 @@ class Clock(Protocol):
 
 
 __all__ = [
+    "NO_LABELS",
     "Append",
     "Backfill",
     "Blob",

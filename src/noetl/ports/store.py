@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
-from noetl.ports.transition import Lease, Summary, Timer, Transition
+from noetl.ports.transition import NO_LABELS, Lease, Summary, Timer, Transition
 
 
 class CommandRow(msgspec.Struct, frozen=True):
@@ -177,10 +177,12 @@ class ExecutionIndex(Protocol):
         status: ExecutionStatus | None = None,
         before: str | None = None,
         limit: int = 100,
+        labels: Mapping[str, str] = NO_LABELS,
     ) -> Sequence[Summary]:
         """List executions, newest first, that began before the execution ``before``.
 
         ``before`` may be unknown to this store: then the order of ids decides.
+        ``labels`` are those that an execution must have, with these values.
         """
         ...
 

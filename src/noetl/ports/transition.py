@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -82,6 +83,9 @@ class ConcurrencySlot(msgspec.Struct, frozen=True):
     """True while the execution waits for a slot, False once it holds one."""
 
 
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
 class Summary(msgspec.Struct, frozen=True):
     """The line of an execution in a listing."""
 
@@ -105,6 +109,9 @@ class Summary(msgspec.Struct, frozen=True):
 
     not_reached: int = 0
     """Number of steps that no token reached, because no arc fired before them."""
+
+    labels: dict[str, str] = {}
+    """Labels of the execution, from its start on: stores find executions by them."""
 
 
 def summary_document(summary: Summary) -> dict[str, JSON]:

@@ -34,11 +34,12 @@ Visible = Callable[[Summary], bool]
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Filter of a listing: ``since`` is a Unix time, ``path`` a playbook or
-    ``sales/*``."""
+    ``sales/*``; ``labels`` are those that an execution must have."""
 
     status: ExecutionStatus | None = None
     path: str | None = None
     since: str | None = None
+    labels: dict[str, str] = {}
 
     def fits(self, summary: Summary) -> bool:
         if self.path is None:
@@ -98,7 +99,10 @@ class ExecutionQueries:
         while seen < MAX_SCANNED:
             size = min(max(limit + 1, 100), MAX_SCANNED - seen)
             page = await self._store.find(
-                status=wanted.status, before=cursor, limit=size
+                status=wanted.status,
+                before=cursor,
+                limit=size,
+                labels=wanted.labels,
             )
             for each in page:
                 if wanted.since is not None and each.started_at < wanted.since:

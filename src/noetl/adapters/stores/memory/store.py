@@ -30,6 +30,7 @@ from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
+    NO_LABELS,
     Claimed,
     CommandRow,
     ConcurrencySlot,
@@ -150,6 +151,7 @@ class MemoryStore:
         status: ExecutionStatus | None = None,
         before: str | None = None,
         limit: int = 100,
+        labels: Mapping[str, str] = NO_LABELS,
     ) -> Sequence[Summary]:
         last = len(self._by_number)
         if before is not None:
@@ -159,7 +161,9 @@ class MemoryStore:
             if len(found) == limit:
                 break
             if status is None or execution.status == status:
-                found.append(decode_summary(execution.summary))
+                summary = decode_summary(execution.summary)
+                if labels.items() <= summary.labels.items():
+                    found.append(summary)
         return found
 
     def _last_before(self, execution_id: str) -> int:

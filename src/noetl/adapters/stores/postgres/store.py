@@ -25,6 +25,7 @@ from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
+    NO_LABELS,
     Claimed,
     CommandRow,
     Damage,
@@ -163,9 +164,16 @@ class PostgresStore:
         status: ExecutionStatus | None = None,
         before: str | None = None,
         limit: int = 100,
+        labels: Mapping[str, str] = NO_LABELS,
     ) -> Sequence[Summary]:
         number = _NEWEST if before is None else await self._number_before(before)
-        rows = await self._run(lambda c: c.fetch(SQL["find"], number, limit, status))
+        given: tuple[Any, ...] = (number, limit, status)
+        if labels:
+            (first, *others) = labels.items()
+            names, values = zip(*others, strict=True) if others else ((), ())
+            given = (*first, number, status, names, values, limit)
+        query = SQL["find_by_labels" if labels else "find"]
+        rows = await self._run(lambda c: c.fetch(query, *given))
         return [read_line(*row) for row in rows]
 
     async def _number_before(self, execution_id: str) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -79,9 +80,15 @@ def find(
     status: ExecutionStatus | None,
     before: str | None,
     limit: int,
+    labels: Mapping[str, str],
 ) -> list[Summary]:
     number = _NEWEST if before is None else _number_before(db, before)
-    if status is None:
+    if labels:
+        (first, *others) = labels.items()
+        more = json.dumps(dict(others))
+        given = (*first, number, status, more, limit)
+        rows = db.execute(SQL["find_by_labels"], given)
+    elif status is None:
         rows = db.execute(SQL["find"], (number, limit))
     else:
         rows = db.execute(SQL["find_by_status"], (status, number, limit))

@@ -42,6 +42,7 @@ from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
+    NO_LABELS,
     Claimed,
     CommandRow,
     Damage,
@@ -223,8 +224,11 @@ class SqliteStore:
         status: ExecutionStatus | None = None,
         before: str | None = None,
         limit: int = 100,
+        labels: Mapping[str, str] = NO_LABELS,
     ) -> Sequence[Summary]:
-        return await self._read(lambda db: reads.find(db, status, before, limit))
+        return await self._read(
+            lambda db: reads.find(db, status, before, limit, labels)
+        )
 
     async def summary(self, execution_id: str) -> Summary:
         return await self._read(lambda db: reads.summary(db, execution_id))

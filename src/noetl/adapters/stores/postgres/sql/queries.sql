@@ -68,6 +68,19 @@ ON x.number = s.execution WHERE x.execution_id = $1
 SELECT execution_id, summary FROM execution WHERE number < $1
 AND ($3::text IS NULL OR status = $3) ORDER BY number DESC LIMIT $2
 
+-- name: find_by_labels
+-- The first label leads; the others ($5, $6) are looked up one by one.
+SELECT x.execution_id, x.summary
+FROM label AS l JOIN execution AS x ON x.number = l.execution
+WHERE l.name = $1 AND l.value = $2 AND l.execution < $3
+AND ($4::text IS NULL OR x.status = $4)
+AND NOT EXISTS (
+  SELECT 1 FROM unnest($5::text[], $6::text[]) AS w(name, value)
+  WHERE NOT EXISTS (
+    SELECT 1 FROM label AS o
+    WHERE o.name = w.name AND o.value = w.value AND o.execution = l.execution))
+ORDER BY l.execution DESC LIMIT $7
+
 -- name: newest_below
 SELECT number FROM execution WHERE execution_id < $1
 ORDER BY execution_id DESC LIMIT 1

@@ -233,6 +233,19 @@ SELECT execution_id, summary FROM execution WHERE number < ? ORDER BY number DES
 SELECT execution_id, summary FROM execution WHERE status = ? AND number < ?
 ORDER BY number DESC LIMIT ?
 
+-- name: find_by_labels
+-- The first label leads; the others (?5, a JSON object) are looked up one by one.
+SELECT x.execution_id, x.summary
+FROM label AS l CROSS JOIN execution AS x ON x.number = l.execution
+WHERE l.name = ?1 AND l.value = ?2 AND l.execution < ?3
+  AND (?4 IS NULL OR x.status = ?4)
+  AND NOT EXISTS (
+    SELECT 1 FROM json_each(?5) AS w
+    WHERE NOT EXISTS (
+      SELECT 1 FROM label AS o
+      WHERE o.name = w.key AND o.value = w.value AND o.execution = l.execution))
+ORDER BY l.execution DESC LIMIT ?6
+
 -- name: remove_events
 DELETE FROM event WHERE key > ? AND key <= ?
 
