@@ -31,7 +31,7 @@ from noetl.engine.waits.signals import receive
 from noetl.errors import ConfigError, StoreError
 from noetl.local.control_socket import ControlServer
 from noetl.local.home import Home
-from noetl.ports import Catalog, LocalStore, LogChunk
+from noetl.ports import NO_LABELS, Catalog, LocalStore, LogChunk
 from noetl.runtime.event_loop import SystemClock
 from noetl.runtime.executions.after_commit import Watcher
 from noetl.runtime.forks.create import begin_fork
@@ -165,6 +165,7 @@ class Embedded:
         source: bytes,
         workload: dict[str, JSON],
         limit: float | None = None,
+        labels: Mapping[str, str] = NO_LABELS,
     ) -> bool:
         """Accept the execution; it is in the log when this returns.
 
@@ -176,7 +177,9 @@ class Embedded:
         await self._tidy()
         about = await pin(loaded, source, self._folder, self._blobs)
         merged = merge_inputs(loaded.playbook, workload)
-        request = Request(self.execution_id, about, merged, timeout=limit)
+        request = Request(
+            self.execution_id, about, merged, timeout=limit, labels=dict(labels)
+        )
         refusal = await self.orchestrator.start(loaded.playbook, request)
         if refusal is not None:
             self._document.take(await self._store.read(self.execution_id))

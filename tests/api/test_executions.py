@@ -6,6 +6,7 @@ import json
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import ASKS, HELLO, Api, Running, playbook
@@ -217,6 +218,40 @@ def test_a_secret_input_is_in_no_answer_and_not_in_the_digest(api: Api) -> None:
     )
 
 
+@pytest.mark.spec("S-72", "SRV-03")
+def test_labels_of_a_request_are_listed_and_filtered(api: Api) -> None:
+    text = HELLO.replace("metadata: {", "metadata: {labels: {team: a, env: prod}, ")
+    body = {"playbook": text, "labels": {"env": "test", "note": "a=b&c"}}
+    started = api.post("/api/executions", body).body["execution_id"]
+    document = api.finish(started)
+
+    def listed(query: str) -> list[Any]:
+        return api.get(f"/api/executions?{query}").body["executions"]
+
+    [line] = listed("label=env%3Dtest&label=note%3Da%3Db%26c")
+    assert line["execution_id"] == started
+    assert document["labels"] == line["labels"]
+    assert line["labels"] == {"team": "a", "env": "test", "note": "a=b&c"}
+    assert listed("label=env%3Dprod") == []
+
+
+@pytest.mark.spec("S-72")
+@pytest.mark.parametrize("label", ["team", "=a", "team%3D", "a%20b%3Dc"])
+def test_a_label_in_a_query_is_checked(api: Api, label: str) -> None:
+    answer = api.get(f"/api/executions?label={label}")
+
+    assert (answer.status, answer.body["kind"]) == (422, "query.invalid")
+    assert answer.body["parameter"] == "label"
+
+
+@pytest.mark.spec("S-72")
+@pytest.mark.parametrize("labels", [{"a b": "c"}, {"a": 1}, {"a": ""}])
+def test_labels_of_a_request_are_checked(api: Api, labels: dict[str, Any]) -> None:
+    answer = api.post("/api/executions", {"playbook": HELLO, "labels": labels})
+
+    assert (answer.status, answer.body["kind"]) == (422, "request.invalid")
+
+
 # The same request once
 
 
@@ -367,6 +402,7 @@ def test_the_document_is_that_of_run(api: Api) -> None:
         "status",
         "playbook",
         "forked_from",
+        "labels",
         "concurrency",
         "error",
         "warnings",

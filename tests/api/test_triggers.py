@@ -127,6 +127,19 @@ def test_a_trigger_must_not_contain_a_secret_input(api: Api) -> None:
 
 
 @pytest.mark.spec("S-72")
+def test_a_trigger_labels_what_it_starts(api: Api) -> None:
+    inputs = {"playbook": "tests/inputs", "workload": {"day": "{{ slot.date }}"}}
+    labels = {"by": "nightly"}
+    made = make(api, "labelled", **inputs, schedule=SCHEDULE, labels=labels)
+    wrong = make(api, "odd", **inputs, schedule=SCHEDULE, labels={"a b": "c"})
+    started = api.post("/api/triggers/labelled/fire", {}).body["execution_id"]
+
+    assert made.body["definition"]["labels"] == labels
+    assert (wrong.status, wrong.body["kind"]) == (422, "request.invalid")
+    assert api.get(f"/api/executions/{started}").body["labels"] == labels
+
+
+@pytest.mark.spec("S-72")
 def test_inputs_of_a_slot_are_checked_and_unknown_ones_are_warnings(api: Api) -> None:
     inputs = {"playbook": "tests/inputs", "schedule": SCHEDULE}
     unknown = {"day": "{{ slot.date }}", "dya": 1}

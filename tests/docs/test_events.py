@@ -204,7 +204,13 @@ def asked() -> list[Event]:
     caller |= {"idempotency_key": None, "sha256": "…"}
     who = {"principal": "ann", "user_id": "1", "scopes": ["viewer"]}
     request = Request(
-        "c", {"name": "c"}, {}, parent=parent, caller=caller, initiator=who
+        "c",
+        {"name": "c"},
+        {},
+        parent=parent,
+        caller=caller,
+        initiator=who,
+        labels={"team": "sales"},
     )
     recorder = Recorder(State())
     reject(recorder, request, {"kind": "playbook.invalid", "message": "no"})

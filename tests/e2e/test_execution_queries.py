@@ -72,7 +72,13 @@ def store_some(home: Path, log: str, names: str) -> None:
                 payload={"playbook": {}, "trace_id": "0" * 32},
             )
             status = "failed" if name in "bd" else "completed"
-            summary = Summary(name, status, {"path": f"tests/{name}"}, START)  # type: ignore[arg-type]
+            summary = Summary(
+                name,
+                status,  # type: ignore[arg-type]
+                {"path": f"tests/{name}"},
+                START,
+                labels={"team": "x y" if name in "abg" else "z"},
+            )
             transition = Transition(
                 execution_id=name, log=Append(0, [event]), summary=summary
             )
@@ -105,6 +111,16 @@ def test_a_listing_goes_through_all_logs_page_by_page(some: Path) -> None:
 @pytest.mark.spec("SRV-03")
 def test_a_page_that_ends_with_the_last_one_has_no_cursor(some: Path) -> None:
     assert listed("--limit", "7") == ("gfedcba", None)
+
+
+@pytest.mark.spec("S-72")
+def test_a_listing_by_label_goes_through_all_logs_page_by_page(some: Path) -> None:
+    assert listed("--label", "team=x y", "--limit", "2") == ("gb", "b")
+    assert listed("--label", "team=x y", "--cursor", "b") == ("a", None)
+    assert listed("--label", "team=z", "--status", "failed") == ("d", None)
+    page = noetl("list", "--limit", "1", "--label", "team=x y")
+    following = "noetl list --label 'team=x y' --cursor g"
+    assert page.stderr == f"there are more: {following}\n"
 
 
 @pytest.mark.spec("SRV-03")

@@ -113,6 +113,58 @@ def test_an_unknown_input_of_a_child_is_warned_about_once(
     assert "'regoin'" in done.stderr
 
 
+LABELLED = "metadata: {name: a, path: tests/a, labels: {team: sales, env: prod}}\n"
+LABELLED_CALL = """
+workflow:
+- {step: start, tool: {kind: playbook, path: tests/b, labels: {day: "{{ day }}"}},
+   next: {arcs: [{step: wrong}]}}
+- {step: wrong, tool: {kind: playbook, path: tests/b, labels: {day: 1}}}
+"""
+
+
+@pytest.mark.spec("S-72", "S-37", "S-76")
+def test_labels_of_playbook_request_and_call_are_shown_and_filter_listings(
+    shell: Any,
+) -> None:
+    text = f"{HEAD}\n{LABELLED}workload: {{day: mon}}{LABELLED_CALL}"
+    (shell.folder / "a.yaml").write_text(text)
+    shell.write("b", "- {step: start, tool: {kind: noop}}")
+    document = shell.run("a.yaml", "--label", "env=test", "--label", "by=me")
+    shown = shell.noetl("show", document["execution_id"]).stdout
+    [first, *_] = shell.events(document["execution_id"])
+    retried = shell.noetl("retry", document["execution_id"], "--json")
+
+    def listed(*args: str) -> list[str]:
+        done = shell.noetl("list", "--json", *args)
+        lines = json.loads(done.stdout)["executions"]
+        return [line["execution_id"] for line in lines]
+
+    labels = {"team": "sales", "env": "test", "by": "me"}
+    again = json.loads(retried.stdout)
+    assert document["labels"] == first["payload"]["labels"] == labels
+    assert again["labels"] == labels
+    assert "labels: by=me, env=test, team=sales" in shown
+    assert document["error"]["kind"] == "tool.contract"
+    assert "the label 'day' must be text" in document["error"]["message"]
+    [child] = shell.executions("b")
+    assert child["labels"] == {"day": "mon"}
+    assert listed("--label", "day=mon") == [child["execution_id"]]
+    ids = [again["execution_id"], document["execution_id"]]
+    assert listed("--label", "team=sales", "--label", "env=test") == ids
+    assert listed("--label", "team=sales", "--status", "completed") == []
+    assert listed("--label", "env=prod") == []
+
+
+@pytest.mark.spec("S-72")
+def test_a_label_that_is_not_one_is_refused_with_the_rule(shell: Any) -> None:
+    file = shell.write("plain", "- {step: start, tool: {kind: noop}}")
+    done = shell.noetl("run", file, "--label", "a b=c")
+
+    assert done.returncode == 2
+    assert "'a b' is not the name of a label: a name has at most 63" in done.stderr
+    assert shell.executions("plain") == []
+
+
 @pytest.mark.spec("S-72")
 def test_without_a_schema_another_type_than_the_default_is_a_warning(
     shell: Any,
@@ -193,12 +245,16 @@ def check_sealed(home: Path, document: dict[str, Any]) -> None:
 @pytest.mark.spec("S-72", "S-41")
 def test_a_secret_input_is_sealed_and_masked_elsewhere(shell: Any, sealed: str) -> None:
     document = shell.run(
-        sealed, "--set", f"token={CANARY}", "--set", f"note=a {CANARY}"
+        sealed,
+        *("--set", f"token={CANARY}"),
+        *("--set", f"note=a {CANARY}"),
+        *("--label", f"note=b {CANARY}"),
     )
     shown = shell.noetl("show", "last", "--json").stdout
 
     check_sealed(shell.home, document)
     assert document["workload"]["note"] == "a ***"
+    assert document["labels"] == {"note": "b ***"}
     assert CANARY not in shown
     listed = shell.noetl("run", sealed, "--help").stdout
     assert "token  [text; secret; required]" in listed
@@ -208,7 +264,8 @@ def test_a_secret_input_is_sealed_and_masked_elsewhere(shell: Any, sealed: str) 
 def test_a_secret_input_that_does_not_fit_is_refused_without_its_value(
     shell: Any, sealed: str
 ) -> None:
-    done = shell.noetl("run", sealed, "--set", "token=hunter2", "--json")
+    token = ("--set", "token=hunter2", "--label", "note=hunter2")
+    done = shell.noetl("run", sealed, *token, "--json")
 
     assert done.returncode == 2
     assert "hunter2" not in done.stdout + done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -24,6 +25,7 @@ from noetl.api.schemas.executions import (
     StateDocument,
     StateQuery,
 )
+from noetl.dsl.labels import read_labels
 from noetl.dsl.source import MAX_BYTES
 from noetl.engine.limits import CODE_KINDS
 from noetl.engine.steps.concurrency import Concurrency, why_not_key
@@ -141,12 +143,18 @@ async def _end(
 async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
     """List executions, the newest first.
 
-    `path` is one playbook, or `sales/*` for all below; `since` is a time. Pass the
-    answer's `cursor` for the next page. With `waiting` only executions that wait are
+    `path` is one playbook, or `sales/*` for all below; `since` is a time; `label` is
+    `name=value`, and may be repeated: all must match. Pass the answer's `cursor` for
+    the next page. With `waiting` only executions that wait are
     listed, each with its `waits`; a page may have fewer than `limit`.
     """
     query = call.query
-    wanted = Filter(status=query.status, path=query.path, since=moment(query.since))
+    wanted = Filter(
+        status=query.status,
+        path=query.path,
+        since=moment(query.since),
+        labels=labels_of(query.label),
+    )
     if query.waiting:
         page, waits = await call.site.looking.find_waiting(
             wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
@@ -222,6 +230,15 @@ def named(call: Call[object, object]) -> Summary:
     """Return the execution that the path names."""
     assert call.execution is not None
     return call.execution
+
+
+def labels_of(texts: Sequence[str]) -> dict[str, str]:
+    """Return the labels that a query asks for. Raises ``Problem``."""
+    try:
+        return read_labels(tuple(texts))
+    except ValueError as error:
+        message = f"the query is not valid: label: {error}"
+        raise Problem("query.invalid", message, more={"parameter": "label"}) from None
 
 
 def moment(time: datetime | None) -> str | None:

@@ -140,7 +140,7 @@ class Client:
         headers: Mapping[str, str] | None,
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         given = {name: value for name, value in (query or {}).items() if value}
-        target = quote(path) + (f"?{urlencode(given)}" if given else "")
+        target = quote(path) + (f"?{urlencode(given, doseq=True)}" if given else "")
         said = {"Accept": "application/json", **(headers or {})}
         if self._token is not None:
             said["Authorization"] = f"Bearer {self._token}"

@@ -20,9 +20,10 @@ from noetl.commands.output.progress import choose_progress
 from noetl.commands.remote.choose_server import need_server, server_option
 from noetl.commands.remote.executions import ask, watch
 from noetl.commands.run import finish, read_inputs
-from noetl.commands.settings import pass_settings
+from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings
 from noetl.dsl.diagnostics import Diagnostic
+from noetl.dsl.labels import read_labels
 from noetl.engine.steps.concurrency import MAX_LIMIT, OnLimit
 from noetl.types import JSON
 
@@ -44,6 +45,7 @@ from noetl.types import JSON
     type=click.Choice(get_args(OnLimit)),
     help="The action for an execution above the limit.  [default: queue]",
 )
+@label_option("Label the execution.")
 @click.option("--wait", is_flag=True, help="Wait until the execution has finished.")
 @fail_on_option
 @hints_option
@@ -60,6 +62,7 @@ def command(
     key: str | None,
     concurrency: str | None,
     on_limit: OnLimit | None,
+    labels: tuple[str, ...],
     wait: bool,
     fail_on: frozenset[str],
     hints: bool,
@@ -90,6 +93,8 @@ def command(
         body["idempotency_key"] = key
     if concurrency is not None or on_limit is not None:
         body["concurrency"] = _places(concurrency, on_limit)
+    if labels:
+        body["labels"] = read_labels(labels)
     started = ask(client, "", body, as_json=as_json)
     print_warnings(started.get("warnings", ()))
     if not as_json:

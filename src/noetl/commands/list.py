@@ -19,8 +19,9 @@ from noetl.commands.output.execution_table import answer_words, print_table
 from noetl.commands.output.live.rows import waiting_words
 from noetl.commands.remote.choose_server import named_server, own_cluster, server_option
 from noetl.commands.remote.executions import whole_id
-from noetl.commands.settings import pass_settings
+from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings
+from noetl.dsl.labels import read_labels
 from noetl.dsl.times import parse_duration
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
@@ -64,6 +65,7 @@ class Since(click.ParamType[str]):
     metavar="TIME",
     help="Only those that began since then: 2h, 7d, 2026-01-31 (local time).",
 )
+@label_option("Only executions with this label.")
 @click.option(
     "--limit", type=_LIMIT, default=20, show_default=True, help="The page size."
 )
@@ -77,6 +79,7 @@ def command(
     status: ExecutionStatus | None,
     path: str | None,
     since: str | None,
+    labels: tuple[str, ...],
     limit: int,
     cursor: str | None,
     waiting: bool,
@@ -93,13 +96,15 @@ def command(
       noetl list --limit 5
       noetl list --status failed --path 'sales/*' --since 2d
       noetl list --waiting
+      noetl list --label team=sales --label env=test
     """
     client = named_server(settings, server) or own_cluster(settings)
     if cursor is not None and re.fullmatch(EXECUTION_ID, cursor) is None:
         cursor = _whole(settings, client, cursor)
     if waiting and status is not None:
         raise click.UsageError("--status contradicts --waiting")
-    wanted = Filter(status=status, path=path, since=since)
+    given = read_labels(labels)
+    wanted = Filter(status=status, path=path, since=since, labels=given)
     if waiting:
         _list_waiting(settings, client, wanted, limit, cursor, as_json=as_json)
         return
@@ -125,7 +130,9 @@ def command(
 
 
 def _query(wanted: Filter, limit: int, cursor: str | None) -> dict[str, JSON]:
-    return {**msgspec.structs.asdict(wanted), "limit": limit, "cursor": cursor}
+    query = {**msgspec.structs.asdict(wanted), "limit": limit, "cursor": cursor}
+    query["label"] = [f"{name}={value}" for name, value in query.pop("labels").items()]
+    return query
 
 
 def _list_waiting(
@@ -171,10 +178,11 @@ def _print_waiting(lines: list[dict[str, JSON]]) -> None:
 def _say_more(wanted: Filter, following: str | None, *flags: str) -> None:
     """Print the command of the next page."""
     if following is not None:
-        asked = msgspec.structs.asdict(wanted).items()
-        given = [
-            part for name, value in asked if value for part in (f"--{name}", value)
-        ]
+        asked = _query(wanted, 0, None)
+        asked = {name: each for name, each in asked.items() if each}
+        labels = asked.pop("label", ())
+        pairs = [*asked.items(), *(("label", each) for each in labels)]
+        given = [part for name, each in pairs for part in (f"--{name}", each)]
         again = shlex.join(["noetl", "list", *flags, *given, "--cursor", following])
         click.echo(f"there are more: {again}", err=True)
 

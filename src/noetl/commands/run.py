@@ -40,9 +40,10 @@ from noetl.commands.output.endings import (
 )
 from noetl.commands.output.input_help import HelpWithInputs
 from noetl.commands.output.progress import Progress, choose_progress
-from noetl.commands.settings import pass_settings
+from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
+from noetl.dsl.labels import read_labels
 from noetl.dsl.load import Loaded
 from noetl.dsl.node import shorten
 from noetl.dsl.normalize import deep_merge
@@ -77,6 +78,7 @@ TEST_FILES = (".test.yaml", ".test.yml")
     help="The folder of child playbooks (default: FILE's folder).",
 )
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
+@label_option("Label the execution.")
 @click.option("--timeout", metavar="D", help="Cancel after this time: 30s, 5m.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Write an HTML report at the end.")
@@ -92,6 +94,7 @@ def command(
     workload: str | None,
     playbooks: tuple[str, ...],
     extensions: str | None,
+    labels: tuple[str, ...],
     timeout: str | None,
     as_json: bool,
     html: str | None,
@@ -135,7 +138,15 @@ def command(
     progress = choose_progress(quiet=no_progress, as_json=as_json, logs=not no_logs)
     runtime = _runtime(settings, file, playbooks, enabled, plugins)
     document = asyncio.run(
-        _execute(runtime, loaded, source.content, inputs, progress, deadline)
+        _execute(
+            runtime,
+            loaded,
+            source.content,
+            inputs,
+            progress,
+            deadline,
+            read_labels(labels),
+        )
     )
     _report(settings, document, html)
     if loaded.diagnostics:
@@ -180,13 +191,14 @@ async def _execute(
     inputs: dict[str, JSON],
     progress: Progress,
     deadline: float | None,
+    labels: Mapping[str, str],
 ) -> dict[str, JSON]:
     runtime = make()
     try:
         runtime.watch(progress.take)
         show_logs(runtime, progress)
         with progress, interruptible(runtime):
-            if not await runtime.start(loaded, source, inputs, deadline):
+            if not await runtime.start(loaded, source, inputs, deadline, labels):
                 return runtime.document()
             document = await drive(runtime)
         print_warnings(runtime.child_warnings)

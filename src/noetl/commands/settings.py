@@ -1,4 +1,4 @@
-"""The settings of a command: read once, when the command begins."""
+"""The settings of a command, read when it begins, and options of several commands."""
 
 from __future__ import annotations
 
@@ -6,10 +6,42 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+import click
+
 from noetl.config import Settings, read_settings
+from noetl.dsl.labels import read_labels
+
+T = TypeVar("T")
+
+
+class LabelType(click.ParamType[str]):
+    """A label, ``name=value``; it is checked, and stays text."""
+
+    name = "label"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        try:
+            read_labels((value,))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+def label_option(words: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Return the option ``--label``, which may be repeated."""
+    return click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        type=LabelType(),
+        metavar="NAME=VALUE",
+        help=f"{words} May be repeated.",
+    )
+
 
 P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def pass_settings(function: Callable[Concatenate[Settings, P], T]) -> Callable[P, T]:

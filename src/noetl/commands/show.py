@@ -12,7 +12,12 @@ import msgspec
 
 from noetl.commands.files.atomic_write import check_target
 from noetl.commands.local.logs import find_execution, read_pages, read_summary
-from noetl.commands.output.diagnostics import count_of, origin_words, queue_words
+from noetl.commands.output.diagnostics import (
+    count_of,
+    label_words,
+    origin_words,
+    queue_words,
+)
 from noetl.commands.output.live.rows import one_line, waiting_words
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of, server_option
@@ -82,6 +87,8 @@ def command(
         return
     if document["forked_from"]:
         click.echo(f"forked from {origin_words(document['forked_from'])}")
+    if document.get("labels"):
+        click.echo(label_words(document["labels"]))
     places = document.get("concurrency")
     if places and places["queued"]:
         click.echo(queue_words(places))

@@ -13,7 +13,7 @@ from noetl.commands.output import value_text
 from noetl.commands.output.diagnostics import print_warnings
 from noetl.commands.remote.choose_server import need_server, server_option
 from noetl.commands.remote.executions import whole_id
-from noetl.commands.settings import pass_settings
+from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings
 from noetl.errors import ConfigError
 from noetl.types import JSON
@@ -70,6 +70,7 @@ def command() -> None:
     type=click.Choice(["completed", "failed", "cancelled"]),
     help="The status at the end (completed). May be repeated.",
 )
+@label_option("Label the executions that it starts.")
 @click.option("--replace", is_flag=True, help="Replace the trigger of that name.")
 @server_option
 @_json

@@ -182,6 +182,11 @@ class Playbook(Located, frozen=True, dict=True):
             named.setdefault(step.name, step)
         return named
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels that each of its executions has."""
+        return self.metadata.get("labels") or {}
+
     @cached_property
     def limits(self) -> Limits:
         """Limits of its executions; the validator allows only lower ones than the

@@ -70,7 +70,8 @@ class Request(msgspec.Struct, frozen=True):
     ever: it has one execution. ``caller`` is the account that sent the request to a
     server, ``initiator`` the account whose rights the execution has. ``concurrency`` is
     the key of which the execution needs a slot. ``warnings`` are messages about inputs
-    that the playbook accepts and probably does not mean (S-72).
+    that the playbook accepts and probably does not mean (S-72). ``labels`` are those of
+    the playbook and of the request.
     """
 
     execution_id: str
@@ -86,6 +87,7 @@ class Request(msgspec.Struct, frozen=True):
     concurrency: Concurrency | None = None
     initiator: dict[str, JSON] | None = None
     warnings: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
 
 
 def accept(batch: Batch, request: Request, *, queued: bool = False) -> None:
@@ -191,6 +193,8 @@ def _ask(recorder: Recorder, request: Request) -> str:
         asked["caller"] = request.caller
     if request.initiator is not None:
         asked["initiator"] = request.initiator
+    if request.labels:
+        asked["labels"] = request.labels
     recorder.emit(EXECUTION_REQUESTED, who, asked)
     return who
 

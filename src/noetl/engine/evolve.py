@@ -102,7 +102,7 @@ def _requested(state: State, event: Event, payload: ExecutionRequested) -> None:
     state.execution_id = event.execution_id
     state.started_at = event.timestamp
     state.trace_id = payload["trace_id"]
-    state.parent = payload.get("parent")
+    state.parent, state.labels = payload.get("parent"), payload.get("labels", {})
     if state.parent is not None:
         state.depth = state.parent["depth"] + 1
         state.outer = state.parent["iter"]

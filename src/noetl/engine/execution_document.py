@@ -78,6 +78,7 @@ class Document:
             "status": status_of(state),
             "playbook": self.playbook,
             "forked_from": self._origin,
+            "labels": state.labels,
             "concurrency": standing_of(state),
             "error": state.error,
             "warnings": self._warnings,

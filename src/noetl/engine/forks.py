@@ -89,6 +89,8 @@ def ask(
         asked["caller"] = dict(fork.caller)
     if fork.initiator is not None:
         asked["initiator"] = fork.initiator
+    if "labels" in origin:
+        asked["labels"] = origin["labels"]
     recorder.emit(EXECUTION_REQUESTED, fork.execution_id, asked)
 
 

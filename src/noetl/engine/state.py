@@ -81,6 +81,7 @@ class State(msgspec.Struct):
     reached: dict[str, bool] | None = None
     unfired: dict[str, bool] = msgspec.field(default_factory=dict)
     not_reached: int = 0
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def began_at(self) -> str:

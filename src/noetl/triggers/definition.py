@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from noetl.dsl.labels import Labels
 from noetl.engine.steps.concurrency import Limit, OnLimit
 from noetl.types import JSON
 
@@ -82,7 +83,8 @@ class Definition(Part, frozen=True):
     templates.
 
     One of ``webhook``, ``schedule`` and ``finished`` is the source of events.
-    ``concurrency`` limits its running executions.
+    ``concurrency`` limits its running executions. ``labels`` are those of each, besides
+    those of the playbook.
     """
 
     name: Name
@@ -92,6 +94,7 @@ class Definition(Part, frozen=True):
     schedule: Schedule | None = None
     finished: Finished | None = None
     concurrency: Places | None = None
+    labels: Labels | None = None
 
     @property
     def kind(self) -> Kind:

@@ -112,6 +112,7 @@ PLAYBOOK = Kind(
         "path": Input(TEXT, "The child's `metadata.path`.", required=True),
         "version": Input(TEXT, "The child's version (the latest)."),
         "args": Input(MAPPING, "The child's workload."),
+        "labels": Input(MAPPING, "Labels of the child, besides those of its playbook."),
     },
     row="PIPE-17",
     result="The child's result. `outcome.playbook` has `execution_id` and `status`.",

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -261,10 +262,16 @@ def local_of(request: Request) -> str:
 
 
 def read_query(request: Request, shape: type[T]) -> T:
-    """Parse the query: no duplicate, unknown or out-of-range parameters."""
-    given: dict[str, str] = {}
+    """Parse the query: no duplicate, unknown or out-of-range parameters.
+
+    A parameter may be repeated if it is a list.
+    """
+    given: dict[str, JSON] = {}
     asked = request.scope.get("query_string")
     for name, value in request.query_params.multi_items() if asked else ():
+        if name in _lists(shape):
+            given.setdefault(name, []).append(value)
+            continue
         if name in given:
             raise _bad_query(name, f"'{name[:80]}' is given twice", shape)
         given[name] = value
@@ -275,6 +282,12 @@ def read_query(request: Request, shape: type[T]) -> T:
         place = re.search(r"\$\.(\w+)|field `(.+)`", message)
         named = (place[1] or place[2]) if place else None
         raise _bad_query(named, message, shape) from None
+
+
+@cache
+def _lists(shape: type[Any]) -> frozenset[str]:
+    fields = msgspec.structs.fields(shape)
+    return frozenset(f.encode_name for f in fields if f.default_factory is list)
 
 
 def _bad_query(name: str | None, message: str, shape: type[Any]) -> Problem:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.diagnostics import Diagnostic
+from noetl.dsl.labels import MAX_LABELS, MAX_VALUE, Labels
 from noetl.engine.endings import IgnoredError, NoArcFired
 from noetl.engine.execution_document import StepLine
 from noetl.engine.ids import EXECUTION_ID
@@ -30,6 +31,8 @@ Limit = Annotated[int, Meta(ge=1, le=1000)]
 Seq = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
 Moment = Annotated[datetime, Meta(tz=True)]
+LabelText = Annotated[str, Meta(pattern=r"^[^=]+=.+$", max_length=63 + 1 + MAX_VALUE)]
+"""A label in a query: ``name=value``."""
 
 
 class Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -56,6 +59,7 @@ class StartRequest(Strict):
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
     idempotency_key: Key | None = None
     concurrency: StartConcurrency | None = None
+    labels: Labels = msgspec.field(default_factory=dict)
 
 
 class StartQuery(Strict):
@@ -80,6 +84,9 @@ class ListQuery(Strict):
     limit: Limit = 100
     cursor: ExecutionId | None = None
     waiting: bool = False
+    label: Annotated[list[LabelText], Meta(max_length=MAX_LABELS)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class ExecutionLine(msgspec.Struct):
@@ -94,6 +101,7 @@ class ExecutionLine(msgspec.Struct):
     concurrency: dict[str, JSON] | None
     ignored_errors: int
     not_reached: int
+    labels: dict[str, str]
     waits: list[WaitLine] | UnsetType = UNSET
 
 
@@ -108,6 +116,7 @@ class ExecutionDocument(msgspec.Struct):
     execution_id: str
     status: ExecutionStatus
     playbook: dict[str, JSON]
+    labels: dict[str, str]
     concurrency: dict[str, JSON] | None
     error: dict[str, JSON] | None
     warnings: list[str]

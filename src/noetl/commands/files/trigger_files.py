@@ -10,6 +10,7 @@ import msgspec
 from noetl.commands.files.playbook_files import read_file
 from noetl.commands.run import read_setting
 from noetl.dsl.diagnostics import Report
+from noetl.dsl.labels import read_labels
 from noetl.dsl.node import Node
 from noetl.dsl.source import read_source
 from noetl.errors import ConfigError
@@ -78,6 +79,8 @@ def members_of(name: str | None, options: dict[str, JSON]) -> dict[str, JSON]:
         "finished": options["finished"] is not None,
     }
     members: dict[str, JSON] = {"name": name, "playbook": options["playbook"]}
+    if options["labels"]:
+        members["labels"] = read_labels(tuple(options["labels"]))
     for part, values in parts.items():
         said = {key: value for key, value in values.items() if value is not None}
         if chosen[part]:

@@ -86,6 +86,12 @@ def queue_words(places: Mapping[str, JSON]) -> str:
     return f"queued by concurrency key '{key}', limit {limit:,}"
 
 
+def label_words(labels: Mapping[str, str]) -> str:
+    """Format ``labels: env=test, team=sales``."""
+    pairs = [f"{name}={value}" for name, value in sorted(labels.items())]
+    return printable(f"labels: {', '.join(pairs)}")
+
+
 def bytes_of(size: int) -> str:
     """Format ``512 bytes``, ``1.5 kB``, ``2.1 GB``."""
     amount = float(size)

@@ -53,6 +53,11 @@ METADATA = Record(
             "ROOT-05",
             "True: data of its executions need `payloads:read` on a server.",
         ),
+        "labels": Field(
+            MAPPING,
+            "S-72",
+            "Labels of its executions, text by name: `{team: sales}`.",
+        ),
         "inputs": Field(
             mapping_of("inputs"),
             "S-72",

@@ -14,6 +14,7 @@ from noetl.dsl.grammar.earlier_forms import (
     accepted,
 )
 from noetl.dsl.json_schema import find_problems, locate_flaws
+from noetl.dsl.labels import find_label_problems
 from noetl.dsl.node import Location, Node, shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.playbook_inputs import (
@@ -182,6 +183,22 @@ def defaults_fit_their_inputs(draft: Draft) -> Iterator[Found]:
         if name not in declared and name not in workload:
             message = f"'{shorten(name)}' is required, and not in 'properties'"
             yield item, message, partial(did_you_mean, name, declared)
+
+
+@rule("labels", "S-72")
+def labels_are_texts(draft: Draft) -> Iterator[Found]:
+    """`metadata.labels` are at most 32 texts by name, without templates."""
+    metadata = draft.playbook.at.get("metadata")
+    at = metadata.get("labels") if metadata is not None else None
+    labels = draft.playbook.labels
+    if at is None or not isinstance(labels, dict):
+        return
+    for name, problem in find_label_problems(labels):
+        yield at[name] if name else at, problem, None
+    for name, value in labels.items():
+        if isinstance(value, str) and is_template(value):
+            message = f"the label '{shorten(name)}' is a template, and would stay text"
+            yield at[name], message, "give it with the request: --label name=value"
 
 
 _DEFINING = ("properties", "$defs", "definitions")

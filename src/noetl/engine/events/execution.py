@@ -40,6 +40,8 @@ class ExecutionRequested(Payload):
     the scopes of the token that was used. A child has the account of its parent, an
     execution of a trigger that of the trigger's owner; an execution of `noetl run` has
     none."""
+    labels: NotRequired[dict[str, str]]
+    """Labels of the playbook and of the request. Absent if there are none."""
 
 
 class RequestEvaluated(Payload):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from noetl.dsl.labels import Labels
 from noetl.dsl.model import Action
 from noetl.engine.events import Event
 from noetl.engine.reports.accept import Fact
@@ -57,6 +58,7 @@ class _Child(msgspec.Struct):
     version: str | None
     args: JSON
     iter: JSON
+    labels: Labels = {}
 
 
 class _Timer(msgspec.Struct):

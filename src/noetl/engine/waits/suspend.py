@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from string import hexdigits
 
 from noetl.dsl.json_schema import find_flaws
+from noetl.dsl.labels import find_label_problems
 from noetl.dsl.model import Task
 from noetl.dsl.times import UTC, find_zone, parse_duration, parse_time
 from noetl.engine.runs import Waiting
@@ -106,7 +107,20 @@ def child_of(
         "args": args,
         "iter": iteration,
     }
+    labels = inputs.get("labels") or {}
+    for problem in _label_problems(labels):
+        return Outcome.failed("tool.contract", f"playbook: {problem}")
+    if labels:
+        child["labels"] = labels
     return {"on": "playbook", "child": child, "seconds": seconds}
+
+
+def _label_problems(labels: JSON) -> Iterator[str]:
+    if not isinstance(labels, dict):
+        yield "'labels' must be a mapping of texts"
+        return
+    for _, problem in find_label_problems(labels):
+        yield problem
 
 
 def _seconds(value: JSON) -> float:

@@ -157,6 +157,7 @@ def _facts(page: PageData) -> Data:
         "parent": str(parent.get("execution_id")) if parent is not None else None,
         "path": about.get("path"),
         "version": about.get("version"),
+        "labels": ", ".join(f"{n}={v}" for n, v in sorted(record.state.labels.items())),
         "digest": str(about["sha256"])[:16] if about.get("sha256") else None,
         "folder": about.get("folder"),
         "trace": record.trace_id,

@@ -97,6 +97,7 @@ class ChildRequests:
             },
             trace_id=loaded.state.trace_id,
             initiator=initiator.as_json() if initiator else None,
+            labels=child.get("labels", {}),
         )
         return ChildRequest(request, found.playbook, found.error)
 

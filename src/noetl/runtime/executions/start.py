@@ -7,11 +7,12 @@ from functools import partial
 import msgspec
 
 from noetl.dsl.model import Playbook
-from noetl.dsl.playbook_inputs import check_inputs, warnings_of
+from noetl.dsl.playbook_inputs import check_inputs, secret_inputs, warnings_of
 from noetl.engine.decide import Request, accept, check_request, reject
 from noetl.engine.events import Event
 from noetl.engine.recorder import Recorder
 from noetl.engine.secrets.handles import Secrets
+from noetl.engine.secrets.redaction import Redactor
 from noetl.engine.state import State
 from noetl.errors import KeychainError, NoPlace, RequestKnown, StoreError
 from noetl.ports import Blobs, Clock, Store
@@ -59,6 +60,7 @@ class ExecutionStarter:
         reference (S-82), inputs that do not fit (S-72), a secret that is not there
         (KEY-03), a taken concurrency key.
         """
+        request = msgspec.structs.replace(request, labels=_labels(playbook, request))
         wrong = check_request(request) or self._check_inputs(playbook, request)
         if wrong is not None:
             await self.reject(request, wrong)
@@ -116,10 +118,12 @@ class ExecutionStarter:
         A commit takes the key together with the first events, so the limiter is asked
         only where the store has found the key taken.
         """
+        # Labels and a key are shown: they must not contain a secret (S-41).
+        labels = loaded.secrets.redact(request.labels, short=False)
+        request = msgspec.structs.replace(request, labels=labels)
         if request.concurrency is None:
             await self._append_and_hand_over(request, loaded)
             return None
-        # A key is made of inputs, and is shown: it must not contain a secret (S-41).
         key = loaded.secrets.redact(request.concurrency.key, short=False)
         concurrency = msgspec.structs.replace(request.concurrency, key=key)
         request = msgspec.structs.replace(request, concurrency=concurrency)
@@ -157,3 +161,14 @@ class ExecutionStarter:
         about, key = request.playbook, request.request_key
         await self._store.commit([rejection_of(recorder, about, key, self._placement)])
         return recorder.events
+
+
+def _labels(playbook: Playbook, request: Request) -> dict[str, str]:
+    """Return the labels of playbook and request, without secret inputs (S-41)."""
+    labels = {**playbook.labels, **request.labels}
+    secrets = [request.workload.get(name) for name in secret_inputs(playbook)]
+    if not secrets or not labels:
+        return labels
+    redactor = Redactor(text for text in secrets if isinstance(text, str))
+    masked: dict[str, str] = redactor.data(labels)
+    return masked

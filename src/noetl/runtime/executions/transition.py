@@ -80,6 +80,7 @@ def transition_of(
             standing_of(state),
             state.ignored,
             state.not_reached,
+            state.labels,
         ),
         reports=Reports(
             [item.lease for item in held if item.lease],
@@ -201,6 +202,7 @@ def rejection_of(
             state.error,
             (state.parent or {}).get("execution_id"),
             lineage_of(state),
+            labels=state.labels,
         ),
         timers=TimerChanges(
             finished_timers(placement, state.execution_id, playbook.get("path"), now)

@@ -70,6 +70,7 @@ class StartInputs(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, JSON] = msgspec.field(default_factory=dict)
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
     concurrency: Concurrency | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -179,6 +180,7 @@ class ExecutionStarter:
                 **({"trigger": trigger} if trigger is not None else {}),
             },
             concurrency=concurrency,
+            labels=asked.labels,
             initiator=initiator.as_json() if initiator is not None else None,
         )
         try:

@@ -50,7 +50,11 @@ class TriggerStarter:
         """
         definition, name = trigger.definition, trigger.name
         initiator = initiator or trigger.initiator
-        asked = StartInputs(path=definition.path, version=definition.version)
+        asked = StartInputs(
+            path=definition.path,
+            version=definition.version,
+            labels=definition.labels or {},
+        )
         found = await self._starting.resolve(asked)
         try:
             if isinstance(scope, TriggerError):
@@ -61,6 +65,7 @@ class TriggerStarter:
                 path=asked.path,
                 version=asked.version,
                 workload=workload,
+                labels=asked.labels,
                 concurrency=_concurrency(definition, scope | {"workload": workload}),
             )
         except TriggerError as error:
