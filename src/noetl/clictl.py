@@ -52,6 +52,7 @@ COMMANDS = {
     "user": "Create and change accounts and their roles.",
     "validate": "Check playbooks; show what is wrong and how to fix it.",
     "verify": "Analyse a playbook's Petri net before anything runs.",
+    "watch": "Show an execution live, until its end or Ctrl-C.",
     "worker": "Start, stop and count workers of a server.",
 }
 

@@ -62,9 +62,10 @@ def test_results_are_listed_and_fetched(there: Any, failed: str) -> None:
 
 def test_what_failed_is_tried_again(there: Any, failed: str) -> None:
     outlook = there.noetl("retry", failed, "--set", "by=2", "--dry-run")
-    done = there.noetl("retry", failed, "--set", "by=2", "--json")
+    done = there.noetl("retry", failed, "--set", "by=2", "--wait", "--json")
     document = json.loads(done.stdout)
-    again = there.noetl("fork", failed, "--at", "9", "--set", "by=5", "--no-progress")
+    more = ("--set", "by=5", "--wait", "--no-progress")
+    again = there.noetl("fork", failed, "--at", "9", *more)
 
     assert outlook.returncode == 0, outlook.stderr
     assert "keep   make: done" in outlook.stdout

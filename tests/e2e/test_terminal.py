@@ -70,7 +70,7 @@ def test_the_tree_lives_and_its_last_state_stays(
         code, lines = session.finish()
 
     assert code == 0
-    assert "  completed  " in lines[0]
+    assert lines[0] == "tests/t", "the last line has status, time and id"
     assert lines[1].startswith("├── ✓ start  ")
     assert "retr" in lines[1]
     assert lines[2].startswith("└── ✓ each   ━━━━━━━━━━━━━━━━━━━━ 100%  4 of 4  ")

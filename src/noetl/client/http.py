@@ -39,8 +39,11 @@ class Client:
         token: str | None,
         trust: Trust = lambda url: trusted(),
         token_place: str = "NOETL_TOKEN",
+        option: str = "",
     ) -> None:
         self.url = url
+        self.option = option
+        """What a command that is printed needs to reach the server, with a space."""
         self._token_place = token_place
         self._token = token
         self._trust = trust

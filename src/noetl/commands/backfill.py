@@ -160,9 +160,17 @@ def resume(
 
 def _wait(client: Client, line: dict[str, JSON]) -> dict[str, JSON]:
     """Poll the backfill until it is no longer running; return its document."""
-    while line["state"] == "running":
-        time.sleep(POLL_INTERVAL_S)
-        line = client.get(f"/api/backfills/{line['backfill_id']}")
+    backfill_id, option = line["backfill_id"], client.option
+    try:
+        while line["state"] == "running":
+            time.sleep(POLL_INTERVAL_S)
+            line = client.get(f"/api/backfills/{backfill_id}")
+    except KeyboardInterrupt:
+        look = f"noetl backfill status {backfill_id}{option}"
+        halt = f"noetl backfill stop {backfill_id}{option}"
+        click.echo(f"left: the backfill goes on at {client.url}", err=True)
+        click.echo(f"  look: {look}, stop: {halt}", err=True)
+        sys.exit(130)
     return line
 
 

@@ -159,7 +159,7 @@ async def _print(
     trace = ""
     async for page in read_pages(place):
         trace = trace or page[0].payload["trace_id"]
-        _echo(page, trace, as_json=as_json)
+        print_events(page, trace, as_json=as_json)
 
 
 async def _follow(place: Place, *, as_json: bool) -> None:
@@ -169,13 +169,13 @@ async def _follow(place: Place, *, as_json: bool) -> None:
             page = await store.read(place.execution_id, after=after, limit=PAGE)
             if page:
                 trace = trace or page[0].payload["trace_id"]
-                _echo(page, trace, as_json=as_json)
+                print_events(page, trace, as_json=as_json)
                 after, last = page[-1].seq, page[-1].name
             else:
                 await asyncio.sleep(POLL_INTERVAL_S)
 
 
-def _echo(page: Sequence[Event], trace: str, *, as_json: bool) -> None:
+def print_events(page: Sequence[Event], trace: str, *, as_json: bool) -> None:
     """Print a page in one write: one write per event is slower than reading."""
     if as_json:
         encode = msgspec.json.encode

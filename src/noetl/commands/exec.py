@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from typing import get_args
 
 import click
@@ -18,8 +16,8 @@ from noetl.commands.output.diagnostics import (
 from noetl.commands.output.endings import fail_on_option
 from noetl.commands.output.progress import choose_progress
 from noetl.commands.remote.choose_server import need_server, server_option
-from noetl.commands.remote.executions import ask, watch
-from noetl.commands.run import finish, read_inputs
+from noetl.commands.remote.executions import ask, end
+from noetl.commands.run import read_inputs
 from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings
 from noetl.dsl.diagnostics import Diagnostic
@@ -99,17 +97,8 @@ def command(
     print_warnings(started.get("warnings", ()))
     if not as_json:
         _warn(client, path, version or None, hints=hints)
-    if wait:
-        progress = choose_progress(quiet=no_progress, as_json=as_json, logs=not no_logs)
-        document = asyncio.run(watch(client, started["execution_id"], progress))
-        finish(document, as_json=as_json, fail_on=fail_on)
-    if as_json:
-        click.echo(json.dumps(started))
-        return
-    click.echo(f"{started['status']}: {started['execution_id']}")
-    if started["status"] == "waiting":
-        click.echo(f"  why it waits: noetl show {started['execution_id']}")
-    click.echo(f"  follow it with: noetl events {started['execution_id']} --follow")
+    progress = choose_progress(quiet=no_progress, as_json=as_json, logs=not no_logs)
+    end(client, started, progress, wait=wait, as_json=as_json, fail_on=fail_on)
 
 
 def _warn(client: Client, path: str, version: str | None, *, hints: bool) -> None:

@@ -178,6 +178,7 @@ _OPTIONS = (
     ),
     click.option("--extensions", metavar="NAMES", help="Dialects of --playbook."),
     click.option("--timeout", metavar="D", help="Cancel after this time: 30s, 5m."),
+    executions.wait_option,
     server_option,
     click.option("--dry-run", is_flag=True, help="Only show what would happen."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
@@ -200,12 +201,14 @@ def fork_execution(
     where: Mapping[str, JSON],
     *,
     server: str | None,
+    wait: bool,
     dry_run: bool,
     as_json: bool,
     no_progress: bool,
     **wishes: Any,
 ) -> NoReturn:
-    """Fork, run to the end, print, and exit with the exit code of ``run``.
+    """Fork, run to the end, print, and exit with the exit code of ``run``; with a
+    server only if ``wait``.
 
     ``choose`` returns the start for a local fork; ``where`` is the start for a server.
     """
@@ -225,8 +228,7 @@ def fork_execution(
             print_outlook(answer)
         sys.exit(0)
     if client is not None:
-        made = executions.watch(client, answer["execution_id"], progress)
-        finish(asyncio.run(made), as_json=as_json)
+        executions.end(client, answer, progress, wait=wait, as_json=as_json)
     document = asyncio.run(_run(settings, execution, choose, asked, progress))
     finish(document, as_json=as_json)
 
@@ -284,7 +286,7 @@ async def _run(
         )
         try:
             runtime.watch(progress.take)
-            with interruptible(runtime):
+            with interruptible(runtime, progress):
                 return await _go_on(runtime, plan, origin, progress)
         finally:
             await runtime.close()

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from noetl.client.http import Client
-from noetl.commands.local.logs import find_execution, open_alone, read_pages
+from noetl.commands.local.logs import Place, find_execution, open_alone, read_pages
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote.choose_server import (
     need_own_server,
@@ -16,7 +15,7 @@ from noetl.commands.remote.choose_server import (
     server_option,
 )
 from noetl.commands.remote.control import send
-from noetl.commands.remote.executions import show, watch, whole_id
+from noetl.commands.remote.executions import end, show, wait_option, whole_id
 from noetl.commands.run import EXIT_CODES, drive, finish, interruptible, show_logs
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings, read_plugins
@@ -35,6 +34,7 @@ from noetl.types import JSON
     type=click.Path(exists=True, file_okay=False),
     help="The folder of child playbooks (default: the playbook's folder).",
 )
+@wait_option
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--no-progress", is_flag=True, help="Print no progress.")
@@ -43,45 +43,51 @@ def command(
     settings: Settings,
     execution: str,
     playbooks: tuple[str, ...],
+    wait: bool,
     server: str | None,
     as_json: bool,
     no_progress: bool,
 ) -> None:
     """Continue an execution that was paused, killed or interrupted.
 
-    If it has finished, its document is printed. The start or end of ID is enough.
+    An execution of this home runs to its end here. A server continues its execution,
+    and the command returns at once, or with --wait at the end. If the execution has
+    finished, its document is printed. The start or end of ID is enough.
 
     \b
-    Example:
+    Examples:
       noetl resume 019a8f
+      noetl resume 019a8f --server http://127.0.0.1:8082 --wait
     """
     progress = choose_progress(quiet=no_progress, as_json=as_json)
     client = asyncio.run(server_of(settings, server, execution))
-    if client is not None:
-        execution_id = whole_id(client, execution)
-        document = asyncio.run(_resume_there(client, execution_id, progress))
-    else:
-        document = asyncio.run(_resume(settings, execution, progress, playbooks))
-    finish(document, as_json=as_json)
-
-
-async def _resume_there(
-    client: Client, execution_id: str, progress: Progress
-) -> dict[str, JSON]:
-    """Let the server continue the execution, and follow it here."""
+    home = Home.of(settings)
+    if client is None:
+        place = asyncio.run(find_execution(home, execution))
+        found = asyncio.run(_resume(settings, home, place, progress, playbooks))
+        if found is not None:
+            finish(found, as_json=as_json)
+        client, execution = need_own_server(settings), place.execution_id
+    execution_id = whole_id(client, execution)
     document = show(client, execution_id)
-    if document["status"] in ("paused", "quarantined"):
-        send(client, execution_id, {"do": "resume"})
-    elif document["status"] in EXIT_CODES:
-        return document
-    return await watch(client, execution_id, progress)
+    status = document["status"]
+    if status in ("paused", "quarantined"):
+        status = send(client, execution_id, {"do": "resume"})["status"]
+    elif status in EXIT_CODES:
+        finish(document, as_json=as_json)
+    answer = {"execution_id": execution_id, "status": status}
+    end(client, answer, progress, wait=wait, as_json=as_json)
 
 
 async def _resume(
-    settings: Settings, execution: str, progress: Progress, playbooks: Sequence[str]
-) -> dict[str, JSON]:
-    home = Home.of(settings)
-    place = await find_execution(home, execution)
+    settings: Settings,
+    home: Home,
+    place: Place,
+    progress: Progress,
+    playbooks: Sequence[str],
+) -> dict[str, JSON] | None:
+    """Run the execution to its end in this process; None if the server of this home
+    has to continue it."""
     document = Document()
     async for page in read_pages(place):
         document.take(page)
@@ -89,9 +95,7 @@ async def _resume(
     if document.state.finished:
         return document.as_json()
     if place.log == home.server_log:
-        return await _resume_there(
-            need_own_server(settings), place.execution_id, progress
-        )
+        return None
     runtime = await Embedded.reopen(
         home,
         await open_alone(place.log),
@@ -104,7 +108,7 @@ async def _resume(
     try:
         runtime.watch(progress.take)
         show_logs(runtime, progress)
-        with progress, interruptible(runtime):
+        with progress, interruptible(runtime, progress):
             await runtime.resume_from_log()
             return await drive(runtime)
     finally:

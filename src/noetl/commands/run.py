@@ -197,7 +197,7 @@ async def _execute(
     try:
         runtime.watch(progress.take)
         show_logs(runtime, progress)
-        with progress, interruptible(runtime):
+        with progress, interruptible(runtime, progress):
             if not await runtime.start(loaded, source, inputs, deadline, labels):
                 return runtime.document()
             document = await drive(runtime)
@@ -223,14 +223,14 @@ async def drive(runtime: Embedded) -> dict[str, JSON]:
 
 
 @contextmanager
-def interruptible(runtime: Embedded) -> Iterator[None]:
+def interruptible(runtime: Embedded, progress: Progress) -> Iterator[None]:
     """Pause at the first interrupt; exit at the second one, or at SIGTERM."""
     loop = asyncio.get_running_loop()
 
     def interrupt() -> None:
         if not runtime.interrupt():
             text = "pausing: running tasks finish first; press Ctrl-C again to exit now"
-            click.echo(text, err=True)
+            progress.say(text)
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     loop.add_signal_handler(signal.SIGTERM, runtime.leave)
@@ -317,16 +317,20 @@ def _refuse(
 def finish(
     document: dict[str, JSON], *, as_json: bool, fail_on: Collection[str] = ()
 ) -> NoReturn:
-    """Print the end of an execution and exit with its exit code; 1 if it passed over
-    something that ``fail_on`` names."""
-    status = document["status"]
+    """Print the end of an execution and exit with its exit code."""
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         print_end(document)
-    if status == "completed" and is_unwanted(document, fail_on):
-        sys.exit(1)
-    sys.exit(2 if _is_refused(document) else EXIT_CODES.get(status, 130))
+    sys.exit(exit_code(document, fail_on))
+
+
+def exit_code(document: dict[str, JSON], fail_on: Collection[str] = ()) -> int:
+    """Return the code of the status; 1 if the execution completed and passed over
+    something that ``fail_on`` names."""
+    if document["status"] == "completed" and is_unwanted(document, fail_on):
+        return 1
+    return 2 if _is_refused(document) else EXIT_CODES.get(document["status"], 130)
 
 
 def _is_refused(document: dict[str, JSON]) -> bool:

@@ -18,7 +18,7 @@ from noetl.commands.output.live.rows import (
     one_line,
     rate,
 )
-from noetl.commands.output.live.terminal import bar, branches, headline
+from noetl.commands.output.live.terminal import Frame, bar, branches, headline
 from noetl.engine.events import Event
 from noetl.report.format import duration
 
@@ -72,7 +72,7 @@ def suspended(at: float = 0.0, **payload: Any) -> Event:
 def drawn(board: Board, now: float = 0.0, room: int | None = None) -> list[str]:
     """The tree as text: a step per line, what is below it indented."""
     lines = []
-    for branch in branches(board, NOW + now, room, UTC):
+    for branch in branches(board, Frame(NOW + now, UTC), room):
         lines.append("".join(text for text, _ in branch.line))
         lines += ["  " + "".join(t for t, _ in line) for line in branch.below]
     return lines
@@ -124,7 +124,7 @@ def test_a_step_that_was_not_admitted_says_so() -> None:
     [
         (1.5, "attempt 3 of 5 in 3.00 s: 503"),
         (4.46, "attempt 3 of 5 in 40 ms: 503"),
-        (9.0, "attempt 3 of 5 now: 503"),
+        (9.0, "attempt 3 of 5 queued: 503"),
     ],
 )
 def test_a_retry_shows_why_and_when(now: float, words: str) -> None:
@@ -337,6 +337,65 @@ def test_waiting_iterations_are_listed_a_few_at_a_time() -> None:
 # -- the whole -------------------------------------------------------------------
 
 
+def test_one_more_waiting_iteration_is_in_the_singular() -> None:
+    board = loop(10)
+    payload = {"on": "signal", "signal": "go"}
+    fields = {"task_label": "ask", "payload": payload}
+    for number in range(4):
+        board.take([of_iteration("task.suspended", number, **fields)])
+
+    assert drawn(board)[-1] == "  … 1 more waits"
+
+
+@pytest.mark.parametrize(
+    ("columns", "line"),
+    [
+        (80, "━━━━━───────────────  25%  50 of 200  25.0/s, 6.00 s left"),
+        (64, "━──────  25%  50 of 200  25.0/s, 6.00 s left"),
+        (61, "━───  25%  50 of 200  25.0/s, 6.00 s left"),
+        (60, "━━─────────  25%  50 of 200  6.00 s left"),
+        (20, "━───  25%  50 of 200  6.00 s left"),
+    ],
+)
+def test_in_few_columns_the_bar_shrinks_and_the_rate_goes_first(
+    columns: int, line: str
+) -> None:
+    board = loop(200)
+    board.tick(NOW)
+    for number in range(50):
+        board.take(iteration(number))
+    for number in (50, 51):
+        board.take(iteration(number)[:2])
+
+    [branch] = branches(board, Frame(NOW + 2, UTC, columns=columns))
+    text = "".join(piece for piece, _ in branch.line)
+
+    assert text == f"⠦ fetch  {line}  2 at work"
+    assert len(text) <= max(columns, 53)
+
+
+@pytest.mark.parametrize(("still", "signs"), [(False, "‖⠋"), (True, "‖‖")])
+def test_a_pause_is_shown_at_steps_that_have_stopped(still: bool, signs: str) -> None:
+    board = board_of(
+        of_run("step.scheduled"),
+        event("step.scheduled", step="other", step_run_id="x-9"),
+        event("task.started", step="other", step_run_id="x-9", task_label="call"),
+        event("workflow.paused"),
+    )
+
+    found = branches(board, Frame(NOW, UTC, paused=True, still=still))
+
+    assert "".join(branch.line[0][0][0] for branch in found) == signs
+
+
+def test_the_last_picture_of_an_open_execution_has_no_spinner() -> None:
+    board = board_of(of_run("step.scheduled"), of_task("task.started"))
+
+    [branch] = branches(board, Frame(NOW, UTC, still=True))
+
+    assert branch.line[0][0] == "… "
+
+
 def whole(board: Board, now: float = 0.0) -> str:
     return "".join(text for text, _ in headline(board, NOW + now))
 
@@ -344,16 +403,16 @@ def whole(board: Board, now: float = 0.0) -> str:
 def test_the_headline_follows_the_execution() -> None:
     about = {"playbook": {"name": "orders", "path": "etl/orders"}}
     board = board_of(event("playbook.execution.requested", payload=about))
-    assert whole(board, 3) == "etl/orders  x  running  3.00 s"
+    assert whole(board, 3) == "etl/orders  running  3.00 s  x"
     board.take([of_run("step.scheduled"), suspended(on="signal", signal="go")])
-    assert whole(board, 3) == "etl/orders  x  waiting  3.00 s"
+    assert whole(board, 3) == "etl/orders  waiting  3.00 s  x"
     board.take([of_task("task.resumed"), event("workflow.paused")])
     assert "  paused  3.00 s  running tasks finish" in whole(board, 3)
     board.take([event("workflow.resumed"), event("workflow.cancelled")])
     assert "  cancelling  3.00 s" in whole(board, 3)
     end = {"status": "cancelled", "error": {"message": "stop"}, "result": None}
     board.take([event("workflow.finished", 4.0, payload=end)])
-    assert whole(board, 99) == "etl/orders  x  cancelled  4.00 s"
+    assert whole(board, 99) == "etl/orders  cancelled  4.00 s  x"
 
 
 def test_open_steps_come_before_those_that_are_over_where_room_is_short() -> None:
@@ -447,7 +506,7 @@ def test_a_step_with_an_ignored_error_is_amber() -> None:
         of_task("task.done", 1.0, payload=payload),
         of_run("step.done", 2.0, payload={"result": None}),
     )
-    [branch] = branches(board, NOW + 60, None, UTC)
+    [branch] = branches(board, Frame(NOW + 60, UTC))
 
     assert drawn(board, 60) == [
         "! fetch  2.00 s  1 error ignored: timeout: too slow",
@@ -489,7 +548,7 @@ def test_a_loop_that_failed_in_part_is_amber() -> None:
         of_run("loop.done", 1.0, payload=payload),
         of_run("step.done", 2.0, payload={"result": None}),
     )
-    [branch] = branches(board, NOW + 60, None, UTC)
+    [branch] = branches(board, Frame(NOW + 60, UTC))
 
     assert branch.line[0] == ("! ", "yellow")
     assert branch.line[-1] == ("  1 \u00d7 timeout: [1] too slow", "yellow")

@@ -40,6 +40,10 @@ class Progress:
     def print_logs(self, lines: Sequence[LogLine]) -> None:
         """Receive lines that tasks printed, once they are stored."""
 
+    def say(self, text: str) -> None:
+        """Print a line about the command itself."""
+        click.echo(text, err=True)
+
     def recall(self, events: Sequence[Event]) -> None:
         """Receive events that an earlier process committed."""
 
@@ -66,7 +70,7 @@ def _choose(*, quiet: bool, as_json: bool) -> Progress:
     if sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
         from noetl.commands.output.live.terminal import LiveProgress
 
-        return LiveProgress()
+        return LiveProgress(untitled=not as_json)
     return Progress() if as_json else PlainProgress()
 
 

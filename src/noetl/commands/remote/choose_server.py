@@ -53,7 +53,7 @@ def named_server(settings: Settings, url: str | None) -> Client | None:
     if not found.startswith(("http://", "https://")):
         hint = "write it as http://127.0.0.1:8082"
         raise ConfigError(f"--server {found}: not a valid server address; {hint}")
-    return _client(settings, found)
+    return _client(settings, found, f" --server {found}" if url else "")
 
 
 def own_server(settings: Settings) -> Client | None:
@@ -122,11 +122,15 @@ def need_own_server(settings: Settings) -> Client:
     return client
 
 
-def _client(settings: Settings, url: str) -> Client:
+def _client(settings: Settings, url: str, option: str = "") -> Client:
     token = settings.value(TOKEN)
     place = token.place if token.value is not None else str(Home.of(settings).token)
     return Client(
-        url, token_of_home(settings), trust_of(settings), place or "NOETL_TOKEN"
+        url,
+        token_of_home(settings),
+        trust_of(settings),
+        place or "NOETL_TOKEN",
+        option,
     )
 
 

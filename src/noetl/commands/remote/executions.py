@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
 import click
@@ -25,7 +29,21 @@ ID_LENGTH = 36
 MAX_SEARCHED = 1_000
 LAST_LOGS_S = 5.0
 """Seconds that a finished execution waits for the last lines of its tasks."""
+MAX_AHEAD = 1_000
+"""Items of a stream that are read before they are shown."""
 _EXPLAINED = frozenset({"execution_id", "diagnostics"})
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def wait_option(command: F) -> F:
+    """Add ``--wait`` to a command that runs here or on a server."""
+    return click.option(
+        "--wait",
+        is_flag=True,
+        help="With a server: wait until the execution has finished.",
+    )(command)
 
 
 def whole_id(client: Client, wanted: str) -> str:
@@ -125,17 +143,56 @@ def follow_logs(
         yield [line]
 
 
+def end(
+    client: Client,
+    answer: dict[str, JSON],
+    progress: Progress,
+    *,
+    wait: bool,
+    as_json: bool,
+    fail_on: Collection[str] = (),
+) -> NoReturn:
+    """End a command whose execution the server continues: with ``wait`` when it has
+    finished, else at once."""
+    execution_id = answer["execution_id"]
+    if wait:
+        with leaving(execution_id, f"at {client.url}", client.option):
+            document = asyncio.run(watch(client, execution_id, progress))
+        finish(document, as_json=as_json, fail_on=fail_on)
+    if as_json:
+        click.echo(json.dumps(answer))
+        sys.exit(0)
+    click.echo(f"{answer['status']}: {execution_id}")
+    if answer["status"] == "waiting":
+        click.echo(f"  why it waits: noetl show {execution_id}{client.option}")
+    click.echo(f"  watch it with: noetl watch {execution_id}{client.option}")
+    sys.exit(0)
+
+
+@contextmanager
+def leaving(execution_id: str, where: str, option: str = "") -> Iterator[None]:
+    """At Ctrl-C, say that the execution goes on and how to look or stop; exit with
+    130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        watch_it = f"noetl watch {execution_id}{option}"
+        stop_it = f"noetl cancel {execution_id}{option}"
+        click.echo(f"left: the execution goes on {where}", err=True)
+        click.echo(f"  watch: {watch_it}, stop: {stop_it}", err=True)
+        sys.exit(130)
+
+
 async def watch(
     client: Client, execution_id: str, progress: Progress
 ) -> dict[str, JSON]:
     """Show the progress until the end; return the document of the execution."""
-    stream = follow(client, execution_id)
     with progress:
         logs = None
         if progress.shows_logs:
             logs = asyncio.create_task(_show_logs(client, execution_id, progress))
-        while (event := await asyncio.to_thread(next, stream, None)) is not None:
-            progress.take([msgspec.convert(event, Event)])
+        async for events in _ahead(follow(client, execution_id)):
+            progress.take(msgspec.convert(events, list[Event]))
         if logs is not None:
             await asyncio.wait({logs}, timeout=LAST_LOGS_S)
     return await asyncio.to_thread(show, client, execution_id)
@@ -143,10 +200,49 @@ async def watch(
 
 async def _show_logs(client: Client, execution_id: str, progress: Progress) -> None:
     """Show the lines that tasks print, if the server has them and the caller may."""
-    stream = follow_logs(client, execution_id)
     with suppress(Refused, Unreachable):
-        while (lines := await asyncio.to_thread(next, stream, None)) is not None:
-            progress.print_logs([msgspec.convert(line, LogLine) for line in lines])
+        async for pages in _ahead(follow_logs(client, execution_id)):
+            lines = [line for page in pages for line in page]
+            progress.print_logs(msgspec.convert(lines, list[LogLine]))
+
+
+async def _ahead(stream: Iterable[T]) -> AsyncIterator[list[T]]:
+    """Yield what a blocking stream has, all that came meanwhile together.
+
+    A thread of its own reads it: the end of the command does not wait for that thread.
+    """
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    read: deque[T] = deque()
+    room = threading.Semaphore(MAX_AHEAD)
+    ended: list[Exception | None] = []
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop is closed: the command ends
+            loop.call_soon_threadsafe(ready.set)
+
+    def read_all() -> None:
+        try:
+            for item in stream:
+                room.acquire()
+                read.append(item)
+                wake()
+            ended.append(None)
+        except Exception as error:
+            ended.append(error)
+        wake()
+
+    threading.Thread(target=read_all, daemon=True).start()
+    while True:
+        await ready.wait()
+        ready.clear()
+        over = bool(ended)  # before the items: nothing is read after the end
+        if items := [read.popleft() for _ in range(len(read))]:
+            room.release(len(items))
+            yield items
+        if over:
+            if ended[0] is not None:
+                raise ended[0]
+            return
 
 
 def _path(execution_id: str) -> str:

@@ -210,7 +210,7 @@ def _retry(activity: Activity, now: float) -> str:
     """Put the time before the reason, because long lines are cut at the end."""
     bound = f" of {activity.attempts}" if activity.attempts else ""
     left = (activity.until or now) - now
-    when = f"in {duration(left)}" if left > 0 else "now"
+    when = f"in {duration(left)}" if left > 0 else "queued"
     why = one_line(activity.error) or "not yet"
     return f"attempt {activity.attempt + 1}{bound} {when}: {why}"
 

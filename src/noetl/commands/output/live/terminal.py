@@ -10,7 +10,9 @@ from itertools import islice
 from typing import Self, TypeAlias
 
 import msgspec
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.text import Text
 from rich.tree import Tree
@@ -47,7 +49,10 @@ _STYLES = {
 _AMBER = "yellow"
 _MAX_LINES = 3  # maximum number of pipelines of a step with their own line
 _BAR = 20
+_SHORT_BAR = 4
 _NAMES = 32
+_GUIDE = 4  # columns of the lines of the tree before a step
+_ECHO = 2  # columns that are left free for the ^C that a terminal writes
 
 
 class Branch(msgspec.Struct):
@@ -61,20 +66,31 @@ class Branch(msgspec.Struct):
         return 1 + len(self.below)
 
 
+class Frame(msgspec.Struct, frozen=True):
+    """What all steps of one picture have in common. A ``still`` picture stays on the
+    terminal, and ``columns`` limits the lines of loops."""
+
+    now: float
+    zone: tzinfo | None = None
+    paused: bool = False
+    still: bool = False
+    columns: int | None = None
+
+
 def headline(board: Board, now: float) -> Line:
-    """Format ``orders 0192… running 12.3 s``."""
+    """Format ``orders running 12.3 s 0192…``."""
     status = board.status
     if status == "running" and _only_waits(board.rows.values()):
         status = "waiting"
     line = [
         (one_line(board.name), "bold"),
-        (f"  {board.execution_id}", "dim"),
         (f"  {status}", _STYLES.get(status, "")),
     ]
     if board.started is not None:
         line.append((f"  {duration((board.ended or now) - board.started)}", ""))
     if status == "paused" and any(row.working for row in board.rows.values()):
         line.append(("  running tasks finish; Ctrl-C leaves at once", "dim"))
+    line.append((f"  {board.execution_id}", "dim"))
     return line
 
 
@@ -83,14 +99,12 @@ def _only_waits(rows: Iterable[Row]) -> bool:
     return states == {"waiting"}
 
 
-def branches(
-    board: Board, now: float, room: int | None = None, zone: tzinfo | None = None
-) -> list[Branch]:
+def branches(board: Board, frame: Frame, room: int | None = None) -> list[Branch]:
     """Return a branch per step; with ``room`` lines, the most important ones only."""
     rows = list(board.rows.values())
     shown = rows if room is None else _choose(rows, room)
     width = min(_NAMES, max((len(row.step) for row in shown), default=0))
-    found = [_branch(row, now, width, zone) for row in shown]
+    found = [_branch(row, frame, width) for row in shown]
     if len(shown) < len(rows):
         names = {row.step for row in shown}
         hidden = [row for row in rows if row.step not in names]
@@ -136,24 +150,8 @@ def _is_single(row: Row) -> bool:
     return not row.levels and len(row.working) + len(row.holding) == 1
 
 
-def _branch(row: Row, now: float, width: int, zone: tzinfo | None) -> Branch:
-    state = row.state
-    sign = _SIGNS.get(state) or _SPINNER[int(now * 8) % len(_SPINNER)]
-    style = _STYLES[state]
-    if state == "done" and (row.ignored or row.unfired or row.partial):
-        sign, style = "!", _AMBER
-    line: Line = [(f"{sign} ", style), (f"{row.step:<{width}}", "bold"), ("  ", "")]
-    if row.levels:
-        line += _loop(row, row.levels[0], now)
-    else:
-        line += _runs(row, now)
-    if _is_single(row):
-        activity = next(iter((*row.working.values(), *row.holding.values())))
-        line.append((f"  {activity_words(activity, now, zone)}", style))
-    elif len(row.working) > 1:
-        line.append((f"  {len(row.working):,} at work", style))
-    if row.retries:
-        line.append((f"  {_count(row.retries, 'retry', 'retries')}", "yellow"))
+def _branch(row: Row, frame: Frame, width: int) -> Branch:
+    line = _counted(row, frame, width)
     if row.partial:
         line.append((f"  {one_line(row.partial.partition(': ')[2])}", _AMBER))
     if row.ignored is not None:
@@ -162,19 +160,77 @@ def _branch(row: Row, now: float, width: int, zone: tzinfo | None) -> Branch:
         line.append((f"  {one_line(row.unfired)}", _AMBER))
     if row.state == "failed" and row.error:
         line.append((f"  {one_line(row.error)}", "red"))
-    return Branch(line, _below(row, now, zone))
+    return Branch(line, _below(row, frame))
 
 
-def _below(row: Row, now: float, zone: tzinfo | None) -> list[Line]:
+def _counted(row: Row, frame: Frame, width: int) -> Line:
+    """Format the step with its counts; in few columns the bar shrinks first, then the
+    rate is left out."""
+    line: Line = []
+    for with_rate in (True, False):
+        line = _head(row, frame, width, _BAR, with_rate=with_rate)
+        over = _columns(line) - (frame.columns or _columns(line))
+        if over <= 0 or not row.levels:
+            return line
+        size = max(_SHORT_BAR, _BAR - over)
+        line = _head(row, frame, width, size, with_rate=with_rate)
+        if _BAR - size >= over:
+            return line
+    return line
+
+
+def _columns(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)
+
+
+def _head(row: Row, frame: Frame, width: int, size: int, *, with_rate: bool) -> Line:
+    sign, style = _sign(row, frame)
+    line: Line = [(f"{sign} ", style), (f"{row.step:<{width}}", "bold"), ("  ", "")]
+    if row.levels:
+        line += _loop(row, row.levels[0], frame, size, with_rate=with_rate)
+    else:
+        line += _runs(row, frame.now)
+    if _is_single(row):
+        activity = next(iter((*row.working.values(), *row.holding.values())))
+        line.append((f"  {activity_words(activity, frame.now, frame.zone)}", style))
+    elif len(row.working) > 1:
+        line.append((f"  {len(row.working):,} at work", style))
+    if row.retries:
+        line.append((f"  {_count(row.retries, 'retry', 'retries')}", "yellow"))
+    return line
+
+
+def _sign(row: Row, frame: Frame) -> tuple[str, str]:
+    """Return the sign of a step and its style."""
+    state = row.state
+    if _is_halted(row, frame):
+        return "‖", _STYLES["paused"]
+    if state == "done" and (row.ignored or row.unfired or row.partial):
+        return "!", _AMBER
+    if state == "running" and frame.still:
+        return "…", _STYLES[state]
+    spinner = _SPINNER[int(frame.now * 8) % len(_SPINNER)]
+    return _SIGNS.get(state) or spinner, _STYLES[state]
+
+
+def _is_halted(row: Row, frame: Frame) -> bool:
+    """Return whether nothing happens in an open step because of a pause."""
+    return bool(row.open) and frame.paused and (frame.still or not row.working)
+
+
+def _below(row: Row, frame: Frame) -> list[Line]:
     lines = [_inner(level, depth) for depth, level in enumerate(row.levels[1:], 2)]
     if not _own_lines(row):
         return lines
     for pipeline, activity in islice(row.holding.items(), _MAX_LINES):
         which = pipeline.partition("/")[2]
         name = f"[{which.replace('/', ', ')}] " if which else ""
-        lines.append([(f"{name}{activity_words(activity, now, zone)}", "yellow")])
-    if len(row.holding) > _MAX_LINES:
-        lines.append([(f"… {len(row.holding) - _MAX_LINES:,} more wait", "yellow")])
+        words = activity_words(activity, frame.now, frame.zone)
+        lines.append([(f"{name}{words}", "yellow")])
+    if (more := len(row.holding) - _MAX_LINES) > 0:
+        lines.append(
+            [(f"… {more:,} more {'waits' if more == 1 else 'wait'}", "yellow")]
+        )
     return lines
 
 
@@ -204,24 +260,25 @@ def _runs(row: Row, now: float) -> Line:
     return line
 
 
-def _loop(row: Row, level: Level, now: float) -> Line:
+def _loop(row: Row, level: Level, frame: Frame, size: int, *, with_rate: bool) -> Line:
     """Format a loop: bar, counts, rate and remaining time."""
     share = level.over / level.total if level.total else 1.0
     style = "yellow" if level.failed else _STYLES[row.state]
-    full, rest = bar(share)
+    full, rest = bar(share, size)
     line: Line = [(full, style), (rest, "dim"), (f" {int(share * 100):>3}%", "")]
     line.append((f"  {level.over:,} of {level.total:,}", ""))
     if level.failed:
         line.append((f", {level.failed:,} failed", "red"))
     if not row.open:
         if row.seconds and level.over:
-            speed = rate(level.over / row.seconds)
-            line.append((f"  {duration(row.seconds)}, {speed}", "dim"))
+            speed = f", {rate(level.over / row.seconds)}" if with_rate else ""
+            line.append((f"  {duration(row.seconds)}{speed}", "dim"))
         return line
-    speed_now = level.pace.rate(now, level.over)
-    if speed_now:
-        left = (level.total - level.over) / speed_now
-        line.append((f"  {rate(speed_now)}, {duration(left)} left", "cyan"))
+    speed_now = level.pace.rate(frame.now, level.over)
+    if speed_now and not _is_halted(row, frame):
+        left = f"{duration((level.total - level.over) / speed_now)} left"
+        speed = f"{rate(speed_now)}, " if with_rate else ""
+        line.append((f"  {speed}{left}", "cyan"))
     return line
 
 
@@ -242,11 +299,13 @@ _MARGIN = 2  # lines of the terminal that are not used
 
 class LiveProgress(Progress):
     """A tree of steps on standard error, below the lines that tasks print; the last
-    picture stays on the terminal."""
+    picture stays on the terminal. It is ``untitled`` if the command prints status, time
+    and id below it."""
 
     shows_logs = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, untitled: bool = False) -> None:
+        self._untitled = untitled
         self._board = Board()
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(
@@ -272,6 +331,9 @@ class LiveProgress(Progress):
         text.rstrip()
         if shown:
             self._console.print(text)
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(text))
 
     def recall(self, events: Sequence[Event]) -> None:
         self._board.take(events)  # earlier events are part of the picture
@@ -300,14 +362,21 @@ class LiveProgress(Progress):
         took = time.perf_counter() - began
         self._schedule(max(_INTERVAL, took * _SHARE))
 
-    def _picture(self, room: int | None) -> Tree:
-        now = time.time()
-        tree = Tree(_text(headline(self._board, now)), guide_style="dim")
-        for branch in branches(self._board, now, room):
+    def _picture(self, room: int | None) -> RenderableType:
+        """Draw the tree; without ``room`` it is the last picture."""
+        board, still = self._board, room is None
+        width = self._console.width - (0 if still else _ECHO)
+        paused = board.status == "paused"
+        frame = Frame(time.time(), None, paused, still, width - _GUIDE)
+        title = headline(board, frame.now)
+        if still and self._untitled:
+            title = title[:1]
+        tree = Tree(_text(title), guide_style="dim")
+        for branch in branches(board, frame, room):
             step = tree.add(_text(branch.line))
             for line in branch.below:
                 step.add(_text(line))
-        return tree
+        return Constrain(tree, width)
 
 
 def _text(line: Line) -> Text:
