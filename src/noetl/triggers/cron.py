@@ -17,6 +17,7 @@ from types import ModuleType
 from zoneinfo import ZoneInfo
 
 from noetl.extras import install_command
+from noetl.triggers.inputs import TriggerError
 
 _FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 _LINE = re.compile(r"[0-9A-Za-z*/,#\- ]{1,200}\Z")
@@ -29,13 +30,13 @@ _CLOSE = timedelta(hours=3)
 
 def _cronsim() -> ModuleType:
     """Import cronsim, which comes with the extra `server`: only servers have
-    schedules."""
+    schedules. Raises ``TriggerError``."""
     try:
         return import_module("cronsim")
     except ModuleNotFoundError:
-        message = "schedules need the package cronsim"
-        hint = f"run: {install_command('server')}"
-        raise ValueError(f"{message}; {hint}") from None
+        message = "this server has no schedules: the package cronsim is missing there"
+        hint = f"run: {install_command('server')}, and start the server again"
+        raise TriggerError("schedule", message, hint) from None
 
 
 class Cron:

@@ -197,6 +197,33 @@ def test_a_credential_is_stored_written_down_or_both(
 
 
 @pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("postgres_credential", "--field host=… --field user=… --field password"),
+        ("http_credential", "--field username=… --field password (or --field token)"),
+        ("oauth2", "--field token_url=… --field client_id=… --field client_secret"),
+    ],
+)
+def test_a_missing_credential_names_the_command_that_stores_it(
+    ask: Ask, stored: StoredKeychain, kind: str, options: str
+) -> None:
+    with pytest.raises(SecretError) as e:
+        ask(kind)
+
+    command = f"store it with: noetl keychain set it --kind {kind} {options}"
+    assert e.value.message.endswith(command)
+
+
+def test_a_missing_plain_secret_needs_no_options(
+    ask: Ask, stored: StoredKeychain
+) -> None:
+    with pytest.raises(SecretError) as e:
+        ask("secret_manager")
+
+    assert e.value.message.endswith("noetl keychain set it")
+
+
+@pytest.mark.parametrize(
     ("fields", "words"),
     [
         pytest.param({}, "no 'it'; store it", id="nowhere"),

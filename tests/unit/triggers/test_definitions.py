@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgspec
@@ -69,6 +70,19 @@ def test_these_are_none(members: dict[str, Any], path: str, message: str) -> Non
 
     assert caught.value.path == path
     assert message in caught.value.message
+
+
+def test_a_schedule_without_its_package_names_the_package_and_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+
+    with pytest.raises(TriggerError) as caught:
+        check(read(schedule=SCHEDULE), 0.0)
+
+    assert caught.value.path == "schedule"
+    assert "the package cronsim is missing" in caught.value.message
+    assert "[server]" in (caught.value.hint or "")
 
 
 def test_a_trigger_fires_on_the_endings_that_it_names() -> None:

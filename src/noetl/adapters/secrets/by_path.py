@@ -45,6 +45,28 @@ def chosen(wanted: Wanted, value: JSON, where: str) -> JSON:
 
 DEFAULT = "stored"
 _ABOUT = frozenset({"name", "kind", "provider", "path"})
+_OPTIONS = {
+    "postgres_credential": "--field host=… --field user=… --field password",
+    "http_credential": "--field username=… --field password (or --field token)",
+    "oauth2": "--field token_url=… --field client_id=… --field client_secret",
+}
+
+
+def credential_options(kind: str) -> str:
+    """Return the options of ``noetl keychain set`` that store a credential."""
+    return f"--kind {kind} {_OPTIONS[kind]}"
+
+
+async def ask_stored(manager: SecretManager, wanted: Wanted) -> JSON:
+    """Ask for a stored credential. The error for a missing one, which ends with the
+    command that stores it, also has the options of that command."""
+    try:
+        return await manager.ask(wanted)
+    except SecretError as error:
+        if error.kind != "secret.missing" or "provider" in wanted.fields:
+            raise
+        message = f"{error.message} {credential_options(wanted.kind)}"
+        raise SecretError(error.kind, message) from None
 
 
 class SecretManager:
@@ -87,7 +109,7 @@ class CredentialProvider:
     async def get(self, wanted: Wanted) -> JSON:
         own = {k: v for k, v in wanted.fields.items() if k not in _ABOUT}
         try:
-            stored = await self._manager.ask(wanted)
+            stored = await ask_stored(self._manager, wanted)
         except SecretError as error:
             named = {"provider", "path"} & wanted.fields.keys()
             if error.kind == "secret.missing" and own and not named:
@@ -95,9 +117,9 @@ class CredentialProvider:
             raise
         if not isinstance(stored, Mapping):
             message = (
-                f"'{wanted.name}' is a single value, but a {wanted.kind} has fields; "
+                f"'{wanted.name}' is a single value, but {wanted.kind} needs fields; "
                 f"store it with: noetl keychain set {wanted.name} "
-                f"--kind {wanted.kind} --field user=… --field password"
+                f"{credential_options(wanted.kind)}"
             )
             raise SecretError("secret.wrong", message)
         if self._fixed:

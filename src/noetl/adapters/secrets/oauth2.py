@@ -12,7 +12,12 @@ from urllib.parse import quote_plus
 import msgspec
 
 from noetl.adapters.network import Network
-from noetl.adapters.secrets.by_path import SecretManager, refuse_redirection
+from noetl.adapters.secrets.by_path import (
+    SecretManager,
+    ask_stored,
+    credential_options,
+    refuse_redirection,
+)
 from noetl.adapters.secrets.http import ask, shown
 from noetl.errors import SecretError
 from noetl.ports import Wanted
@@ -53,7 +58,7 @@ class OAuth2Provider:
         """Return the settings of the entry, completed by a stored credential."""
         fields = wanted.fields
         if any(not fields.get(name) for name in _NEEDED):
-            stored = await self._manager.ask(wanted)
+            stored = await ask_stored(self._manager, wanted)
             stored = stored if isinstance(stored, Mapping) else {}
             if self._fixed:
                 refuse_redirection(wanted, fields, stored)
@@ -61,9 +66,8 @@ class OAuth2Provider:
         missing = [name for name in _NEEDED if not fields.get(name)]
         if missing:
             message = f"oauth2 needs {', '.join(missing)}: write them in the entry, or "
-            message += (
-                f"store them with: noetl keychain set {wanted.name} --kind oauth2"
-            )
+            options = credential_options("oauth2")
+            message += f"store them with: noetl keychain set {wanted.name} {options}"
             raise SecretError("secret.wrong", message)
         return {name: str(fields[name]) for name in _TAKEN if fields.get(name)}
 
