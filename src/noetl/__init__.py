@@ -23,10 +23,11 @@ def load(
     strict: bool = False,
 ) -> Loaded:
     """Read, normalize and validate a playbook with the built-in tool kinds."""
+    from noetl.adapters.processes.code_inspection import inspect_code
     from noetl.adapters.tools import BUILTIN
     from noetl.dialects import load as load_with
 
-    return load_with(text, BUILTIN, extensions, strict=strict)
+    return load_with(text, BUILTIN, extensions, strict=strict, inspect=inspect_code)
 
 
 def __getattr__(name: str) -> object:

@@ -100,6 +100,17 @@ def test_a_text_is_validated_without_being_stored(api: Api) -> None:
     assert fine == {"valid": True, "diagnostics": []}
 
 
+@pytest.mark.spec("SRV-06", "PIPE-15")
+@pytest.mark.parametrize("path", ["/api/validate", "/api/catalog"])
+def test_the_code_of_a_playbook_is_compiled(api: Api, path: str) -> None:
+    tool = "{kind: python, code: 'def main(a): return a'}"
+    text = playbook("code", f"- {{step: start, tool: {tool}}}")
+
+    [found] = api.post(path, {"playbook": text}).body["diagnostics"]
+
+    assert (found["rule"], found["severity"]) == ("code-main", "error")
+
+
 @pytest.mark.spec("WARN-01")
 def test_a_strict_judgement_turns_warnings_into_errors(api: Api) -> None:
     text = playbook("bare", "- {step: start}")

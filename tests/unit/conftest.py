@@ -5,13 +5,19 @@ Event loops are allowed their pair of local sockets.
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
+
+from noetl.adapters.processes import code_inspection
+from noetl.adapters.processes.noetl_child.compile_only import facts_of
+from noetl.dsl.python_source import CodeFacts
 
 FORBIDDEN = frozenset(
     {
@@ -46,6 +52,20 @@ class Guard:
 
 
 GUARD = Guard()
+
+
+def compile_here(codes: list[str]) -> list[CodeFacts]:
+    """Compile code in this process, as the process of the validator does."""
+    answers = [json.dumps(facts_of(code)) for code in codes]
+    return [msgspec.json.decode(answer, type=CodeFacts) for answer in answers]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_here() -> Iterator[None]:
+    compile_apart = code_inspection._compile
+    code_inspection._compile = compile_here
+    yield
+    code_inspection._compile = compile_apart
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from noetl.adapters.catalogs.files import FileCatalog, pin
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.playbook_files import folder_of, read_file
 from noetl.commands.local.logs import find_execution, reading
 from noetl.commands.output.diagnostics import (
@@ -113,6 +114,7 @@ async def _read_successor(
         source.content,
         read_plugins(settings).kinds,
         read_extensions(wishes.extensions, settings),
+        inspect=inspect_code,
     )
     if loaded.playbook is None:
         for found in loaded.diagnostics:

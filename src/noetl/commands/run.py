@@ -21,6 +21,7 @@ import click
 from msgspec.structs import asdict
 
 from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.atomic_write import check_target
 from noetl.commands.files.playbook_files import SourceFile, folder_of, read_file
 from noetl.commands.output import value_text
@@ -123,7 +124,7 @@ def command(
     source = read_file(file)
     enabled = read_extensions(extensions, settings)
     plugins = read_plugins(settings)
-    loaded = load(source.content, plugins.kinds, enabled)
+    loaded = load(source.content, plugins.kinds, enabled, inspect=inspect_code)
     inputs = read_inputs(workload, sets)
     deadline = read_duration(timeout)
     if loaded.playbook is None:

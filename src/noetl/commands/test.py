@@ -14,6 +14,7 @@ from time import perf_counter
 import click
 
 from noetl.adapters.catalogs.files import paths_in, version_order
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.playbook_files import (
     SourceFile,
     find_playbooks,
@@ -82,7 +83,9 @@ class Library:
         files, _ = find_playbooks([str(self._folder)])
         for file in files:
             for path in paths_in(file.content):
-                loaded = load(file.content, self._kinds, self._extensions)
+                loaded = load(
+                    file.content, self._kinds, self._extensions, inspect=inspect_code
+                )
                 found.setdefault(path, []).append(loaded)
         return found
 
@@ -204,7 +207,9 @@ class Examiner:
         named = suite.playbook.node.value if suite.playbook is not None else None
         report.playbook = _playbook_of(file.name, named)
         source = _read_playbook(report.playbook, file.name, named)
-        loaded = load(source.content, self._kinds, self._extensions)
+        loaded = load(
+            source.content, self._kinds, self._extensions, inspect=inspect_code
+        )
         if loaded.playbook is None:
             report.wrong, report.diagnostics = source, loaded.diagnostics
             return report

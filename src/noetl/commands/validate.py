@@ -8,6 +8,7 @@ import sys
 import click
 from msgspec.structs import asdict
 
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.playbook_files import SourceFile, find_playbooks
 from noetl.commands.output.diagnostics import count_words, format_diagnostic
 from noetl.commands.settings import pass_settings
@@ -51,7 +52,8 @@ def command(
     if show and len(files) != 1:
         raise click.UsageError("--canonical prints one playbook: name one file")
     results = [
-        (file, load(file.content, kinds, enabled, strict=strict)) for file in files
+        (file, load(file.content, kinds, enabled, strict=strict, inspect=inspect_code))
+        for file in files
     ]
     if as_json:
         _print_json(results, skipped, show=show)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import click
 import msgspec
 
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.playbook_files import SourceFile, find_playbooks
 from noetl.commands.local.logs import (
     PAGE,
@@ -182,7 +183,7 @@ async def _audit(settings: Settings, execution: str, *, as_json: bool) -> bool:
 
 
 def _judge(file: SourceFile, kinds: Kinds, extensions: frozenset[str]) -> Verdict:
-    loaded = load(file.content, kinds, extensions, net=False)
+    loaded = load(file.content, kinds, extensions, net=False, inspect=inspect_code)
     if loaded.playbook is None:
         return Verdict(file, loaded, None, [])
     net = build_net(loaded.playbook)

@@ -13,6 +13,7 @@ from noetl.dsl.diagnostics import Report
 from noetl.dsl.load import Loaded
 from noetl.dsl.load import load as load_canonical
 from noetl.dsl.node import Node
+from noetl.dsl.python_source import InspectCode
 from noetl.dsl.tool_kinds import Kinds
 from noetl.net.checks import find_certain
 
@@ -27,10 +28,12 @@ def load(
     *,
     strict: bool = False,
     net: bool = True,
+    inspect: InspectCode | None = None,
 ) -> Loaded:
     """Read a playbook of any enabled dialect; never raises for any text.
 
-    Without ``net``, the certain findings about its net are left out.
+    Without ``net``, the certain findings about its net are left out; without
+    ``inspect``, those about the Python code of its tasks.
     """
     return load_canonical(
         text,
@@ -39,6 +42,7 @@ def load(
         strict=strict,
         rewrite=rewrite,
         net_checks=find_certain if net else None,
+        inspect=inspect,
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
+from noetl.dsl.composer import LINE_END
 from noetl.dsl.diagnostics import Diagnostic, Report
 from noetl.dsl.model import Playbook
 from noetl.dsl.node import Location, Node, shorten
-from noetl.dsl.parse import declared_extensions, parse_playbook
+from noetl.dsl.parse import Draft, declared_extensions, parse_playbook
+from noetl.dsl.python_source import InspectCode
 from noetl.dsl.rules import check
 from noetl.dsl.secret_patterns import mask
 from noetl.dsl.source import read_source
@@ -57,11 +60,13 @@ def load(
     rewrite: Rewrite | None = None,
     rules: bool = True,
     net_checks: NetChecks | None = None,
+    inspect: InspectCode | None = None,
 ) -> Loaded:
     """Read, normalize and validate a text; one pass reports every finding.
 
     ``strict`` turns warnings into errors. Without ``rules`` the text is only read into
-    the model, for a text that was validated before. Never raises for any text.
+    the model, for a text that was validated before. Without ``inspect`` the Python
+    code of tasks is not checked. Never raises for any text.
     """
     report = Report()
     root = read_source(text, report)
@@ -72,6 +77,8 @@ def load(
             root, kinds = rewrite(root, kinds, extensions, report)
         draft = parse_playbook(root, kinds, extensions, report)
     if draft is not None and rules:
+        if inspect is not None and draft.codes:
+            draft = _inspected(draft, text, inspect)
         check(draft, report)
         if net_checks is not None and not report.failed:
             _add_new(net_checks(draft.playbook), report)
@@ -80,6 +87,19 @@ def load(
     if draft is None or failed:
         return Loaded(None, found)
     return Loaded(draft.playbook, found)
+
+
+def _inspected(draft: Draft, text: str | bytes, inspect: InspectCode) -> Draft:
+    """Return the draft with what the compiler knows about each code."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig", "replace")
+    lines = LINE_END.split(text)
+    facts = inspect([block.text for block in draft.codes])
+    codes = tuple(
+        replace(block, facts=each, lines=lines, inspected=True)
+        for block, each in zip(draft.codes, facts, strict=True)
+    )
+    return replace(draft, codes=codes)
 
 
 def _add_new(findings: Iterable[Diagnostic], report: Report) -> None:
@@ -107,7 +127,7 @@ def finished(found: Diagnostic, strict: bool = False) -> Diagnostic:
     severity = found.severity
     if strict and severity == "warning":
         severity = "error"
-    return msgspec.structs.replace(
+    return replace(
         found,
         message=_presentable(found.message),
         path=mask(found.path),

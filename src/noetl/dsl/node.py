@@ -163,6 +163,12 @@ class Location:
         place._key_mark = self.node.key_marks[key]
         return place
 
+    def marked(self, line: int, column: int) -> Location:
+        """Return the same node at another position, such as a line of its text."""
+        place = Location(self.node, self.parent, self.part)
+        place._key_mark = (line, column)
+        return place
+
     def child_keys(self) -> Iterator[str]:
         return iter(self.node.entries)
 

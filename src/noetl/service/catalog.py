@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load
 from noetl.dsl.canonical import digest
@@ -53,7 +54,12 @@ class CatalogService:
         """Validate the text without running any of it."""
         source = text.encode()
         return await asyncio.to_thread(
-            load, source, self._kinds, self._extensions, strict=strict
+            load,
+            source,
+            self._kinds,
+            self._extensions,
+            strict=strict,
+            inspect=inspect_code,
         )
 
     async def register(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from noetl.adapters.catalogs.versions import rank
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load, load_validated
 from noetl.dsl.canonical import digest
@@ -43,7 +44,11 @@ class FileCatalog:
         if self._found is None:
             self._found = await asyncio.to_thread(self._scan)
         entries = [
-            (file, source, load(source, self._kinds, self._extensions))
+            (
+                file,
+                source,
+                load(source, self._kinds, self._extensions, inspect=inspect_code),
+            )
             for file, source in self._found.get(path, [])
         ]
         fitting = [

@@ -10,6 +10,7 @@ import msgspec
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.grammar.reader import Reader
 from noetl.dsl.node import Location, shorten
+from noetl.dsl.python_source import CodeBlock
 from noetl.dsl.times import parse_duration
 from noetl.dsl.tool_kinds import Kinds
 from noetl.errors import TemplateError
@@ -60,6 +61,7 @@ class Context(msgspec.Struct):
     executor_spec: Mapping[str, JSON] = msgspec.field(default_factory=dict)
     workbook: Mapping[str, Location] = msgspec.field(default_factory=dict)
     uses: list[TemplateUse] = msgspec.field(default_factory=list)
+    codes: list[CodeBlock] = msgspec.field(default_factory=list)
 
     @property
     def report(self) -> Report:

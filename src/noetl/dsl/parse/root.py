@@ -26,6 +26,7 @@ from noetl.dsl.parse.context import Context, TemplateSite, TemplateUse
 from noetl.dsl.parse.inputs import check_knobs
 from noetl.dsl.parse.steps import parse_steps
 from noetl.dsl.parse.tasks import check_template
+from noetl.dsl.python_source import CodeBlock
 from noetl.dsl.tool_kinds import Kinds
 from noetl.types import JSON
 
@@ -38,6 +39,7 @@ class Draft(msgspec.Struct, frozen=True):
     playbook: Playbook
     uses: tuple[TemplateUse, ...]
     kinds: Kinds
+    codes: tuple[CodeBlock, ...] = ()
 
 
 def parse_playbook(
@@ -78,7 +80,7 @@ def parse_playbook(
         extensions=extensions,
         at=at,
     )
-    return Draft(playbook, tuple(context.uses), kinds)
+    return Draft(playbook, tuple(context.uses), kinds, tuple(context.codes))
 
 
 def _plain(at: Location | None) -> dict[str, JSON]:

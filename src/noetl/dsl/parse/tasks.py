@@ -13,6 +13,7 @@ from noetl.dsl.normalize import Entry, deep_merge, effective_spec, pipeline_entr
 from noetl.dsl.parse.context import Context, TemplateSite
 from noetl.dsl.parse.inputs import check_inputs, check_knobs
 from noetl.dsl.parse.policies import parse_rules
+from noetl.dsl.python_source import CodeBlock
 from noetl.dsl.tool_kinds import Kind
 from noetl.templates import Template
 from noetl.types import JSON
@@ -71,6 +72,9 @@ def _task(
         context, [found[key] for key in asked], TemplateSite(step, "guard", depth)
     )
     literal = {key for key in found if _is_literal(kind, key)}
+    code = found.get("code")
+    if kind.name == "python" and code is not None and isinstance(code.node.value, str):
+        context.codes.append(CodeBlock(code, found.get("args")))
     rules = _rules(context, layers, TemplateSite(step, "policy", depth), kind)
     own: dict[str, JSON] = {}
     for layer in reversed(layers):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import islice
@@ -18,7 +17,6 @@ from noetl.dsl.grammar.earlier_forms import NAMES as OLDER
 from noetl.dsl.node import shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.parse.context import TemplateUse
-from noetl.dsl.python_source import needs_name, returns_at_top
 from noetl.dsl.rules.registry import Found, rule
 from noetl.dsl.template_scopes import NAMESPACES, Names, offered
 from noetl.errors import TemplateError
@@ -26,7 +24,6 @@ from noetl.templates.syntax import Node
 
 _LOOKED_UP = 25  # searches for similar names; each one is slow
 _CLOCKS = {"now", "utcnow", "today", "random", "uuid", "uuid4"}
-_NAMESPACE_IN_CODE = re.compile(r"\{\{\s*(workload|ctx|args|iter|keychain|_prev)\b")
 
 
 @rule("template-scope", "C-38")
@@ -253,38 +250,3 @@ def guards_yield_truth(draft: Draft) -> Iterator[Found]:
                 truth = str(use.template.holds({})).lower()
                 message = f"this guard is the constant text '{shorten(value)}': {truth}"
                 yield use.at, message, "compare something: {{ a == b }}"
-
-
-@rule("code-return", "PIPE-15")
-def code_returns_from_functions(draft: Draft) -> Iterator[Found]:
-    """Python `code` returns its value by `main(…)` or `result`, not by a bare `return`;
-    arguments are separate names, not members of `input_data`."""
-    if accepts_older_forms(draft.playbook.extensions):
-        return
-    for step in draft.playbook.workflow:
-        for task in step.tasks:
-            at = task.at.get("code") if task.kind == "python" else None
-            code = at.node.value if at is not None else None
-            if not isinstance(code, str):
-                continue
-            if returns_at_top(code):
-                hint = accepted("def main(…): … return …, or result = …")
-                yield at, "'return' is outside a function", hint  # type: ignore[misc]
-            args = task.at.get("args")
-            known = args is None or (args.node.is_mapping and "input_data" not in args)
-            if known and needs_name(code, "input_data"):
-                hint = accepted("args by their names, or main(a, b, …)")
-                yield at, "nothing gives 'input_data'", hint  # type: ignore[misc]
-
-
-@rule("code-template", "S-34", "hint")
-def code_is_not_a_template(draft: Draft) -> Iterator[Found]:
-    """Python `code` is run as written; values reach it by `args`."""
-    for step in draft.playbook.workflow:
-        for task in step.tasks:
-            for key, declared in draft.kinds[task.kind].inputs.items():
-                at = task.at.get(key) if declared.literal else None
-                text = at.node.value if at is not None else None
-                if isinstance(text, str) and _NAMESPACE_IN_CODE.search(text):
-                    message = f"'{key}' is not rendered: the template stays as it is"
-                    yield at, message, "pass the value by 'args'"  # type: ignore[misc]

@@ -11,6 +11,7 @@ import msgspec
 from noetl.access.initiator import Initiator
 from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.catalogs.files import pin
+from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load
 from noetl.dsl.playbook_inputs import (
@@ -241,7 +242,9 @@ class ExecutionStarter:
 
     async def _inline(self, text: str) -> ResolvedPlaybook:
         source = text.encode()
-        loaded = await asyncio.to_thread(load, source, self._kinds, self._extensions)
+        loaded = await asyncio.to_thread(
+            load, source, self._kinds, self._extensions, inspect=inspect_code
+        )
         about = await pin(loaded, source, None, self._blobs)
         error: dict[str, JSON] = {}
         if loaded.playbook is None:

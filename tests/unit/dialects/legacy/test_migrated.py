@@ -326,7 +326,7 @@ def test_code_stays_readable() -> None:
     ) in found.text
 
 
-@pytest.mark.parametrize("code", ["  a = 1\n  b = 2\n", "a = 1\n\n\n", "\n\na = 1\n"])
+@pytest.mark.parametrize("code", ["  # a\na = 1\n", "a = 1\n\n\n", "\n\na = 1\n"])
 def test_code_of_any_layout_is_the_same_code(code: str) -> None:
     tool = f"{{kind: python, code: {json.dumps(code)}}}"
     found = done(document(f"- {{step: a, retry: {{max_attempts: 2}}, tool: {tool}}}"))
