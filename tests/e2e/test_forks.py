@@ -124,7 +124,7 @@ def test_a_fork_is_rebuilt_from_its_log_alone(shell: Any, api: DemoApi) -> None:
     kept = [e for e in shell.events(origin["execution_id"]) if e["name"] == "task.done"]
     mine = [e for e in events if e["name"] == "task.done"]
     assert [e["action_id"] for e in mine[:2]] == [e["action_id"] for e in kept[:2]]
-    assert mine[2]["action_id"] != kept[2]["action_id"]
+    assert mine[-1]["action_id"] not in [e["action_id"] for e in kept]
     said = shell.noetl("show", name).stdout
     assert f"forked from {origin['execution_id']} at event" in said
     assert f"forked from {origin['execution_id'][-8:]}" in shell.noetl("list").stdout
@@ -609,9 +609,9 @@ def test_the_page_of_a_fork_shows_the_inherited_events(shell: Any) -> None:
     assert fork["status"] == "completed"
     assert f"forked from execution <code>{origin}</code> at event" in page
     assert "started directly" not in page
-    assert "1 failed, 2 kept" in page
+    assert "1 failed" not in page
     assert 'class="card failed"' not in page
-    assert page.count('class="took">kept<') == 2
+    assert page.count('class="took">kept<') == 1
     before = shell.noetl("show", origin, "--html", "-").stdout
     assert 'class="card failed"' in before
     assert "kept" not in before
@@ -629,7 +629,7 @@ def test_a_retry_runs_failed_tasks_and_reuses_the_rest(shell: Any) -> None:
     outlook = forked(shell, "retry", "last", "--dry-run")
     fork = forked(shell, "retry", "last", "--set", "do='true'", "--set", "n=2")
 
-    assert sorted(each["step"] for each in outlook["next"]) == ["a", "c"]
+    assert sorted(each["step"] for each in outlook["next"]) == ["a", "c", "end"]
     assert fork["status"] == "completed"
     assert sorted(calls.read_text().split()[3:]) == ["a", "c", "end"]
     assert shell.noetl("verify", "--execution", "all").returncode == 0

@@ -135,7 +135,7 @@ def print_outlook(outlook: dict[str, JSON]) -> None:
     for each in outlook["again"]:
         click.echo(f"  resume {each['step']}: {_activity(each)}")
     for each in outlook["next"]:
-        click.echo(f"  start  {each['step']}")
+        click.echo(f"  start  {each['step']}{_kept_words(each)}")
     for where, edits in (("workload", "workload"), ("ctx", "set_ctx")):
         if outlook[edits]:
             click.echo(f"  with other values in {where}: {', '.join(outlook[edits])}")
@@ -144,6 +144,17 @@ def print_outlook(outlook: dict[str, JSON]) -> None:
         version = f" {about['version']}" if about["version"] else ""
         click.echo(f"  with the playbook {about['path']}{version}")
     click.echo("nothing was started")
+
+
+def _kept_words(each: dict[str, JSON]) -> str:
+    """Describe the iterations that a retried loop keeps."""
+    counts = each.get("iterations")
+    if counts is None:
+        return ""
+    total = count_of(counts["total"], "iteration")
+    if each["changed"]:
+        return f": loop.in has changed, so nothing of {total} is kept"
+    return f": {counts['kept']:,} of {total} are kept, {counts['again']:,} run"
 
 
 def _activity(each: dict[str, JSON]) -> str:
@@ -263,7 +274,7 @@ async def _look(
 ) -> dict[str, JSON]:
     async with open_origin(settings, Home.of(settings), execution) as origin:
         plan = await plan_fork(settings, origin, await choose(origin), wishes)
-        return await look_ahead(plan, origin.log)
+        return await look_ahead(plan, origin.log, origin.blobs)
 
 
 async def _run(

@@ -44,11 +44,13 @@ from noetl.engine.evolve_loops import (
     iteration_started,
     loop_done,
     loop_started,
+    note_undone,
 )
 from noetl.engine.runs import Progress, Run, path_of, run_of
-from noetl.engine.state import State, Token
+from noetl.engine.state import State, Token, take_waiting
 from noetl.engine.steps.concurrency import Concurrency
 from noetl.engine.tasks.scope import apply_patch, view
+from noetl.engine.undone import Undone
 from noetl.engine.values.references import holds_reference
 from noetl.types import JSON
 
@@ -67,6 +69,9 @@ def evolve(state: State, event: Event) -> State:
     payload = event.payload
     if "spilled" in payload:
         state.spilled = True
+    if state.undone is not None and state.undone.covers(event):
+        note_undone(state, event)
+        return state
     if state.suspended and event.name in _WAKES:
         state.suspended.pop(event.iteration_id or event.step_run_id or "", None)
     fold = _FOLDS.get(event.name)
@@ -111,6 +116,7 @@ def _requested(state: State, event: Event, payload: ExecutionRequested) -> None:
     if state.fork is not None:
         state.depth, state.outer = state.fork["depth"], state.fork["iter"]
         state.spilled = state.spilled or holds_reference(state.outer)
+        state.undone = Undone.of(event)
 
 
 def _request_evaluated(state: State, event: Event, payload: RequestEvaluated) -> None:
@@ -169,7 +175,7 @@ def _consume(state: State, event: Event, payload: Gated) -> None:
     queues = state.joining.get(step, {})
     for token_id in payload["tokens"]:
         if state.tokens.pop(token_id, None) is None:
-            _take_waiting(queues, token_id)
+            take_waiting(queues, token_id)
     if step in state.joining and not queues:
         del state.joining[step]
     for source in payload.get("late", ()):
@@ -182,16 +188,6 @@ def _skipped(state: State, event: Event, payload: StepSkipped) -> None:
     error = payload["admit"].get("error")
     if error is not None:
         state.failures[event.entity_id] = {**error, "step": event.step}
-
-
-def _take_waiting(queues: dict[str, list[Token]], token_id: str) -> None:
-    for source, queue in queues.items():
-        if queue[0].id == token_id:
-            queue.pop(0)
-            if not queue:
-                del queues[source]
-            return
-    raise KeyError(token_id)
 
 
 # -- step runs and their pipelines -----------------------------------------------
@@ -208,6 +204,8 @@ def _scheduled(state: State, event: Event, payload: StepScheduled) -> None:
         payload["tokens"],
         deadline=payload.get("deadline"),
     )
+    for token in payload["tokens"] if state.kept else ():
+        run.kept = state.kept.pop(token, run.kept)
     if "first" in payload:
         run.progress = runs.begin(payload["first"], None, payload.get("keep", ()))
     state.run_count += 1
@@ -338,9 +336,12 @@ def _forked(state: State, event: Event, payload: WorkflowForked) -> None:
     state.concurrency = state.queued = None  # the origin keeps its slot
     state.suspended.clear()
     state.listeners.clear()
+    state.edited = not payload.keys().isdisjoint(("workload", "set_ctx", "playbook"))
     for token in payload.get("again", ()):
-        state.failures.pop(token["failed"], None)
-        _enqueue(state, token, None, token["event"])
+        if state.failures.pop(token["failed"], None) is None:
+            state.token_count += 1  # the failure is undone
+        else:
+            _enqueue(state, token, None, token["event"])
     steps = payload.get("steps", {})
     for run in state.runs.values():
         step = steps.get(run.step, {"has_arcs": run.has_arcs, "first": None})

@@ -11,9 +11,19 @@ from noetl.engine.events import (
     LoopDone,
     LoopStarted,
 )
-from noetl.engine.runs import Iteration, LoopState, Run, begin, find_loop, path_of
+from noetl.engine.kept_loops import RESULTS_LIMIT, KeptLoop, KeptRun
+from noetl.engine.runs import (
+    Iteration,
+    LoopState,
+    Run,
+    begin,
+    find_loop,
+    iteration_id,
+    path_of,
+)
 from noetl.engine.state import State
-from noetl.engine.tasks.scope import iteration_scope, view
+from noetl.engine.tasks.scope import apply_patch, iteration_scope, view
+from noetl.engine.undone import number_of
 from noetl.engine.values.references import is_reference
 from noetl.types import JSON
 
@@ -21,7 +31,6 @@ MAX_ERRORS = 100
 """Errors of failed iterations that the end of a loop lists."""
 MESSAGE_CHARS = 300
 """Characters of each of their messages."""
-RESULTS_LIMIT = 48 * 1024  # bytes of encoded results that loop.done can hold
 
 
 def _run_of(state: State, event: Event) -> Run:
@@ -39,6 +48,73 @@ def loop_started(state: State, event: Event, payload: LoopStarted) -> None:
         find_loop(run, path[:-1]).open[path[-1]].loop = loop
     else:
         run.loop = loop
+    if "kept" not in payload:
+        if not path:
+            run.kept = None
+        return
+    assert run.kept is not None
+    if not path:
+        _apply_kept(state, run, run.kept)
+    node = run.kept.find(path)
+    assert node is not None
+    loop.done, loop.results_size = len(node.done), node.size
+    loop.results = None if node.results is None else dict(node.results)
+    loop.kept = node.ranges[::-1]
+    loop.pass_kept()
+
+
+def _apply_kept(state: State, run: Run, kept: KeptRun) -> None:
+    """Apply the patches of the kept iterations, once and in their order (S-76)."""
+    state.ctx = apply_patch(state.ctx, kept.set_ctx)
+    for key, writer in kept.writers.items():
+        run.ctx_writers[key] = iteration_id(run.id, path_of(writer))
+
+
+def note_undone(state: State, event: Event) -> None:
+    """Count the ids that an undone event took; keep the finished iterations of a loop
+    that runs again."""
+    name, payload, run_id = event.name, event.payload, event.step_run_id or ""
+    if name == "next.evaluated":
+        state.token_count += len(payload["fired"])
+    elif name == "step.scheduled":
+        state.run_count += 1
+        if state.undone is not None and number_of(run_id) in state.undone.keep:
+            token = payload["tokens"][0]
+            kept = state.kept.setdefault(token, KeptRun(event.step or "", run_id))
+            kept.run = run_id
+    if state.kept and run_id:
+        for kept in state.kept.values():
+            if kept.run == run_id:
+                _note_kept(kept, event)
+
+
+def _note_kept(kept: KeptRun, event: Event) -> None:
+    payload, path = event.payload, path_of(event.iteration_id)
+    name = event.iteration_id or event.entity_id
+    kept.last_seq = event.seq
+    match event.name:
+        case "loop.started":
+            known = kept.find(path)
+            if known is None or "kept" not in payload:
+                total, items = payload["total"], payload["items"]
+                known = KeptLoop(name, items, total, event.seq)
+                if not path:
+                    kept.set_ctx, kept.writers = {}, {}
+                kept.open(path, known)
+            known.entity, known.first_seq = name, event.seq
+        case "loop.iteration.started" if "first" in payload:
+            kept.depth = len(path)
+            kept.pending.pop(name, None)
+        case "task.done" if payload.get("set_ctx") and "refused" not in payload:
+            kept.pending.setdefault(name, []).append(payload["set_ctx"])
+        case "loop.iteration.done":
+            for patch in kept.pending.pop(name, ()):
+                kept.write(name, patch)
+            kept.close(path, payload["result"], payload["size"])
+        case "loop.iteration.failed":
+            kept.pending.pop(name, None)
+        case _:
+            pass
 
 
 def iteration_started(state: State, event: Event, payload: IterationStarted) -> None:
@@ -54,6 +130,7 @@ def iteration_started(state: State, event: Event, payload: IterationStarted) -> 
         progress = begin(first, scope, payload.get("keep", ()))
     loop.open[index] = Iteration(scope, progress)
     loop.next = index + 1
+    loop.pass_kept()
 
 
 def iteration_done(state: State, event: Event, payload: IterationDone) -> None:

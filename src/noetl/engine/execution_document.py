@@ -18,6 +18,7 @@ from noetl.engine.events import (
 )
 from noetl.engine.evolve import evolve
 from noetl.engine.state import State, standing_of, status_of
+from noetl.engine.undone import Undone
 from noetl.engine.waits.resume import waits_of
 from noetl.types import JSON
 
@@ -60,6 +61,7 @@ class Document:
         self._cancelled = False
         self._origin: dict[str, JSON] | None = None
         self._warnings: list[str] = []
+        self._undone: Undone | None = None
 
     def take(self, events: Iterable[Event]) -> Document:
         for event in events:
@@ -97,6 +99,10 @@ class Document:
         self.events += 1
         self._first = self._first or event.timestamp
         self._last = event.timestamp
+        if event.seq == 1:
+            self._undone = Undone.of(event)
+        if self._undone is not None and self._undone.covers(event):
+            return
         if not TELLING.isdisjoint(event.payload):
             self.endings.take(event)
         line = self._lines.get(event.step_run_id or "")
@@ -122,8 +128,9 @@ class Document:
                 self._end(line, event)
             case "loop.started" if line is not None and event.iteration_id is None:
                 loop: LoopStarted = event.payload
-                total = loop["total"]
-                line.iterations = {"total": total, "done": 0, "failed": 0, "skipped": 0}
+                done = loop["kept"]["done"] if "kept" in loop else 0
+                counts = {"total": loop["total"], "done": done}
+                line.iterations = {**counts, "failed": 0, "skipped": 0}
             case "loop.done" if line is not None and event.iteration_id is None:
                 line.errors = event.payload.get("errors")
                 line.error_kinds = event.payload.get("error_kinds")

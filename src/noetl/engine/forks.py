@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -22,11 +21,12 @@ from noetl.engine.events import (
 )
 from noetl.engine.ids import trace_id_of
 from noetl.engine.limits import deadline_of
-from noetl.engine.recorder import Batch, Recorder, token_id
+from noetl.engine.recorder import Batch, Recorder
 from noetl.engine.runs import LoopState, Run, loop_paths, pipelines
 from noetl.engine.state import State
 from noetl.engine.tasks.scope import unfold
 from noetl.engine.times import rfc3339
+from noetl.engine.undone import Undone
 from noetl.engine.values.references import is_reference
 from noetl.types import JSON
 
@@ -35,9 +35,8 @@ class Fork(msgspec.Struct, frozen=True):
     """A request for a fork of ``origin`` up to ``seq``, with edits.
 
     ``workload`` is the whole workload, if it is edited. ``newer`` is set if
-    ``playbook`` is not the one of the kept events. ``again`` are unhandled failures, by
-    their name in the origin: the token that each of them took, ``{step, args, event}``,
-    is put back. ``timeout`` is in seconds. ``caller`` is the account that sent the
+    ``playbook`` is not the one of the kept events. ``undone`` are kept events that do
+    not count. ``timeout`` is in seconds. ``caller`` is the account that sent the
     request to a server, ``initiator`` the account whose rights the fork has.
     """
 
@@ -48,7 +47,7 @@ class Fork(msgspec.Struct, frozen=True):
     newer: bool = False
     workload: dict[str, JSON] | None = None
     set_ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
-    again: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
+    undone: Undone | None = None
     timeout: float | None = None
     caller: Caller = None
     initiator: dict[str, JSON] | None = None
@@ -80,6 +79,8 @@ def ask(
         "iter": outer,
         "inherited": list(inherited),
     }
+    if fork.undone is not None:
+        lineage["undone"] = fork.undone.as_json()
     asked: ExecutionRequested = {
         "playbook": fork.playbook,
         "trace_id": trace_id_of(fork.execution_id),
@@ -103,6 +104,8 @@ def is_firm(state: State, last: Event) -> bool:
     """
     if not state.token_count:
         return False
+    if state.undone is not None and state.undone.covers(last):
+        return not any(map(_is_half_made, state.runs.values()))
     if last.name == "next.evaluated":
         routed: NextEvaluated = last.payload
         if routed["on"] == "loop.done":
@@ -156,19 +159,6 @@ def start_fork(batch: Batch, fork: Fork) -> None:
     if fork.set_ctx:
         patch = unfold(state.ctx, fork.set_ctx, batch.values.fetch)
         payload["set_ctx"] = batch.secrets.redact(patch, short=False)
-    if fork.again:
-        rename = Renaming(fork.origin, fork.execution_id)
-        numbers = count(state.token_count + 1)
-        payload["again"] = [
-            {
-                "token_id": token_id(fork.execution_id, next(numbers)),
-                "failed": rename.name(failed),
-                "step": token["step"],
-                "args": token["args"],
-                "event": token["event"],
-            }
-            for failed, token in fork.again.items()
-        ]
     batch.emit(WORKFLOW_FORKED, fork.execution_id, payload)
     continue_after_cut(batch)
 
@@ -179,21 +169,14 @@ def _shape(step: Step) -> StepShape:
     return {"has_arcs": step.next is not None, "first": first}
 
 
-def find_obstacles(
-    playbook: Playbook, state: State, again: Iterable[str] = ()
-) -> list[str]:
-    """Return the obstacles, a sentence each; steps that have finished may be missing.
-
-    ``again`` are steps that begin again.
-    """
-    return list(dict.fromkeys(_obstacles(playbook, state, again)))
+def find_obstacles(playbook: Playbook, state: State) -> list[str]:
+    """Return the obstacles, a sentence each; steps that have finished may be
+    missing."""
+    return list(dict.fromkeys(_obstacles(playbook, state)))
 
 
-def _obstacles(playbook: Playbook, state: State, again: Iterable[str]) -> Iterator[str]:
+def _obstacles(playbook: Playbook, state: State) -> Iterator[str]:
     steps = playbook.steps
-    for name in again:
-        if name not in steps:
-            yield _missing(playbook, name, "it must begin again")
     for token in state.tokens.values():
         if token.step not in steps:
             yield _missing(playbook, token.step, "a token waits for it")
@@ -323,6 +306,11 @@ class Renaming:
         tokens = self._tokens(again)
         return [{**token, "failed": self.name(token["failed"])} for token in tokens]
 
+    def _kept(self, kept: JSON) -> JSON:
+        if is_reference(kept):
+            return kept
+        return {**kept, "step_run_id": self.name(kept["step_run_id"])}
+
     def _writer(self, refused: JSON) -> JSON:
         return {**refused, "by": self.name(refused["by"])}
 
@@ -342,4 +330,5 @@ _MEMBERS = {
     "refused": Renaming._writer,
     "deadlines": Renaming._keys,
     "error": Renaming._error,
+    "kept": Renaming._kept,
 }

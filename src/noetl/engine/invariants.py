@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl.engine.events import Event
+from noetl.engine.undone import Undone
 from noetl.types import JSON
 
 _STEP_ENDS = frozenset({"step.done", "step.failed"})
@@ -34,11 +35,13 @@ class Audit:
         self._runs: set[str] = set()
         self._iterations: set[str] = set()
         self._next: dict[str, int] = {}
+        self._kept: set[str] = set()
         self._boundaries: set[tuple[str, str]] = set()
         self._attempts: dict[str, tuple[str, int]] = {}
         self._begun: set[str] = set()
         self._cancelled = False
         self._last = ""
+        self._undone: Undone | None = None
 
     def take(self, event: Event) -> Iterator[Breach]:
         """Yield the breaches of this event, given those before it."""
@@ -61,6 +64,10 @@ class Audit:
             yield "I-04", f"expected event {self._seq + 1}, found {event.seq}"
         if self._last == "playbook.processed":
             yield "I-14", f"{event.name} comes after the last event"
+        if event.seq == 1:
+            self._undone = Undone.of(event)
+        if self._undone is not None and self._undone.covers(event):
+            return
         yield from self._judge_tokens(event)
         yield from self._judge_runs(event)
         yield from self._judge_loops(event)
@@ -84,7 +91,11 @@ class Audit:
                 yield "I-12", f"{key[1]} of {key[0]} is routed twice, or not recorded"
             self._boundaries.discard(key)
         elif event.name == "workflow.forked":
-            made = payload.get("again", [])
+            made = [
+                token
+                for token in payload.get("again", [])
+                if self._undone is None or not self._undone.has_run(token["failed"])
+            ]
         elif event.name in ("step.scheduled", "step.skipped"):
             gone = payload["tokens"]
         elif event.name == "token.joined" and payload.get("discarded"):
@@ -117,8 +128,12 @@ class Audit:
         loop, _, index = name.rpartition("/")
         if event.name == "loop.started":
             self._next[event.entity_id] = 0
+            if "kept" in event.payload:
+                self._kept.add(event.entity_id)
         elif event.name == "loop.iteration.started":
-            if int(index) != self._next.get(loop):
+            expected = self._next.get(loop)
+            skips = loop in self._kept and int(index) > (expected or 0)
+            if int(index) != expected and not skips:
                 yield "I-22", f"{name} is begun where {self._next.get(loop)} is next"
             self._next[loop] = int(index) + 1
             self._iterations.add(name)
@@ -127,8 +142,10 @@ class Audit:
                 yield "I-15", f"iteration {name} ends twice, or was never begun"
             self._iterations.discard(name)
             self._next.pop(name, None)
+            self._kept.discard(name)
         elif event.name in _STEP_ENDS:
             self._next.pop(event.step_run_id or "", None)
+            self._kept.discard(event.step_run_id or "")
 
     def _judge_tasks(self, event: Event) -> Iterator[tuple[str, str]]:
         """I-17, I-27, I-32: attempts count from one, without gaps."""

@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.engine.events import TaskDone, TaskSuspended
 from noetl.engine.ids import Path
+from noetl.engine.kept_loops import KeptRun
 from noetl.engine.tasks.scope import apply_patch
 from noetl.types import JSON
 
@@ -77,7 +78,8 @@ class LoopState(msgspec.Struct):
     ``results`` holds small results until they are too large for one event; then it is
     None, and they are only in the log. ``writers`` are the iterations that wrote a key
     of ctx, for the write-once rule of parallel loops. ``errors`` are the first ones of
-    failed iterations, ``error_kinds`` counts all of them.
+    failed iterations, ``error_kinds`` counts all of them. ``kept`` are ranges of
+    iterations that an earlier run has done, the last one first.
     """
 
     iterator: str
@@ -93,6 +95,12 @@ class LoopState(msgspec.Struct):
     results_size: int = 0
     errors: list[dict[str, JSON]] = msgspec.field(default_factory=list)
     error_kinds: dict[str, int] = msgspec.field(default_factory=dict)
+    kept: list[tuple[int, int]] = msgspec.field(default_factory=list)
+
+    def pass_kept(self) -> None:
+        """Move on to the next iteration that is not kept."""
+        while self.kept and self.kept[-1][0] <= self.next:
+            self.next = max(self.next, self.kept.pop()[1] + 1)
 
 
 class Iteration(msgspec.Struct):
@@ -105,7 +113,8 @@ class Iteration(msgspec.Struct):
 
 class Run(msgspec.Struct):
     """One firing of a step. ``boundary`` is its end event until its arcs are evaluated,
-    ``outcomes`` are those that the arcs may name."""
+    ``outcomes`` are those that the arcs may name, ``kept`` the iterations that earlier
+    runs have done."""
 
     id: str
     step: str
@@ -120,6 +129,7 @@ class Run(msgspec.Struct):
     ctx_writers: dict[str, str] = msgspec.field(default_factory=dict)
     deadline: str | None = None
     outcomes: dict[str, JSON] = msgspec.field(default_factory=dict)
+    kept: KeptRun | None = None
 
 
 class Command(NamedTuple):

@@ -13,7 +13,7 @@ from noetl.dsl.playbook_inputs import merge_inputs
 from noetl.engine.decide import Request, accept, expire, report
 from noetl.engine.effects import effects_of
 from noetl.engine.events import Event
-from noetl.engine.evolve import replay
+from noetl.engine.evolve import evolve, replay
 from noetl.engine.forks import Fork, Renaming, ask, is_firm, start_fork
 from noetl.engine.recorder import Batch, Recorder
 from noetl.engine.reports.accept import Fact, fit_facts
@@ -24,6 +24,7 @@ from noetl.engine.steps.completion import cancel
 from noetl.engine.tasks.outcome import Meta, Outcome
 from noetl.engine.tasks.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.times import NEVER, rfc3339
+from noetl.engine.undone import Undone
 from noetl.engine.values.in_memory import InMemoryBlobs
 from noetl.engine.values.references import Values
 from noetl.engine.waits.resume import answer_child
@@ -65,6 +66,12 @@ class RunningCall(msgspec.Struct):
 
 class Diverged(NoetlError):
     """Error: the state folded from the log differs from the live state."""
+
+
+def _replay(events: Sequence[Event], undone: Undone | None) -> State:
+    state = evolve(State(), events[0])
+    state.undone = undone
+    return replay(events[1:], state)
 
 
 class Simulation:
@@ -134,8 +141,11 @@ class Simulation:
         """
         first = origin[0]
         about = {"name": self.playbook.name, "path": self.playbook.path}
-        while not is_firm(replay(origin[:seq]), origin[seq - 1]):
+        undone = edits.get("undone") or Undone.of(first)
+        while not is_firm(_replay(origin[:seq], undone), origin[seq - 1]):
             seq -= 1
+        if undone is not None:
+            edits["undone"] = msgspec.structs.replace(undone, last=seq)
         fork = Fork(self._execution_id, first.execution_id, seq, about, **edits)
         recorder = Recorder(State(), self.clock)
         ask(recorder, fork, first)

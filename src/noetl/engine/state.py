@@ -12,8 +12,10 @@ import msgspec
 
 from noetl.dsl.model import Limits
 from noetl.engine.ids import Path
+from noetl.engine.kept_loops import KeptRun
 from noetl.engine.runs import Run, iteration_id, pipelines
 from noetl.engine.steps.concurrency import Concurrency
+from noetl.engine.undone import Undone
 from noetl.types import JSON
 
 ExecutionStatus = Literal[
@@ -42,7 +44,9 @@ class State(msgspec.Struct):
     ``queued`` is set until the execution has a slot of its ``concurrency`` key.
     ``ignored`` counts the errors that no rule matched. ``reached`` are the steps that a
     token was sent to, None if an earlier version began the execution; ``unfired`` are
-    the targets of arcs where none of a step's arcs fired.
+    the targets of arcs where none of a step's arcs fired. ``undone`` are events that do
+    not count, ``kept`` the iterations that they leave, by the token of their run.
+    ``edited`` is set if a fork has other inputs or another playbook than its origin.
     """
 
     execution_id: str = ""
@@ -82,11 +86,25 @@ class State(msgspec.Struct):
     unfired: dict[str, bool] = msgspec.field(default_factory=dict)
     not_reached: int = 0
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    undone: Undone | None = None
+    kept: dict[str, KeptRun] = msgspec.field(default_factory=dict)
+    edited: bool = False
 
     @property
     def began_at(self) -> str:
         """When the work began, before all forks: the time that templates see."""
         return self.started_at if self.fork is None else self.fork["started_at"]
+
+
+def take_waiting(queues: dict[str, list[Token]], token_id: str) -> None:
+    """Remove a token from the queue of its source at a join."""
+    for source, queue in queues.items():
+        if queue[0].id == token_id:
+            queue.pop(0)
+            if not queue:
+                del queues[source]
+            return
+    raise KeyError(token_id)
 
 
 class Frame(msgspec.Struct, frozen=True):

@@ -115,6 +115,8 @@ class Record:
     def _note(self, event: Event) -> None:
         self.first = self.first or event.timestamp
         self.last = event.timestamp
+        if self.state.undone is not None and self.state.undone.covers(event):
+            return
         self.endings.take(event)
         number = self.events.add(event)
         if event.status == "error":

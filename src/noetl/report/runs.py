@@ -172,9 +172,9 @@ def _measured(done: Event, started: float, ended: float) -> tuple[float, float]:
 class Iterations:
     """Spans of all iterations of the outermost loop, 17 bytes each."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, kept: int = 0) -> None:
         self.total = total
-        self.done = self.failed = 0
+        self.done, self.failed = kept, 0
         self.starts = array("d")
         self.ends = array("d")
         self.bad = array("b")
@@ -253,7 +253,8 @@ class StepRun:
         """Process an event of this run, other than its end."""
         name, iteration = event.name, event.iteration_id
         if name == "loop.started" and iteration is None:
-            self.loop = Iterations(event.payload["total"])
+            kept = event.payload.get("kept", {}).get("done", 0)
+            self.loop = Iterations(event.payload["total"], kept)
         elif name == "loop.done" and iteration is None and "errors" in event.payload:
             self.errors = event.payload["error_kinds"], event.payload["errors"]
         elif name == "next.evaluated":

@@ -21,7 +21,7 @@ from noetl.engine.endings import (
     no_arc_fired,
     partial_failure,
 )
-from noetl.engine.events import Event, NextEvaluated, TaskDone
+from noetl.engine.events import Event, LoopStarted, NextEvaluated, TaskDone
 
 if TYPE_CHECKING:
     from noetl.service.executions.task_logs import LogLine
@@ -129,10 +129,17 @@ class PlainProgress(Progress):
         elif name == "task.suspended":
             self._wait(event)
         elif name == "loop.started" and event.iteration_id is None:
-            self._loops[run] = (0, event.payload["total"])
-            _line("↻", step, count_of(event.payload["total"], "iteration"))
+            self._begin_loop(event)
         elif name.startswith("loop.iteration.") and name != "loop.iteration.started":
             self._iteration(event)
+
+    def _begin_loop(self, event: Event) -> None:
+        loop: LoopStarted = event.payload
+        done = loop["kept"]["done"] if "kept" in loop else 0
+        self._loops[event.step_run_id or ""] = (done, loop["total"])
+        words = count_of(loop["total"], "iteration")
+        kept = f", {done:,} of them kept" if done else ""
+        _line("↻", event.step or "", f"{words}{kept}")
 
     def _retry(self, event: Event) -> None:
         done: TaskDone = event.payload

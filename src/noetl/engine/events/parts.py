@@ -74,6 +74,16 @@ class IterationError(TypedDict):
     message: str
 
 
+class KeptIterations(TypedDict):
+    """Iterations that an earlier run of a loop has done: how many, the first and last
+    position of each range, and their results, or a reference to those of that run."""
+
+    step_run_id: str
+    done: int
+    ranges: list[list[int]]
+    results: JSON
+
+
 class Refusal(TypedDict):
     """A key of ``ctx`` that was not written, and the iteration that wrote it first."""
 

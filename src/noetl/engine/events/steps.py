@@ -7,6 +7,7 @@ from noetl.engine.events.parts import (
     Admission,
     ArcAnswer,
     IterationError,
+    KeptIterations,
     NewToken,
     Payload,
     Problem,
@@ -128,6 +129,9 @@ class LoopStarted(Payload):
     """sequential or parallel."""
     iterator: str
     """The iterator's name."""
+    kept: NotRequired[KeptIterations]
+    """`{step_run_id, done, ranges, results}`: the iterations that an earlier run has
+    done, in a retry. They do not run again, and their patches of `ctx` apply here."""
 
 
 class IterationStarted(Payload):

@@ -23,6 +23,7 @@ from noetl.engine.events import (
     Source,
 )
 from noetl.engine.ids import Path
+from noetl.engine.kept_loops import KeptLoop
 from noetl.engine.recorder import Batch
 from noetl.engine.runs import LoopState, Run, find_loop, iteration_id
 from noetl.engine.steps.routing import (
@@ -32,7 +33,7 @@ from noetl.engine.steps.routing import (
     route,
 )
 from noetl.engine.tasks.outcome import Failure
-from noetl.engine.tasks.scope import Scope
+from noetl.engine.tasks.scope import Scope, is_equal
 from noetl.engine.values.references import STORE
 from noetl.engine.waits.resume import announce
 from noetl.errors import TemplateError
@@ -170,19 +171,41 @@ def _halted(batch: Batch, step: Step, loop: LoopState) -> bool:
 
 
 def _open(batch: Batch, run: Run, path: Path) -> None:
-    """Fix the collection of the loop at this path. Raises ``LoopFailed``."""
-    level = _level(batch.playbook.steps[run.step], len(path))
-    scope = batch.scope(run.args).recorded()
-    if path:
-        scope["iter"] = find_loop(run, path[:-1]).open[path[-1]].scope
-    items = collection(level, scope)
+    """Fix the collection of the loop at this path; a loop that is retried has that of
+    its earlier run. Raises ``LoopFailed``."""
+    step = batch.playbook.steps[run.step]
+    level, kept = _level(step, len(path)), _find_kept(run, step, path)
+    if kept is None or batch.state.edited:
+        items = _evaluate_items(batch, run, level, path)
+        if kept is not None and not is_equal(items, batch.values.fetch(kept.items)):
+            kept = None
+    if kept is not None:
+        items = kept.items
     payload: LoopStarted = {
-        "total": len(expand(items)),
+        "total": len(expand(items)) if kept is None else kept.total,
         "items": items,
         "mode": level.mode,
         "iterator": level.iterator,
     }
+    if kept is not None and run.kept is not None:
+        payload["kept"] = kept.as_json(run.kept.last_seq)
     _emit(batch, run, LOOP_STARTED, path, payload, "server")
+
+
+def _find_kept(run: Run, step: Step, path: Path) -> KeptLoop | None:
+    """Return what is kept of the loop, if the step has as many loops as before."""
+    if run.kept is None or step.loop is None:
+        return None
+    if run.kept.depth != len(list(step.loop.levels())):
+        return None
+    return run.kept.find(path)
+
+
+def _evaluate_items(batch: Batch, run: Run, level: Loop, path: Path) -> JSON:
+    scope = batch.scope(run.args).recorded()
+    if path:
+        scope["iter"] = find_loop(run, path[:-1]).open[path[-1]].scope
+    return collection(level, scope)
 
 
 def _start(

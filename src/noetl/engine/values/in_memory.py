@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from noetl.engine.events import Event
+from noetl.engine.kept_loops import kept_results
 from noetl.engine.runs import path_of
 from noetl.engine.values.references import Values, is_reference
 from noetl.errors import Unloaded
@@ -67,7 +68,12 @@ class InMemoryBlobs:
         depth = len(path_of(entity)) + 1
         results: dict[int, JSON] = {}
         for event in (*self._log, *recent):
-            if event.name not in _ENDS or not first <= event.seq <= last:
+            if not first <= event.seq <= last:
+                continue
+            if event.entity_id == entity and event.name == "loop.started":
+                kept = self.whole(event.payload.get("kept"))
+                results |= kept_results(kept)
+            if event.name not in _ENDS:
                 continue
             name = event.iteration_id or ""
             path = path_of(name)

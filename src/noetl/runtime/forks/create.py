@@ -16,7 +16,7 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.forks import Fork, Renaming, ask, start_fork
 from noetl.engine.recorder import Batch, Recorder
-from noetl.engine.secrets.handles import handles_in
+from noetl.engine.secrets.handles import Secrets, handles_in
 from noetl.engine.state import State, commands_of
 from noetl.engine.tasks.scope import is_equal
 from noetl.engine.values.references import (
@@ -160,7 +160,8 @@ async def begin_fork(
     state, history = await kept.take()
     live = LoadedExecution.of(playbook, state, fork.playbook, secrets)
     live.saved = 0  # there is no snapshot yet
-    batch = await _decide(orchestrator, live, fork, kept)
+    owners = Owners(kept, orchestrator.blobs)
+    batch = await _decide(live, fork, owners, orchestrator.clock.now())
     lost = handles_in(msgspec.to_builtins(live.state, str_keys=True), secrets)
     if lost:
         await keys.drop(name)
@@ -193,11 +194,26 @@ async def _seal_inputs(
     return msgspec.structs.replace(fork, workload=sealed)
 
 
+async def find_changed_loops(
+    playbook: Playbook, fork: Fork, state: State, owners: Owners
+) -> set[str]:
+    """Return the steps whose loops have another collection in the fork: nothing of them
+    is kept. Nothing is written."""
+    kept = {run.step for run in state.kept.values() if run.root is not None}
+    edited = fork.newer or fork.workload is not None or fork.set_ctx
+    if not kept or not edited:
+        return set()
+    live = LoadedExecution.of(playbook, thaw(freeze(state)), fork.playbook, Secrets())
+    batch = await _decide(live, fork, owners, 0.0)
+    begun = {event.step for event in batch.events if event.name == "step.scheduled"}
+    same = {event.step for event in batch.events if "kept" in event.payload}
+    return {step for step in kept if step in begun and step not in same}
+
+
 async def _decide(
-    orchestrator: Orchestrator, live: LoadedExecution, fork: Fork, kept: ForkHistory
+    live: LoadedExecution, fork: Fork, owners: Owners, now: float
 ) -> Batch:
-    owners, now = Owners(kept, orchestrator.blobs), orchestrator.clock.now()
-    before = freeze(live.state)
+    before, name = freeze(live.state), live.state.execution_id
     while True:
         batch = Batch(
             live.playbook,
@@ -211,9 +227,7 @@ async def _decide(
         try:
             start_fork(batch, fork)
         except Unloaded as needed:
-            await owners.load(
-                fork.execution_id, needed.references, live.values, recent=batch.events
-            )
+            await owners.load(name, needed.references, live.values, recent=batch.events)
             live.state = thaw(before)
         else:
             return batch

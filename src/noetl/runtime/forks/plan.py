@@ -11,6 +11,7 @@ from noetl.dsl.model import Playbook
 from noetl.engine.forks import Fork, find_obstacles
 from noetl.engine.values.references import admit_later
 from noetl.errors import ConfigError
+from noetl.net.net import build_net
 from noetl.ports import Blobs, Summary
 from noetl.runtime.forks.create import edited_workload
 from noetl.runtime.forks.points import (
@@ -20,6 +21,7 @@ from noetl.runtime.forks.points import (
     find_admissions,
     find_failures,
     find_point,
+    unwind,
 )
 from noetl.runtime.values.ownership import Owners
 from noetl.types import JSON
@@ -76,7 +78,7 @@ async def make_plan(
     admit_later(edits.set_ctx, "ctx")
     point = await find_point(origin.log, origin.execution_id, start)
     if newer is not None:
-        _check_successor(newer, point, start)
+        _check_successor(newer, point)
     playbook = newer.playbook if newer is not None else origin.playbook
     if playbook is None:
         message = f"the playbook of {origin.execution_id} cannot be read any more"
@@ -101,15 +103,14 @@ async def make_plan(
         newer is not None,
         workload,
         edits.set_ctx,
-        start.again,
+        point.undone,
         edits.timeout,
     )
     return Plan(fork, point, playbook)
 
 
-def _check_successor(newer: Successor, point: Point, start: Start) -> None:
-    again = [token["step"] for token in start.again.values()]
-    obstacles = find_obstacles(newer.playbook, point.state, again)
+def _check_successor(newer: Successor, point: Point) -> None:
+    obstacles = find_obstacles(newer.playbook, point.state)
     if obstacles:
         reasons = "".join(f"\n  {obstacle}" for obstacle in obstacles)
         raise ConfigError(
@@ -119,10 +120,12 @@ def _check_successor(newer: Successor, point: Point, start: Start) -> None:
 
 
 async def find_retry(origin: Origin, step: str | None, number: int | None) -> Start:
-    """Return the start of a retry: before the failed steps, or before a run of a step.
+    """Return the start of a retry: what failed, or a run of a step, and all that
+    followed from it run again.
 
     Raises ``ConfigError``.
     """
+    net = build_net(origin.playbook) if origin.playbook is not None else None
     if origin.summary.finished_at is None:
         name = origin.execution_id
         raise ConfigError(
@@ -133,14 +136,18 @@ async def find_retry(origin: Origin, step: str | None, number: int | None) -> St
     if step is None:
         if number is not None:
             raise ConfigError("--run needs a step: add --from STEP")
-        return await find_failures(origin.log, origin.execution_id)
-    found = await find_admissions(origin.log, origin.execution_id, step)
+        return await find_failures(origin.log, origin.execution_id, net)
+    found, at = await find_admissions(origin.log, origin.execution_id, step)
     if not found:
         raise ConfigError(_never(origin, step))
     if number is not None and number > len(found):
         runs = f"{len(found):,} run{'' if len(found) == 1 else 's'}"
         raise ConfigError(f"step '{step}' has {runs}: there is no run {number}")
-    return Start(found[-1 if number is None else number - 1] - 1)
+    target = found[-1 if number is None else number - 1]
+    undone = await unwind(
+        origin.log, origin.execution_id, at, [target], net, keep=False
+    )
+    return Start(at, undone)
 
 
 def _never(origin: Origin, step: str) -> str:

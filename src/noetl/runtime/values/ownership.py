@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from noetl.engine.events import Event
+from noetl.engine.kept_loops import kept_results
 from noetl.engine.runs import path_of
 from noetl.engine.values.references import (
     Values,
@@ -114,6 +115,10 @@ class Loader:
         depth = len(path_of(entity)) + 1
         results: dict[int, JSON] = {}
         async for event in self._range(reference, recent):
+            if event.entity_id == entity and event.name == "loop.started":
+                kept = event.payload.get("kept")
+                kept = await self.whole(event.execution_id, kept, recent)
+                results |= kept_results(kept)
             name = event.iteration_id or ""
             path = path_of(name)
             inside = len(path) == depth and name.startswith(f"{entity}/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -14,12 +14,12 @@ from noetl.engine.events import Caller, Event
 from noetl.engine.execution_document import Document
 from noetl.engine.forks import Fork
 from noetl.engine.runs import LoopState, Run, pipelines
-from noetl.engine.state import State
+from noetl.engine.state import State, Token
 from noetl.engine.tasks.scope import is_equal
 from noetl.errors import BlobGone, ConfigError
-from noetl.ports import Summary
+from noetl.ports import Blobs, Summary
 from noetl.runtime.executions.loaded import EVENTS_PER_READ
-from noetl.runtime.forks.create import begin_fork
+from noetl.runtime.forks.create import begin_fork, find_changed_loops
 from noetl.runtime.forks.plan import (
     Edits,
     Origin,
@@ -30,6 +30,7 @@ from noetl.runtime.forks.plan import (
 )
 from noetl.runtime.forks.points import Log, Start
 from noetl.runtime.orchestrator import Orchestrator
+from noetl.runtime.values.ownership import Owners
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.start import ResolvedPlaybook, Started
 from noetl.types import JSON
@@ -38,13 +39,22 @@ from noetl.types import JSON
 class ForkPreview:
     """Collects the origin's events up to the fork point."""
 
-    def __init__(self, fork: Fork, state: State) -> None:
+    def __init__(self, fork: Fork, state: State, changed: Collection[str]) -> None:
         self._fork = fork
         self._state = state
+        self._changed = changed
         self._document = Document()
 
     def recall(self, events: Sequence[Event]) -> None:
-        self._document.note([e for e in events if e.seq <= self._fork.seq])
+        undone = self._fork.undone
+        self._document.note(
+            [
+                event
+                for event in events
+                if event.seq <= self._fork.seq
+                and (undone is None or not undone.covers(event))
+            ]
+        )
 
     def as_json(self) -> dict[str, JSON]:
         fork, state = self._fork, self._state
@@ -52,7 +62,6 @@ class ForkPreview:
             (each.step, each.status)
             for each in self._document.steps
             if each.status in ("done", "failed", "skipped")
-            and each.step_run_id not in fork.again
         )
         return {
             "forked_from": {"execution_id": fork.origin, "seq": fork.seq},
@@ -62,18 +71,29 @@ class ForkPreview:
             ],
             "again": [_under_way(run) for run in state.runs.values()],
             "next": [
-                {"step": token.step, "args": token.args}
+                {"step": token.step, "args": token.args, **self._kept(token.id)}
                 for token in state.tokens.values()
             ]
-            + [{"step": step, "args": {}} for step in state.joining]
             + [
-                {"step": token["step"], "args": token["args"]}
-                for token in fork.again.values()
+                {"step": step, "args": {}, **self._kept(*_waiting(queues))}
+                for step, queues in state.joining.items()
             ],
             "workload": self._changes(),
             "set_ctx": fork.set_ctx,
             "playbook": fork.playbook if fork.newer else None,
         }
+
+    def _kept(self, *tokens: str) -> dict[str, JSON]:
+        """Return the iterations that the next run of a loop keeps, if it has one."""
+        for token in tokens:
+            kept = self._state.kept.get(token)
+            if kept is not None and kept.root is not None:
+                done = len(kept.root.done)
+                total, changed = kept.root.total, kept.step in self._changed
+                counts = {"total": total, "kept": 0 if changed else done}
+                counts["again"] = total - counts["kept"]
+                return {"iterations": counts, "changed": changed}
+        return {}
 
     def _changes(self) -> dict[str, JSON]:
         """Return the workload inputs that differ from those of the origin."""
@@ -85,13 +105,20 @@ class ForkPreview:
         }
 
 
-async def look_ahead(plan: Plan, log: Log) -> dict[str, JSON]:
+async def look_ahead(plan: Plan, log: Log, blobs: Blobs) -> dict[str, JSON]:
     """Return the preview of a planned fork as JSON."""
-    outlook, after = ForkPreview(plan.fork, plan.point.state), 0
+    fork, state = plan.fork, plan.point.state
+    owners = Owners(log, blobs)
+    changed = await find_changed_loops(plan.playbook, fork, state, owners)
+    outlook, after = ForkPreview(fork, state, changed), 0
     while page := await log.read(plan.fork.origin, after=after, limit=EVENTS_PER_READ):
         outlook.recall(page)
         after = page[-1].seq
     return outlook.as_json()
+
+
+def _waiting(queues: Mapping[str, list[Token]]) -> list[str]:
+    return [token.id for queue in queues.values() for token in queue]
 
 
 def _under_way(run: Run) -> dict[str, JSON]:
@@ -175,7 +202,7 @@ class ForkService:
 
     async def preview(self, plan: Plan) -> dict[str, JSON]:
         """Return the preview of the fork as JSON."""
-        return await look_ahead(plan, self._log)
+        return await look_ahead(plan, self._log, self._orchestrator.blobs)
 
     async def _origin(self, summary: Summary) -> Origin:
         name, playbook = summary.execution_id, None

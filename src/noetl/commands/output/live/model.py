@@ -17,6 +17,7 @@ from noetl.engine.endings import (
     partial_failure,
 )
 from noetl.engine.events import Event
+from noetl.engine.undone import Undone
 from noetl.types import JSON
 
 _WAITS: dict[str, On] = {
@@ -39,9 +40,14 @@ class Board:
         self.started: float | None = None
         self.ended: float | None = None
         self.error = ""
+        self._undone: Undone | None = None
 
     def take(self, events: Iterable[Event]) -> None:
         for event in events:
+            if event.seq == 1:
+                self._undone = Undone.of(event)
+            if self._undone is not None and self._undone.covers(event):
+                continue
             fold = _FOLDS.get(event.name)
             if fold is not None:
                 fold(self, event)
@@ -223,7 +229,9 @@ def _task_resumed(board: Board, event: Event) -> None:
 
 def _loop_started(board: Board, event: Event) -> None:
     depth = (event.iteration_id or "").count("/")
-    board.row(event).level(depth).total += event.payload["total"]
+    level = board.row(event).level(depth)
+    level.total += event.payload["total"]
+    level.done += event.payload.get("kept", {}).get("done", 0)
 
 
 def _loop_done(board: Board, event: Event) -> None:
