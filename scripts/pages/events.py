@@ -15,6 +15,7 @@ from noetl.engine.events import (
     Payload,
     envelope,
     execution,
+    parts,
     steps,
     tasks,
 )
@@ -106,7 +107,7 @@ def text_of(node: ast.stmt) -> str:
 def all_meanings() -> dict[str, dict[str, str]]:
     """Return the meanings by type, with those of its bases first."""
     meanings: dict[str, dict[str, str]] = {}
-    for module in GROUPS:
+    for module in (parts, *GROUPS):
         for name, bases, own in documented(module):
             meanings[name] = {}
             for base in bases:

@@ -413,6 +413,7 @@ def test_the_document_is_that_of_run(api: Api) -> None:
         "ignored_errors",
         "no_arc_fired",
         "not_reached",
+        "undefined_names",
         "counts",
         "waits",
         "events",

@@ -131,8 +131,10 @@ def test_a_step_that_is_not_reached_is_named_by_run_show_and_list(shell: Any) ->
     document = json.loads(strict.stdout)
 
     assert done.returncode == 0
-    assert "! first: no arc fired (second: its guard is false" in done.stderr
-    assert "  1 step not reached: second\n    first: no arc fired" in done.stdout
+    read = "its guard read event.payload.result.statsu, which nothing gave"
+    told = f"first: no arc fired; {read} (nearest: status)"
+    assert f"! {told}\n" in done.stderr
+    assert f"  1 step not reached: second\n    {told}\n" in done.stdout
     assert (strict.returncode, document["status"]) == (1, "completed")
     assert document["not_reached"] == ["second"]
     assert document["counts"]["not_reached"] == 1

@@ -25,7 +25,13 @@ from noetl.commands.run import print_end
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings
 from noetl.dsl.node import printable
-from noetl.engine.endings import Ignored, NoArcFired, failed_words, iteration_words
+from noetl.engine.endings import (
+    Ignored,
+    NoArcFired,
+    UndefinedName,
+    failed_words,
+    iteration_words,
+)
 from noetl.engine.execution_document import Document
 from noetl.engine.waits.resume import WaitLine
 from noetl.local.home import Home
@@ -98,8 +104,15 @@ def command(
         each.step_run_id: each.words()
         for each in msgspec.convert(document["no_arc_fired"], list[NoArcFired])
     }
+    read = msgspec.convert(document["undefined_names"], list[UndefinedName])
     for step in document["steps"]:
-        click.echo(_line(step, lost.get(step["step_run_id"])))
+        run_id = step["step_run_id"]
+        click.echo(_line(step, lost.get(run_id)))
+        for name in read:
+            is_here = (name.step, name.step_run_id) == (step["step"], run_id or "")
+            if is_here and (name.task or run_id not in lost):
+                where = f"{name.task}: " if name.task else ""
+                click.echo(f"    {one_line(where + name.words())}")
     for wait in msgspec.convert(document["waits"], list[WaitLine]):
         click.echo(waiting_words(wait, time.time()))
     print_end(document)

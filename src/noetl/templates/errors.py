@@ -90,6 +90,12 @@ def _in_our_words(text: str) -> str:
 
 def nearest(name: str, known: Iterable[JSON]) -> str | None:
     """Return a hint with the known name most like ``name``, if there is one."""
+    match = closest(name, known)
+    return f"did you mean '{match}'?" if match else None
+
+
+def closest(name: str, known: Iterable[JSON]) -> str | None:
+    """Return the known name most like ``name``, if there is one."""
     from difflib import get_close_matches  # only failures pay for the import
 
     if len(name) > _MAX_NAME_CHARS:
@@ -101,4 +107,4 @@ def nearest(name: str, known: Iterable[JSON]) -> str | None:
         if len(names) == _CANDIDATES:
             break
     matches = get_close_matches(name, names, n=1)
-    return f"did you mean '{matches[0]}'?" if matches else None
+    return matches[0] if matches else None

@@ -44,6 +44,21 @@ class Decision(msgspec.Struct):
     steps: int = limits.DECISION
     spent: int = 0
     count: int = 0
+    missing: list[Undefined] | None = None
+    """Names that conditions read and nothing gave, if there are any."""
+
+    def note(self, found: Undefined) -> None:
+        """Note a name that a condition read, at most ``limits.MISSING`` of them."""
+        if self.missing is None:
+            self.missing = []
+        if len(self.missing) < limits.MISSING:
+            self.missing.append(found)
+
+    def forget(self, handled: Undefined) -> None:
+        """Forget a name whose absence the condition handles, by ``default`` or
+        ``is defined``."""
+        if self.missing is not None:
+            self.missing = [each for each in self.missing if not each.is_as(handled)]
 
     def exceeded(self) -> TemplateError:
         return errors.too_much(
@@ -65,7 +80,6 @@ class Evaluation:
         "steps",
         "stored",
         "strict",
-        "undefined",
     )
 
     def __init__(
@@ -77,9 +91,26 @@ class Evaluation:
         self.steps = steps
         self.output = output
         self.strict = strict
-        self.undefined = StrictUndefined if strict else Undefined
         self.parts: list[str] = []
         self.formats: Sequence[str] = ()  # the latest date formats
+
+    def undefined(
+        self, path: str, owner: str | None, key: JSON, container: JSON
+    ) -> Undefined:
+        """Return the value of a missing name; that of a condition is noted (S-73)."""
+        if self.strict:
+            return StrictUndefined(path, owner, key, container)
+        found = Undefined(path, owner, key, container)
+        decision: Decision | None = getattr(self.scope, "decision", None)
+        if decision is not None and found.is_name:
+            decision.note(found)
+        return found
+
+    def handled(self, value: Undefined) -> None:
+        """Take note that the template handles the absence of a value."""
+        decision: Decision | None = getattr(self.scope, "decision", None)
+        if decision is not None:
+            decision.forget(value)
 
     def charge(self, steps: int) -> None:
         self.steps -= steps

@@ -16,6 +16,9 @@ DECISION = 2 * STEPS
 admission, the inputs of a task. They are counted, so that the same playbook and values
 exceed it on every machine (I-09)."""
 
+MISSING = 20
+"""Undefined names that one decision notes."""
+
 SIZE = 262_144
 """Characters of a text, or items of a list, that a template makes."""
 

@@ -15,13 +15,16 @@ from noetl.types import JSON
 @TESTS.add("defined", example="{{ ctx.x is defined }}", lenient=True)
 def defined(run: Evaluation, value: JSON) -> bool:
     """The name, key or item exists."""
-    return not isinstance(value, Undefined)
+    return not undefined(run, value)
 
 
 @TESTS.add("undefined", example="{{ ctx.x is undefined }}", lenient=True)
 def undefined(run: Evaluation, value: JSON) -> bool:
     """The name, key or item does not exist."""
-    return isinstance(value, Undefined)
+    if isinstance(value, Undefined):
+        run.handled(value)
+        return True
+    return False
 
 
 @TESTS.add("none", example="{{ none is none }}")

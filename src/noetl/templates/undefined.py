@@ -8,6 +8,9 @@ from noetl.errors import TemplateError
 from noetl.templates import errors
 from noetl.types import JSON
 
+ITEM = "an item"
+"""Owner of the attributes that a filter reads from the items of a list."""
+
 
 class Undefined:
     """Missing value: falsy, empty, equal only to another undefined value.
@@ -25,6 +28,31 @@ class Undefined:
         self.owner = owner
         self.key = key
         self.container = container
+
+    @property
+    def is_name(self) -> bool:
+        """False for the result of an expression, such as an ``if`` without else; for
+        attributes of items, of which a filter reads many; and for parts of an outcome
+        that are null, such as ``outcome.error.kind`` after a success."""
+        if self.owner is None:
+            return isinstance(self.container, Mapping)
+        if self.container is None and self.path.startswith("outcome."):
+            return False
+        return self.owner != ITEM
+
+    def is_as(self, other: Undefined) -> bool:
+        """Return whether the same part is missing."""
+        return self.container is other.container and self.key == other.key
+
+    def nearest(self) -> str | None:
+        """Return the existing name most like the missing one. Names of secrets are
+        not quoted."""
+        is_secret = self.path.startswith("keychain")
+        if is_secret or not isinstance(self.key, str):
+            return None
+        if not isinstance(self.container, Mapping):
+            return None
+        return errors.closest(self.key, self.container)
 
     def further(self, path: str) -> Undefined:
         """Return the result of an access on this value: undefined for the same

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from noetl.dsl.model import Playbook, Step
 from noetl.dsl.node import shorten
+from noetl.engine.endings import undefined_names
 from noetl.engine.events import (
     Directive,
     Event,
@@ -69,7 +70,7 @@ class Narrator:
             rule = step.admit[number]
             guard = rule.when.source if rule.when is not None else "else"
             why = f" by admission rule {number + 1} (line {rule.at.mark[0]}: {guard})"
-        return f"step {event.step} {word}{given}{why}"
+        return f"step {event.step} {word}{given}{why}{_undefined(event)}"
 
     def _verdict(self, event: Event) -> str:
         payload: TaskDone = event.payload
@@ -93,7 +94,8 @@ class Narrator:
             if patch
         )
         ignored = ", error ignored" if payload.get("ignored") else ""
-        return f"{_task(event)}: {said} → {do}{ignored} ({why}){patches}"
+        told = f"{said} → {do}{ignored} ({why}){patches}"
+        return f"{_task(event)}: {told}{_undefined(event)}"
 
     def _rule(self, event: Event, directive: Directive) -> str:
         number = directive["rule"]
@@ -127,10 +129,16 @@ class Narrator:
             elif arc.when is not None and "guard" in why:
                 why = f"{shorten(arc.when.source, _MAX_CHARS)} is false"
             answers.append(f"{place} did not: {why}")
-        return f"step {event.step} on {payload['on']}: {'; '.join(answers)}"
+        told = f"step {event.step} on {payload['on']}: {'; '.join(answers)}"
+        return told + _undefined(event)
 
     def _step(self, event: Event) -> Step:
         return self._playbook.steps[event.step or ""]
+
+
+def _undefined(event: Event) -> str:
+    """Describe the names that the conditions of a decision read and nothing gave."""
+    return "".join(f"; {each.words()}" for each in undefined_names(event))
 
 
 def _task(event: Event) -> str:

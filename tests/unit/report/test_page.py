@@ -244,7 +244,7 @@ def test_an_ignored_error_is_amber_and_named_at_the_top(page_of: PageOf) -> None
     assert "pill completed" in classes
 
 
-@pytest.mark.spec("S-74")
+@pytest.mark.spec("S-73", "S-74")
 def test_a_step_that_is_not_reached_is_named_at_the_top(page_of: PageOf) -> None:
     workflow = """
     - step: a
@@ -255,8 +255,9 @@ def test_a_step_that_is_not_reached_is_named_at_the_top(page_of: PageOf) -> None
     """
     page = page_of(workflow)
 
-    words = "1 step not reached: b a : no arc fired (b: its guard is false"
-    assert words in page.text
+    read = "read event.payload.result.typo, which nothing gave"
+    assert f"1 step not reached: b a : no arc fired; its guard {read}" in page.text
+    assert f"a condition read a name that nothing gave a : a guard {read}" in page.text
     assert "card flawed" in [each.get("class") for _, each in page.elements]
 
 

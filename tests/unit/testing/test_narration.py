@@ -90,7 +90,9 @@ def test_an_arc_says_why_not(judge: Judge) -> None:
     assert routing.endswith(
         "→ c (line 12) fired; → a (line 13) did not: an earlier arc fired"
     )
-    assert "step c denied: no admission rule matched" in lines
+    denied = "step c denied: no admission rule matched"
+    read = "an admission rule read args.ok, which nothing gave"
+    assert f"{denied}; {read}" in lines
 
 
 def test_a_gate_that_fails_says_how(judge: Judge) -> None:

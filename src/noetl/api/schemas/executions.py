@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.labels import MAX_LABELS, MAX_VALUE, Labels
-from noetl.engine.endings import IgnoredError, NoArcFired
+from noetl.engine.endings import IgnoredError, NoArcFired, UndefinedName
 from noetl.engine.execution_document import StepLine
 from noetl.engine.ids import EXECUTION_ID
 from noetl.engine.state import ExecutionStatus
@@ -127,6 +127,7 @@ class ExecutionDocument(msgspec.Struct):
     ignored_errors: list[IgnoredError]
     no_arc_fired: list[NoArcFired]
     not_reached: list[str]
+    undefined_names: list[UndefinedName]
     counts: dict[str, int]
     waits: list[WaitLine]
     events: int

@@ -8,7 +8,12 @@ import click
 import msgspec
 
 from noetl.commands.output.live.rows import one_line
-from noetl.engine.endings import NoArcFired, ignored_words, not_reached_words
+from noetl.engine.endings import (
+    NoArcFired,
+    UndefinedName,
+    ignored_words,
+    not_reached_words,
+)
 from noetl.types import JSON
 
 FAIL_ON = {"ignored": "ignored_errors", "unreached": "not_reached"}
@@ -58,6 +63,29 @@ def print_endings(document: dict[str, JSON]) -> None:
         lost = msgspec.convert(document["no_arc_fired"], list[NoArcFired])
         told = [each for each in lost if any(a["step"] in names for a in each.arcs)]
         _print_list(title, [f"{each.step}: {each.words()}" for each in told])
+
+    if likely := _likely_mistakes(document):
+        title = "a condition read a name that nothing gave"
+        _print_list(title, [f"{_place(each)}: {each.words()}" for each in likely])
+
+
+def _likely_mistakes(document: dict[str, JSON]) -> list[UndefinedName]:
+    """Return the undefined names that are similar to existing ones, except those that
+    are told with the arcs that did not fire.
+
+    Other names may be optional, such as a key that an API leaves out.
+    """
+    found = msgspec.convert(document.get("undefined_names") or [], list[UndefinedName])
+    told = {each["step_run_id"] for each in document.get("no_arc_fired") or ()}
+    return [
+        each
+        for each in found
+        if each.nearest and (each.task or each.step_run_id not in told)
+    ]
+
+
+def _place(name: UndefinedName) -> str:
+    return f"{name.step}.{name.task}" if name.task else name.step
 
 
 def _error_words(error: dict[str, JSON]) -> str:

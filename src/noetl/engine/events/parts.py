@@ -30,6 +30,15 @@ class Payload(TypedDict):
     """Dotted paths of the values that were replaced by references."""
 
 
+class Judged(Payload):
+    """Members of decisions that evaluate conditions."""
+
+    undefined: NotRequired[list[str]]
+    """Names that a condition read and nothing gave, as written: at most 20."""
+    nearest: NotRequired[dict[str, str]]
+    """For names in `undefined`: the existing name that is most like it."""
+
+
 class NewToken(TypedDict):
     """A token on its way to a step."""
 

@@ -7,6 +7,7 @@ from noetl.engine.events.parts import (
     Admission,
     ArcAnswer,
     IterationError,
+    Judged,
     KeptIterations,
     NewToken,
     Payload,
@@ -30,7 +31,7 @@ class Gated(Payload):
     """Sources of a join whose tokens are discarded on arrival."""
 
 
-class StepSkipped(Gated):
+class StepSkipped(Gated, Judged):
     """A token was denied by the gate of its step."""
 
 
@@ -85,7 +86,7 @@ class StepFailed(Payload):
     """Of a loop that failed: as in `loop.done`."""
 
 
-class NextEvaluated(Payload):
+class NextEvaluated(Judged):
     """The arcs were evaluated, and tokens were sent."""
 
     on: str

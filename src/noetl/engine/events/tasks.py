@@ -5,6 +5,7 @@ from typing import Literal, NotRequired
 from noetl.engine.events.envelope import EventType
 from noetl.engine.events.parts import (
     Directive,
+    Judged,
     Payload,
     Problem,
     Refusal,
@@ -21,7 +22,7 @@ class TaskStarted(Payload):
     """Number of owners that were lost after they had started this attempt."""
 
 
-class TaskDone(Payload):
+class TaskDone(Judged):
     """A tool call has ended: its outcome, and the directive that follows."""
 
     outcome: Values

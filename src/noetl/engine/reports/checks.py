@@ -12,8 +12,10 @@ from noetl.dsl.labels import Labels
 from noetl.dsl.model import Action
 from noetl.engine.events import Event
 from noetl.engine.reports.accept import Fact
+from noetl.engine.tasks.scope import NAME_CHARS
 from noetl.engine.times import seconds_of
 from noetl.engine.values.references import is_reference, is_same
+from noetl.templates.limits import MISSING
 from noetl.types import JSON
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -42,6 +44,10 @@ class _Directive(msgspec.Struct):
     delay: Seconds = 0.0
 
 
+_Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARS + len("…"))]
+_MOST = msgspec.Meta(max_length=MISSING)
+
+
 class _Done(msgspec.Struct):
     outcome: _Outcome
     directive: _Directive
@@ -49,6 +55,8 @@ class _Done(msgspec.Struct):
     set_ctx: dict[str, JSON] | None = None
     error: _Error | None = None
     ignored: bool = False
+    undefined: Annotated[list[_Name], _MOST] | None = None
+    nearest: Annotated[dict[_Name, _Name], _MOST] | None = None
     spilled: list[str] | None = None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from noetl.dsl.model import Join, Step
+from noetl.dsl.model import AdmitRule, Join, Step
 from noetl.engine.events import (
     STEP_SCHEDULED,
     STEP_SKIPPED,
@@ -18,6 +20,7 @@ from noetl.engine.recorder import Batch, step_run_id
 from noetl.engine.runs import Run
 from noetl.engine.state import State, Token
 from noetl.engine.tasks.outcome import Failure
+from noetl.engine.tasks.scope import Scope, note_undefined
 from noetl.engine.times import rfc3339
 from noetl.engine.waits.resume import announce
 from noetl.errors import TemplateError
@@ -48,12 +51,13 @@ def admit(
     """Evaluate the gate once and record the answer, whether it allows or denies
     (ADM-11)."""
     sent_by = tokens[-1].event if tokens else None
-    allowed, why = _gate(batch, step, args, sent_by)
+    allowed, why, undefined = _gate(batch, step, args, sent_by)
     taken = [token.id for token in tokens]
     if not allowed:
         denied: StepSkipped = {"tokens": taken, "args": args, "admit": why}
         if late:
             denied["late"] = late
+        note_undefined(denied, undefined)
         announce(batch, batch.emit(STEP_SKIPPED, taken[0], denied, step=step.name))
         return None
     number = batch.state.run_count + 1
@@ -76,13 +80,19 @@ def admit(
 
 def _gate(
     batch: Batch, step: Step, args: dict[str, JSON], sent_by: dict[str, JSON] | None
-) -> tuple[bool, Admission]:
+) -> tuple[bool, Admission, dict[str, str | None]]:
+    """Return the answer, and the undefined names that the rules read."""
     if step.admit is None:
-        return True, {"allow": True, "rule": None}
+        return True, {"allow": True, "rule": None}, {}
     scope = batch.scope(args, sent_by)
+    allowed, why = _answer(step.admit, scope)
+    return allowed, why, scope.undefined_names()
+
+
+def _answer(rules: Sequence[AdmitRule], scope: Scope) -> tuple[bool, Admission]:
     fallback: tuple[int, bool] | None = None
     try:
-        for number, rule in enumerate(step.admit):
+        for number, rule in enumerate(rules):
             if rule.when is None:
                 fallback = (number, rule.allow)
             elif rule.when.holds(scope):
@@ -95,7 +105,7 @@ def _gate(
         number, allow = fallback
         return allow, {"allow": allow, "rule": number}
     # S-61: a list of permissions denies the rest, a list of refusals admits it.
-    allow = not any(rule.allow for rule in step.admit)
+    allow = not any(rule.allow for rule in rules)
     return allow, {"allow": allow, "rule": None}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.dsl.model import Arc
+from noetl.engine.endings import FALSE
 from noetl.engine.events import (
     NEXT_EVALUATED,
     STEP_DONE,
@@ -20,7 +21,7 @@ from noetl.engine.events import (
 from noetl.engine.recorder import Batch, token_id
 from noetl.engine.runs import LoopState, Run
 from noetl.engine.tasks.outcome import Failure
-from noetl.engine.tasks.scope import Scope
+from noetl.engine.tasks.scope import Scope, note_undefined
 from noetl.errors import TemplateError
 from noetl.net.step_outcomes import Outcome
 from noetl.types import JSON
@@ -69,6 +70,7 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
         payload["error"] = broken  # S-32: no arc handles it
     elif not fired and on != "loop.done" and (lost := _find_unfired(batch, run, on)):
         payload["unfired"] = lost
+    note_undefined(payload, scope.undefined_names())
     batch.emit(
         NEXT_EVALUATED,
         run.id,
@@ -88,7 +90,7 @@ def _judge(
     answer: ArcAnswer = {"step": arc.step, "fired": False}
     try:
         if arc.when is not None and not arc.when.holds(scope):
-            return {**answer, "why": "its guard is false"}, None
+            return {**answer, "why": FALSE}, None
         args = arc.args.render(scope.recorded()) if arc.args is not None else {}
     except TemplateError as error:
         origin = f" from '{step}'" if error.kind == "template.budget" else ""

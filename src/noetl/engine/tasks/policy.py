@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,7 +12,7 @@ from noetl.dsl.model import Directive as Then
 from noetl.dsl.times import parse_duration
 from noetl.engine.events import Directive, TaskDone
 from noetl.engine.tasks.outcome import Failure
-from noetl.engine.tasks.scope import Scope
+from noetl.engine.tasks.scope import Scope, note_undefined
 from noetl.engine.values.spilling import names_too_large
 from noetl.errors import TemplateError
 from noetl.templates import Value
@@ -23,7 +24,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
     ``rule`` is the position of the rule that decided, None for the default. It is
     recorded, so that the log explains the decision. ``ignored`` is set for an error
-    that no rule matched.
+    that no rule matched. ``undefined`` are names that conditions read and nothing gave,
+    with the nearest name of each.
     """
 
     do: Action
@@ -35,6 +37,10 @@ class Verdict(msgspec.Struct, frozen=True):
     set_ctx: dict[str, JSON] | None = None
     error: dict[str, JSON] | None = None
     ignored: bool = False
+    undefined: Mapping[str, str | None] | None = None
+
+
+V = TypeVar("V", Verdict, Verdict | None)
 
 
 def skip_before(rules: Sequence[Rule], scope: Scope) -> Verdict | None:
@@ -46,6 +52,10 @@ def skip_before(rules: Sequence[Rule], scope: Scope) -> Verdict | None:
     """
     if not any(rule.then.do == "skip" for rule in rules):
         return None
+    return _with_undefined(_find_skip(rules, scope), scope)
+
+
+def _find_skip(rules: Sequence[Rule], scope: Scope) -> Verdict | None:
     fallback: tuple[int, Rule] | None = None
     passed = False
     for number, rule in enumerate(rules):
@@ -74,6 +84,16 @@ def judge(rules: Sequence[Rule] | None, scope: Scope, attempt: int) -> Verdict:
     failed = scope["outcome"]["status"] == "error"
     if rules is None:
         return Verdict("fail" if failed else "continue")  # POL-05
+    return _with_undefined(_match(rules, scope, attempt), scope)
+
+
+def _with_undefined(verdict: V, scope: Scope) -> V:
+    if verdict is None or scope.decision is None or scope.decision.missing is None:
+        return verdict
+    return msgspec.structs.replace(verdict, undefined=scope.undefined_names())
+
+
+def _match(rules: Sequence[Rule], scope: Scope, attempt: int) -> Verdict:
     fallback: tuple[int, Rule] | None = None
     for number, rule in enumerate(rules):
         if rule.when is None:
@@ -83,7 +103,8 @@ def judge(rules: Sequence[Rule] | None, scope: Scope, attempt: int) -> Verdict:
     if fallback is not None:
         number, rule = fallback
         return _render(rule.then, number, scope, attempt)
-    return Verdict("continue", ignored=failed)  # POL-06: even after an error
+    # POL-06: even after an error
+    return Verdict("continue", ignored=scope["outcome"]["status"] == "error")
 
 
 def _render(then: Then, number: int, scope: Scope, attempt: int) -> Verdict:
@@ -166,6 +187,8 @@ def payload_of(outcome: JSON, verdict: Verdict) -> TaskDone:
         payload["set_ctx"] = verdict.set_ctx
     if verdict.ignored:
         payload["ignored"] = True
+    if verdict.undefined:
+        note_undefined(payload, verdict.undefined)
     return payload
 
 

@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from noetl.engine.events import Event
+from noetl.dsl.node import shorten
+from noetl.engine.events import Event, Judged
 from noetl.engine.secrets.handles import Secrets
 from noetl.errors import TemplateError
 from noetl.templates.evaluation import Decision, Stored
 from noetl.types import JSON
+
+NAME_CHARS = 200
+"""Characters of a name in ``undefined``."""
 
 
 def apply_patch(base: Mapping[str, JSON], patch: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -115,6 +119,18 @@ class Scope(dict[str, JSON]):
         scope.stored = self._secrets.sealing(self._values)
         return scope
 
+    def undefined_names(self) -> dict[str, str | None]:
+        """Return the names that conditions read and nothing gave, as written, each
+        with the nearest name in its place, or None (S-73)."""
+        if self.decision is None or not self.decision.missing:
+            return {}
+        found: dict[str, str | None] = {}
+        for each in self.decision.missing:
+            nearest = each.nearest()
+            path = shorten(each.path, NAME_CHARS)
+            found[path] = None if nearest is None else shorten(nearest, NAME_CHARS)
+        return found
+
     def describe(self, error: TemplateError) -> str:
         """Return the message of a failed template, without secrets."""
         if self._secrets is None:
@@ -129,6 +145,16 @@ class Scope(dict[str, JSON]):
             if isinstance(values, Mapping) and name in values:
                 return values[name]
         raise KeyError(name)
+
+
+def note_undefined(payload: Judged, names: Mapping[str, str | None]) -> None:
+    """Write the names of ``undefined_names`` into a payload."""
+    if not names:
+        return
+    payload["undefined"] = list(names)
+    nearest = {path: name for path, name in names.items() if name is not None}
+    if nearest:
+        payload["nearest"] = nearest
 
 
 def iteration_scope(

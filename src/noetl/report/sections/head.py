@@ -99,6 +99,15 @@ def _notices(page: PageData) -> list[Data]:
         names = ", ".join(endings.not_reached[:NOTICES])
         title = f"{not_reached_words(endings.not_reached_count)}: {names}"
         found.append({"title": title, "rows": rows, "left": 0})
+    if endings.undefined:
+        undefined = list(endings.undefined.values())
+        rows = [
+            {"step": page.step(each.step), "place": "", "words": each.words()}
+            for each in undefined[:NOTICES]
+        ]
+        title = "a condition read a name that nothing gave"
+        left = len(undefined) - len(rows)
+        found.append({"title": title, "rows": rows, "left": left})
     return found
 
 

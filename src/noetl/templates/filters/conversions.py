@@ -142,9 +142,10 @@ def default(
     run: Evaluation, value: JSON, default_value: JSON = "", boolean: bool = False
 ) -> JSON:
     """The value if it is defined (and, with true, truthy), else the default."""
-    if isinstance(value, Undefined) or (boolean and not value):
+    if isinstance(value, Undefined):
+        run.handled(value)
         return default_value
-    return value
+    return default_value if boolean and not value else value
 
 
 @FILTERS.add("int", example="{{ '42' | int }}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from noetl.templates import errors, limits, operators
 from noetl.templates.evaluation import Evaluation
 from noetl.templates.registry import FILTERS
-from noetl.templates.undefined import Undefined
+from noetl.templates.undefined import ITEM, Undefined
 from noetl.templates.values import iterate, look_up, text_of, weigh
 from noetl.types import JSON
 
@@ -33,7 +33,7 @@ def attribute_getter(run: Evaluation, attribute: JSON, default: JSON = None) -> 
     def get(item: JSON) -> JSON:
         run.charge(2 * len(parts))
         for part in parts:
-            item = look_up(run, item, part, path, "an item")
+            item = look_up(run, item, part, path, ITEM)
             if isinstance(item, Undefined):
                 run.charge(8)  # recording the missing key is slower
                 item = item if default is None else default
