@@ -103,6 +103,15 @@ FLOWS = [
 """,
     """
 - step: start
+  tool: {kind: noop, spec: {policy: {rules: [
+    {when: "{{ outcome.reslt }}", then: {do: fail}}]}}}
+  next: {arcs: [{step: end, when: "{{ not event.payload.reslt }}"}]}
+- step: end
+  spec: {policy: {admit: {rules: [{when: "{{ event.nam }}", then: {allow: true}}]}}}
+  tool: {kind: noop}
+""",
+    """
+- step: start
   loop: {in: [1], iterator: x}
   tool: [{fails: {kind: noop}}]
 """,
