@@ -78,6 +78,28 @@ def test_exec_with_wait_takes_fail_on(shell: Any, running: Running, file: str) -
     assert "--fail-on needs --wait" in alone.stderr
 
 
+@pytest.mark.spec("EVT-01", "S-73")
+def test_events_tells_what_happened_and_why_here_and_on_a_server(
+    shell: Any, running: Running, file: str
+) -> None:
+    shell.noetl("run", file)
+    told = [shell.noetl("events", "last").stdout]
+    raw = shell.noetl("events", "last", "--raw").stdout
+    shell.set(NOETL_SERVER=running.url, NOETL_TOKEN=running.token)
+    shell.noetl("catalog", "register", file)
+    shell.noetl("exec", "tests/ignores", "--wait")
+    told.append(shell.noetl("events", "last").stdout)
+    told.append(shell.noetl("events", "last", "--follow").stdout)
+
+    error = "fetch.call: error tool.exception: ZeroDivisionError: division by zero"
+    for text in told:
+        [line] = [line for line in text.splitlines() if error in line]
+        assert "→ continue, error ignored (no rule matched)" in line
+        assert text.endswith(" s  playbook.processed\n")
+    assert error not in raw
+    assert "Z task.done fetch call #1\n" in raw
+
+
 @pytest.mark.spec("WARN-03", "S-08")
 def test_run_exec_and_register_print_warnings_and_with_hints_all(
     shell: Any, running: Running, file: str

@@ -48,6 +48,8 @@ VARIABLE = (
     (re.compile(r"\d{4}-\d\d-\d\d [\d:]+ [A-Z]+ "), "TIME "),
     (re.compile(r"^ID +STATUS .*$", re.M), "HEADER"),
     (re.compile(r"\b(done|failed|steps?|runs?) in [\d.]+ m?s"), r"\1 in TIME"),
+    (re.compile(r"^( +\d+) +[\d.]+ s  ", re.M), r"\1 TIME  "),
+    (re.compile(r", took [\d.]+ m?s$", re.M), ", took TIME"),
     (re.compile(r"\([\d,]+ KiB\)"), "(SIZE)"),
     (re.compile(r"http://127\.0\.0\.1:\d+/hooks/"), "http://HOST/hooks/"),
     (re.compile(r"nth_[0-9a-f]{64}"), "TOKEN"),

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from itertools import islice
+from typing import Literal
 
 import click
 import msgspec
 
 from noetl.client.http import Client
 from noetl.commands.local.logs import PAGE, Place, find_execution, read_pages, reading
-from noetl.commands.output.diagnostics import where_of
 from noetl.commands.output.event_views import (
     FORMATS,
     PLAIN,
+    Sentences,
     check_export,
     export_events,
+    fetch_playbook,
     print_view,
+    raw_line,
+    read_playbook,
     read_where,
 )
 from noetl.commands.remote import executions
@@ -31,6 +36,8 @@ from noetl.engine.event_codec import traced
 from noetl.engine.events import Event
 from noetl.local.home import Home
 
+Form = Literal["told", "raw", "json"]
+"""Sentences, the names and ids of events, or JSON."""
 LAST_EVENT = "playbook.processed"
 POLL_INTERVAL_S = 0.2  # seconds between two reads of a log that another process writes
 
@@ -39,6 +46,9 @@ POLL_INTERVAL_S = 0.2  # seconds between two reads of a log that another process
 @click.argument("execution", metavar="ID")
 @click.option(
     "--follow", "-f", is_flag=True, help="Continue until the execution has finished."
+)
+@click.option(
+    "--raw", is_flag=True, help="Print names, timestamps and ids, not sentences."
 )
 @click.option(
     "--dialect",
@@ -67,6 +77,7 @@ def command(
     settings: Settings,
     execution: str,
     follow: bool,
+    raw: bool,
     dialect: str,
     asked: tuple[str, ...],
     server: str | None,
@@ -74,6 +85,9 @@ def command(
     export: tuple[str, str] | None,
 ) -> None:
     """Print the events of an execution in log order. The start or end of ID is enough.
+
+    Each line has the position in the log, the time since the start, and what happened
+    and why. With --raw it has the event's name, timestamp and ids instead.
 
     With --follow, later events are printed as they are committed, until the execution
     has finished. Exit code: 0, or 130 if it was interrupted before.
@@ -112,11 +126,12 @@ def command(
                 raise click.UsageError(f"{wrong} contradicts --follow")
             print_view(settings, execution, server, dialect, wanted, as_json=as_json)
             return
+        form: Form = "json" if as_json else "raw" if raw else "told"
         client = asyncio.run(server_of(settings, server, execution))
         if client is not None:
-            _print_remote(client, execution, follow=follow, as_json=as_json)
+            _print_remote(settings, client, execution, follow=follow, form=form)
             return
-        asyncio.run(_print(settings, execution, follow=follow, as_json=as_json))
+        asyncio.run(_print(settings, execution, follow=follow, form=form))
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -138,54 +153,60 @@ async def _export(
 
 
 def _print_remote(
-    client: Client, execution: str, *, follow: bool, as_json: bool
+    settings: Settings, client: Client, execution: str, *, follow: bool, form: Form
 ) -> None:
     execution_id = executions.whole_id(client, execution)
     find = executions.follow if follow else executions.events_of
-    for event in find(client, execution_id):
-        if as_json:
+    events = find(client, execution_id)
+    if form == "json":
+        for event in events:
             click.echo(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
-        else:
-            click.echo(_line(msgspec.convert(event, Event)))
+        return
+    sentences: Sentences | None = None
+    while page := [*islice(events, 1 if follow else PAGE)]:
+        found = msgspec.convert(page, list[Event])
+        if sentences is None and form == "told":
+            playbook = fetch_playbook(settings, client, found[0])
+            sentences = Sentences(found[0], playbook)
+        _echo(found, sentences)
 
 
 async def _print(
-    settings: Settings, execution: str, *, follow: bool, as_json: bool
+    settings: Settings, execution: str, *, follow: bool, form: Form
 ) -> None:
-    place = await find_execution(Home.of(settings), execution)
-    if follow:
-        await _follow(place, as_json=as_json)
-        return
-    trace = ""
-    async for page in read_pages(place):
+    home = Home.of(settings)
+    place = await find_execution(home, execution)
+    pages = _follow(place) if follow else read_pages(place)
+    trace, sentences = "", None
+    async for page in pages:
         trace = trace or page[0].payload["trace_id"]
-        print_events(page, trace, as_json=as_json)
+        if form == "json":
+            print_json(page, trace)
+            continue
+        if sentences is None and form == "told":
+            playbook = await read_playbook(settings, home, page[0])
+            sentences = Sentences(page[0], playbook)
+        _echo(page, sentences)
 
 
-async def _follow(place: Place, *, as_json: bool) -> None:
-    after, last, trace = 0, "", ""
+async def _follow(place: Place) -> AsyncIterator[Sequence[Event]]:
+    after, last = 0, ""
     async with reading(place.log) as store:
         while last != LAST_EVENT:
             page = await store.read(place.execution_id, after=after, limit=PAGE)
             if page:
-                trace = trace or page[0].payload["trace_id"]
-                print_events(page, trace, as_json=as_json)
+                yield page
                 after, last = page[-1].seq, page[-1].name
             else:
                 await asyncio.sleep(POLL_INTERVAL_S)
 
 
-def print_events(page: Sequence[Event], trace: str, *, as_json: bool) -> None:
+def print_json(page: Sequence[Event], trace: str) -> None:
     """Print a page in one write: one write per event is slower than reading."""
-    if as_json:
-        encode = msgspec.json.encode
-        click.echo(b"\n".join(traced(encode(event), trace) for event in page))
-    else:
-        click.echo("\n".join(map(_line, page)))
+    encode = msgspec.json.encode
+    click.echo(b"\n".join(traced(encode(event), trace) for event in page))
 
 
-def _line(event: Event) -> str:
-    task = f" {event.task_label}" if event.task_label else ""
-    attempt = f" #{event.attempt}" if event.attempt else ""
-    text = f"{event.name} {where_of(event)}{task}{attempt}"
-    return f"{event.seq:>6} {event.timestamp} {text}".rstrip()
+def _echo(page: Sequence[Event], sentences: Sentences | None) -> None:
+    lines = map(raw_line, page) if sentences is None else sentences.lines(page)
+    click.echo("\n".join(lines))

@@ -10,7 +10,7 @@ import click
 
 from noetl.adapters.stores.sqlite.connection import find_holder
 from noetl.adapters.stores.task_log_files import TaskLogFiles
-from noetl.commands.events import LAST_EVENT, POLL_INTERVAL_S, print_events
+from noetl.commands.events import LAST_EVENT, POLL_INTERVAL_S, print_json
 from noetl.commands.local.logs import PAGE, Place, find_execution, reading
 from noetl.commands.output.endings import fail_on_option
 from noetl.commands.output.progress import Progress, choose_progress
@@ -85,7 +85,7 @@ class _Events(Progress):
 
     def take(self, events: Sequence[Event]) -> None:
         self._trace = self._trace or events[0].payload["trace_id"]
-        print_events(events, self._trace, as_json=True)
+        print_json(events, self._trace)
 
 
 async def _watch(home: Home, place: Place, progress: Progress) -> dict[str, JSON]:

@@ -37,7 +37,16 @@ class Narrator:
         return f"{event.seq:>4}  {moment.total_seconds():>6g} s  {words}"
 
     def words(self, event: Event) -> str:
-        """Describe an event, without its position in the log."""
+        """Describe an event, without its position in the log.
+
+        Events that a fork keeps may be about steps that its playbook has not.
+        """
+        try:
+            return self._words(event)
+        except (LookupError, ValueError):
+            return _plain_words(event)
+
+    def _words(self, event: Event) -> str:
         match event.name:
             case "step.scheduled" | "step.skipped":
                 return self._admission(event)
@@ -141,10 +150,14 @@ def _undefined(event: Event) -> str:
     return "".join(f"; {each.words()}" for each in undefined_names(event))
 
 
-def _task(event: Event) -> str:
+def _iteration(event: Event) -> str:
     path = "".join(f"[{index}]" for index in path_of(event.iteration_id))
+    return f"{event.step}{path}"
+
+
+def _task(event: Event) -> str:
     attempt = f", attempt {event.attempt}" if (event.attempt or 1) > 1 else ""
-    return f"{event.step}{path}.{event.task_label}{attempt}"
+    return f"{_iteration(event)}.{event.task_label}{attempt}"
 
 
 def _outcome(outcome: dict[str, JSON]) -> str:
@@ -168,10 +181,18 @@ def _plain_words(event: Event) -> str:
                 key: payload[key] for key in ("total", "done", "failed", "skipped")
             }
             return f"step {event.step}: loop done {show(counts)}"
+        case "loop.started":
+            return f"step {event.step}: loop of {payload['total']:,}"
+        case "loop.iteration.started":
+            shown = shorten(show(payload["item"]), _MAX_CHARS)
+            return f"{_iteration(event)} begins: {shown}"
+        case "loop.iteration.done":
+            shown = shorten(show(payload["result"]), _MAX_CHARS)
+            return f"{_iteration(event)} done: {shown}"
         case "loop.iteration.failed":
             error = payload["error"]
-            path = "".join(f"[{index}]" for index in path_of(event.iteration_id))
-            return f"{event.step}{path} failed: {error['kind']}: {error['message']}"
+            told = f"{error['kind']}: {error['message']}"
+            return f"{_iteration(event)} failed: {told}"
         case "task.suspended":
             return f"{_task(event)} waits: {_waits_for(payload)}"
         case "message.received":

@@ -1,30 +1,152 @@
-"""Views of a log: other dialects, and selection by ids."""
+"""Views of a log: sentences, other dialects, and selection by ids."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import BinaryIO
 
 import click
 
 from noetl.adapters.analytics.tables import event_lines
+from noetl.client.http import Client, Refused
 from noetl.commands.files.atomic_write import check_target, replacing, writing
 from noetl.commands.local.logs import each_log, find_execution, read_pages, reading
-from noetl.commands.output.diagnostics import count_of
+from noetl.commands.output.diagnostics import count_of, where_of
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of
-from noetl.config import Settings
+from noetl.config import Settings, read_plugins
+from noetl.dialects import load_validated
 from noetl.dialects.views import make_view
 from noetl.dialects.views.formal import IDS, NAMED, fits
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.errors import ConfigError
+from noetl.dsl.model import Playbook
+from noetl.dsl.node import printable
+from noetl.dsl.secret_patterns import mask
+from noetl.engine.events import Event
+from noetl.engine.times import seconds_of
+from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError, Unreachable
 from noetl.local.home import Home
 from noetl.ports import LocalStore
+from noetl.report.format import duration
+from noetl.testing.describe_events import Narrator
 from noetl.types import JSON
+from noetl.wiring.result_stores import make_blobs
 
 PLAIN = "001"
+
+
+class Sentences:
+    """Describes events, one line each: position, time since the start, what happened
+    and why. Without the playbook the reasons are missing."""
+
+    def __init__(self, first: Event, playbook: Playbook | None) -> None:
+        self._began = seconds_of(first.timestamp)
+        self._waiting: set[str | None] = set()
+        self._narrator = None
+        if playbook is not None:
+            self._narrator = Narrator(playbook, first.timestamp)
+
+    def lines(self, events: Sequence[Event]) -> Iterator[str]:
+        """Yield a line for each event; errors are red.
+
+        Events that were committed together have one timestamp. A call whose beginning
+        and end are among ``events`` is shown at the times that its worker measured.
+        """
+        measured = _measured(events)
+        for event in events:
+            at = measured.get(event.seq, seconds_of(event.timestamp))
+            text = " ".join(printable(mask(self._words(event))).split())
+            if event.status == "error":
+                text = click.style(text, fg="red")
+            yield f"{event.seq:>6} {max(0.0, at - self._began):>9.3f} s  {text}"
+
+    def _words(self, event: Event) -> str:
+        if self._narrator is None:
+            return raw_words(event)
+        words = self._narrator.words(event)
+        if event.name == "task.suspended":
+            self._waiting.add(event.task_run_id)
+        elif event.name == "task.done" and event.task_run_id in self._waiting:
+            self._waiting.discard(event.task_run_id)
+        elif event.name == "task.done" and (times := _times(event)) is not None:
+            words += f", took {duration(times[1] - times[0])}"
+        return words
+
+
+def _measured(events: Iterable[Event]) -> dict[int, float]:
+    """Return the measured times of calls, by the positions of their events. A run that
+    was reported with its first call began when that call did."""
+    started: dict[tuple[str | None, int | None], Event] = {}
+    runs: dict[str | None, Event] = {}
+    found: dict[int, float] = {}
+    for event in events:
+        key = event.task_run_id, event.attempt
+        if event.name == "step.started":
+            runs[event.step_run_id] = event
+        elif event.name == "task.started":
+            started[key] = event
+        elif event.name == "task.suspended":
+            started.pop(key, None)
+        elif (
+            event.name == "task.done"
+            and key in started
+            and (times := _times(event)) is not None
+        ):
+            begun, run = started.pop(key), runs.pop(event.step_run_id, None)
+            found[begun.seq], found[event.seq] = times
+            if run is not None and run.timestamp == begun.timestamp:
+                found[run.seq] = times[0]
+    return found
+
+
+def _times(event: Event) -> tuple[float, float] | None:
+    """Return the beginning and the end of a call; None if they are not in the event."""
+    try:
+        meta = event.payload["outcome"]["meta"]
+        return seconds_of(meta["started_at"]), seconds_of(meta["ts"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def raw_line(event: Event) -> str:
+    """Format the name, the time and the ids of an event."""
+    return f"{event.seq:>6} {event.timestamp} {raw_words(event)}".rstrip()
+
+
+def raw_words(event: Event) -> str:
+    task = f" {event.task_label}" if event.task_label else ""
+    attempt = f" #{event.attempt}" if event.attempt else ""
+    return f"{event.name} {where_of(event)}{task}{attempt}"
+
+
+async def read_playbook(
+    settings: Settings, home: Home, first: Event
+) -> Playbook | None:
+    """Load the playbook of an execution in the home; None if its text is lost."""
+    about = first.payload["playbook"]
+    try:
+        blobs = make_blobs(home, read_plugins(settings), settings)
+        return _load(settings, await blobs.get(about["source"]), about)
+    except (KeyError, BlobGone, BlobCorrupt, StoreError):
+        return None
+
+
+def fetch_playbook(settings: Settings, client: Client, first: Event) -> Playbook | None:
+    """Load the playbook of an execution of a server; None if the caller may not."""
+    source = BytesIO()
+    try:
+        client.download(f"/api/executions/{first.execution_id}/playbook", source)
+    except (Refused, Unreachable):
+        return None
+    return _load(settings, source.getvalue(), first.payload["playbook"])
+
+
+def _load(settings: Settings, source: bytes, about: dict[str, JSON]) -> Playbook | None:
+    kinds, extensions = read_plugins(settings).kinds, about.get("extensions", ())
+    return load_validated(source, kinds, frozenset(extensions)).playbook
 
 
 def read_where(asked: Iterable[str]) -> dict[str, str]:
