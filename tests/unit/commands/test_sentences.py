@@ -79,7 +79,7 @@ RULE = "(rule 2, line 11: {{ outcome.error.retryable }})"
 
 
 @pytest.mark.spec("EVT-01", "S-15")
-def test_a_verdict_is_told_with_its_rule_and_the_time_of_the_call(
+def test_a_verdict_has_its_rule_and_the_time_of_the_call(
     log: list[Event],
 ) -> None:
     lines = told(log, read())
@@ -101,7 +101,7 @@ def test_errors_are_red_and_other_events_are_not(log: list[Event]) -> None:
 
 
 @pytest.mark.spec("EVT-01")
-def test_a_wait_is_not_told_as_a_long_call(log: list[Event]) -> None:
+def test_a_wait_is_not_shown_as_a_long_call(log: list[Event]) -> None:
     lines = told(log, read())
 
     assert find(lines, "sync.nap waits: until")
@@ -118,7 +118,7 @@ def test_without_the_playbook_names_and_ids_are_left(log: list[Event]) -> None:
 
 @pytest.mark.spec("EVT-01")
 @pytest.mark.parametrize("meta", [None, [], "x", {"ts": 1}, {"started_at": "soon"}])
-def test_a_report_with_odd_times_is_told_at_the_time_of_its_commit(
+def test_a_report_with_odd_times_has_the_time_of_its_commit(
     log: list[Event], meta: JSON
 ) -> None:
     odd = [timed(event, meta) for event in log]
@@ -144,7 +144,7 @@ def test_what_looks_like_a_secret_or_a_control_character_is_not_printed(
 
 
 @pytest.mark.spec("EVT-01")
-def test_events_about_steps_that_the_playbook_has_not_are_told(
+def test_events_about_steps_of_another_playbook_are_described(
     log: list[Event],
 ) -> None:
     """A fork with another playbook keeps the events of its origin."""
