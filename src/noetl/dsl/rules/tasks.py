@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import partial
@@ -10,7 +11,7 @@ from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.earlier_forms import INPUTS, accepted, accepts_older_forms
 from noetl.dsl.json_schema import find_flaws
 from noetl.dsl.model import Task
-from noetl.dsl.node import Location, shorten
+from noetl.dsl.node import Location, Node, shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.rules.registry import Found, rule
 from noetl.dsl.rules.steps import IDENTIFIER
@@ -126,6 +127,40 @@ def _interpolated(draft: Draft, query: str, what: str, hint: str) -> Iterator[Fo
                 whole = text.startswith("{{") and text.endswith("}}")
                 if is_template(text) and not (whole and text.count("{{") == 1):
                     yield at, f"{what}: a hostile value could change its meaning", hint
+
+
+_SINGLE_BRACES = re.compile(
+    r"(?<![{$%])\{\s*(?:workload|ctx|args|iter|keychain|event|outcome|_prev)"
+    r"(?:\.\w+|\[[^\]{}]*\])+\s*(?:\|[^{}]*)?\}(?!\})"
+)
+
+
+@rule("single-braces", "VAL-22", "warning")
+def templates_have_two_braces(draft: Draft) -> Iterator[Found]:
+    """A template is `{{ ctx.x }}`; `{ ctx.x }` with single braces is plain text."""
+    for step in draft.playbook.workflow:
+        literal = {
+            (task.at.node, key)
+            for task in step.tasks
+            for key, declared in draft.kinds[task.kind].inputs.items()
+            if declared.literal
+        }
+        for at in _texts(step.at, literal):
+            if match := _SINGLE_BRACES.search(at.node.value):
+                found = match.group()
+                message = f"'{shorten(found)}' has single braces: it is not rendered"
+                yield at, message, f'write "{{{shorten(found)}}}"'
+
+
+def _texts(at: Location, literal: Collection[tuple[Node, str]]) -> Iterator[Location]:
+    """Yield the texts below a location that may hold a template."""
+    if isinstance(at.node.value, str):
+        if "{" in at.node.value:
+            yield at
+        return
+    for child in at.children():
+        if child.part != "desc" and (at.node, child.part) not in literal:
+            yield from _texts(child, literal)
 
 
 NEEDS: Mapping[str, str] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
@@ -178,6 +178,68 @@ def _is_event_name(node: Node) -> bool:
     field = getattr(node, "attr", getattr(getattr(node, "arg", None), "value", None))
     owner = getattr(getattr(node, "node", None), "name", None)
     return owner == "event" and field in _EVENT_FIELDS
+
+
+_MEMBERS: Mapping[tuple[str, ...], frozenset[str]] = {
+    ("event",): frozenset(
+        {
+            "name",
+            "event_type",
+            "status",
+            "entity_type",
+            "entity",
+            "entity_id",
+            "step",
+            "step_run_id",
+            "timestamp",
+            "payload",
+            "data",
+        }
+    ),
+    ("event", "payload"): frozenset(
+        {
+            "result",
+            "error",
+            "errors",
+            "error_kinds",
+            "total",
+            "done",
+            "failed",
+            "skipped",
+            "results",
+            "spilled",
+        }
+    ),
+    ("outcome",): frozenset(
+        {"status", "result", "error", "meta", "http", "pg", "py", "playbook"}
+    ),
+}
+"""Members of what the engine gives; those of results are the playbook's own."""
+
+
+@rule("unknown-member", "S-75", "warning")
+def members_are_given(draft: Draft) -> Iterator[Found]:
+    """Arcs, admission and rules of tasks read members that events and outcomes have."""
+    if accepts_older_forms(draft.playbook.extensions):
+        return
+    for use in draft.uses:
+        if use.site not in ("arc", "admit", "policy"):
+            continue
+        for reference in use.template.references:
+            for owner, known in _MEMBERS.items():
+                key = reference.path[len(owner) : len(owner) + 1]
+                if reference.path[: len(owner)] != owner or not key:
+                    continue
+                name = key[0]
+                if name in known or name in draft.kinds or reference.guarded:
+                    continue
+                message = f"nothing gives {'.'.join(owner)}.{shorten(name)}"
+                yield use.at, message, partial(_nearest_member, name, known)
+
+
+def _nearest_member(name: str, known: Collection[str]) -> str:
+    match = nearest(name, known)
+    return f"did you mean '{match}'?" if match else f"known: {', '.join(sorted(known))}"
 
 
 @rule("unknown-key", "C-34", "hint")
