@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from collections.abc import Iterator
 
 import jsonschema_rs
@@ -268,6 +269,28 @@ def test_the_description_fits_the_standard_and_has_all_routes(api: Api) -> None:
         jsonschema_rs.validator_for(whole), name
     operations = [op for item in document["paths"].values() for op in item.values()]
     assert all(operation["x-permission"] for operation in operations)
+
+
+def test_metrics_tell_when_a_playbook_last_succeeded_and_how_long_it_took(
+    running: Running, api: Api
+) -> None:
+    begun = time.time()
+    api.run(HELLO)
+    viewer = running.person("lea", "viewer:elsewhere/*")
+
+    text = api.get("/metrics").body.decode()
+    path = "tests/hello"
+    [last] = re.findall(
+        rf'^noetl_playbook_last_success_timestamp_seconds{{path="{path}"}} (.+)$',
+        text,
+        re.MULTILINE,
+    )
+
+    assert begun - 1 <= float(last) <= time.time() + 1
+    ended = f'finished_total{{path="{path}",status="completed"}}'
+    assert f"noetl_playbook_executions_{ended}" in text
+    assert f'noetl_playbook_execution_seconds_bucket{{le="60.0",path="{path}"}}' in text
+    assert path not in viewer.get("/metrics").body.decode(), "it may not read it"
 
 
 def test_health_readiness_and_metrics(running: Running, api: Api) -> None:

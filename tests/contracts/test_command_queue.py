@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from store_calls import TTL, claim, claimed
 
-from noetl.ports import Command, Lease
+from noetl.ports import Backlog, Command, Lease
 
 pytestmark = pytest.mark.spec("S-62")
 
@@ -164,3 +164,16 @@ async def test_what_is_done_cannot_be_released(store, facts):
     await store.commit([facts.transition("x", 1, commands=["x-1"], release=["x-1"])])
 
     assert await claimed(store) == []
+
+
+async def test_commands_that_wait_or_run_are_counted_by_pool(store, facts):
+    names = [f"x-{number}" for number in range(5)]
+    other = Command("x-9", "x", pool="gpu")
+    commands = [*(Command(name, "x") for name in names), other]
+    await store.commit([facts.transition("x", commands=commands)])
+    assert len(await claimed(store, 2)) == 2
+
+    assert await store.count_commands() == {
+        "default": Backlog(ready=3, leased=2),
+        "gpu": Backlog(ready=1, leased=0),
+    }

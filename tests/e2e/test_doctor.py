@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import Running
 
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.sqlite.schema import newest_version
+from noetl.commands.doctor_checks.home import check_schedules, judge_service
+from noetl.local.home import Home
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 HELLO = HEAD + "workflow:\n  - step: start\n    tool: {kind: noop}\n"
@@ -165,3 +168,48 @@ def test_a_database_that_does_not_answer_is_a_problem(home: Path) -> None:
     assert code == 1
     assert found["database"]["status"] == "problem"
     assert "hidden" not in json.dumps(found)
+
+
+def test_a_home_with_a_cluster_shows_its_services(home: Path) -> None:
+    (home / "postgres").mkdir(parents=True, mode=0o700)
+    home.chmod(0o700)
+    _, stopped = examined(home)
+    assert stopped["services"]["message"].endswith("to start it: noetl up")
+    assert stopped["logs"]["message"] == "in the database of the cluster"
+
+    server = Running(home)
+    try:
+        _, found = examined(home)
+    finally:
+        server.stop()
+
+    assert (found["server"]["status"], found["schedules"]["status"]) == ("ok", "ok")
+    assert server.url in found["server"]["message"]
+    for name in ("PostgreSQL", "NATS", "worker"):
+        assert (found[name]["status"], found[name]["cure"]) == (
+            "warning",
+            "start it: noetl up",
+        )
+
+
+def test_schedules_without_their_package_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.commands.doctor_checks.home.find_spec", lambda _: None)
+    home = Home(tmp_path)
+    assert list(check_schedules(home)) == [], "it has no server"
+    home.triggers.touch()
+
+    [finding] = check_schedules(home)
+
+    assert finding.status == "warning"
+    assert "[server]" in (finding.cure or "")
+
+
+def test_a_worker_that_was_killed_is_a_problem() -> None:
+    part = {"name": "worker", "state": "killed", "place": "pool default", "pid": 7}
+
+    finding = judge_service(part)
+
+    assert (finding.status, finding.cure) == ("problem", "start it: noetl up")
+    assert finding.message == "killed: pool default (process 7)"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -17,20 +18,33 @@ from prometheus_client.registry import Collector
 
 from noetl.api.http.quotas import Connections, Quotas
 from noetl.engine.events import Event
+from noetl.engine.times import seconds_of
+from noetl.ports import Backlog
+from noetl.ports.access import WorkerRecord
+from noetl.runtime.executions.loaded import LoadedExecution
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
+MAX_LABELS = 200
+MAX_LABEL_CHARS = 200
+OTHER = "other"
+DURATIONS_S = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0)
+_NOTHING: Mapping[str, LoadedExecution] = {}
 
 
 class Metrics:
     """The metrics of one server; one process may run several servers.
 
-    Labels are routes and statuses, never text from a request.
+    Labels are routes, statuses, pools, and in metrics of their own the paths of
+    playbooks: at most ``MAX_LABELS`` of each, ``other`` stands for the rest.
     """
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
+        self._by_path = CollectorRegistry()
+        self._paths: set[str] = set()
+        self._known = _NOTHING
         self.requests = Counter(
             "noetl_http_requests_total",
             "Answered HTTP requests.",
@@ -65,6 +79,51 @@ class Metrics:
             "noetl_executions_finished_total",
             "Executions that ended on this server.",
             ["status"],
+            registry=registry,
+        )
+        self._add_pools()
+        self._add_paths()
+
+    def _add_pools(self) -> None:
+        registry, pool = self._registry, ["pool"]
+        self._ready = Gauge(
+            "noetl_queued_commands",
+            "Commands that wait for a slot, of all servers of the store.",
+            pool,
+            registry=registry,
+        )
+        self._leased = Gauge(
+            "noetl_slots_in_use",
+            "Slots that run a command, of all servers of the store.",
+            pool,
+            registry=registry,
+        )
+        self._slots = Gauge(
+            "noetl_worker_slots",
+            "Slots of workers that asked for work within the last hour.",
+            pool,
+            registry=registry,
+        )
+
+    def _add_paths(self) -> None:
+        registry = self._by_path
+        self._ends = Counter(
+            "noetl_playbook_executions_finished_total",
+            "Executions that ended on this server, by playbook.",
+            ["path", "status"],
+            registry=registry,
+        )
+        self._durations = Histogram(
+            "noetl_playbook_execution_seconds",
+            "Seconds from the request of an execution to its end.",
+            ["path"],
+            buckets=DURATIONS_S,
+            registry=registry,
+        )
+        self._success = Gauge(
+            "noetl_playbook_last_success_timestamp_seconds",
+            "Time at which an execution completed on this server, since it started.",
+            ["path"],
             registry=registry,
         )
 
@@ -127,6 +186,7 @@ class Metrics:
     ) -> None:
         """Add the metrics of executions, and count the events of each commit."""
         orchestrator.watch(self.note)
+        self._known = orchestrator.cache
         self.gauge(
             "noetl_event_subscribers",
             "Subscribers to events of executions.",
@@ -153,9 +213,50 @@ class Metrics:
         last = events[-1]
         if last.name == "playbook.processed":
             self._finished.labels(last.payload["status"]).inc()
+            self._note_end(last)
 
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
+    def _note_end(self, end: Event) -> None:
+        loaded = self._known.get(end.execution_id)
+        if loaded is None:
+            return
+        path, status = self._label(loaded.about.get("path")), end.payload["status"]
+        ended = seconds_of(end.timestamp)
+        self._ends.labels(path, status).inc()
+        self._durations.labels(path).observe(
+            max(0.0, ended - seconds_of(loaded.state.started_at))
+        )
+        if status == "completed":
+            self._success.labels(path).set(ended)
+
+    def _label(self, path: str | None) -> str:
+        if path is None or len(path) > MAX_LABEL_CHARS:
+            return OTHER
+        if path not in self._paths and len(self._paths) >= MAX_LABELS:
+            return OTHER
+        self._paths.add(path)
+        return path
+
+    def note_backlog(
+        self, backlog: Mapping[str, Backlog], workers: Iterable[WorkerRecord]
+    ) -> None:
+        """Set the figures of pools; pools with the most commands have their label."""
+        slots = Counts[str]()
+        for each in workers:
+            slots[each.pool] += each.slots
+        ranked = sorted({*backlog, *slots}, key=lambda x: backlog.get(x, Backlog()))
+        shown = set(ranked[-MAX_LABELS:])
+        for gauge in (self._ready, self._leased, self._slots):
+            gauge.clear()
+        for pool in ranked:
+            label = pool if pool in shown else OTHER
+            found = backlog.get(pool, Backlog())
+            self._ready.labels(label).inc(found.ready)
+            self._leased.labels(label).inc(found.leased)
+            self._slots.labels(label).inc(slots[pool])
+
+    def text(self, *, with_paths: bool = True) -> bytes:
+        text = generate_latest(self._registry)
+        return text + generate_latest(self._by_path) if with_paths else text
 
 
 class _ReadCounter(Collector):

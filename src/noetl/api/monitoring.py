@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 from starlette.responses import Response
 
 from noetl.access.audit import Entry
-from noetl.api.http.routes import PUBLIC, Call, Nothing, Reply, Routes
+from noetl.api.http.routes import PUBLIC, READ, Call, Nothing, Reply, Routes
 from noetl.api.metrics import MEDIA_TYPE
 from noetl.api.schemas.executions import Health, Limit, Moment, Name, Strict
 from noetl.engine.times import rfc3339
+from noetl.errors import StoreError
 from noetl.types import JSON
 
 routes = Routes()
@@ -101,5 +104,12 @@ async def show_readiness(call: Call[Nothing, Nothing]) -> Reply:
     media=("text/plain",),
 )
 async def show_metrics(call: Call[Nothing, Nothing]) -> Response:
-    """Return the metrics for Prometheus."""
-    return Response(call.site.metrics.text(), media_type=MEDIA_TYPE)
+    """Return the metrics for Prometheus.
+
+    Those with the path of a playbook are for callers who may read all executions.
+    """
+    metrics = call.site.metrics
+    with suppress(StoreError):  # the other metrics are needed most while it is away
+        metrics.note_backlog(await call.site.backlog(), await call.site.roll.list_all())
+    text = metrics.text(with_paths=call.allows(READ, None))
+    return Response(text, media_type=MEDIA_TYPE)

@@ -19,7 +19,7 @@ from noetl.api.http.server import known_names
 from noetl.api.metrics import Metrics
 from noetl.dsl.grammar.keychain import KeychainKind
 from noetl.dsl.tool_kinds import Kinds
-from noetl.ports import Clock
+from noetl.ports import Backlog, Clock
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
 from noetl.runtime.worker_protocol.gateway import WorkerGateway
@@ -81,6 +81,7 @@ class Services:
     quotas: Quotas
     mark: str
     ready: Callable[[], Awaitable[str | None]]
+    backlog: Callable[[], Awaitable[Mapping[str, Backlog]]]
     isolation: Callable[[], Awaitable[State]]
     runs_code: Callable[[str], bool]
 
@@ -168,6 +169,7 @@ def make_services(
         quotas=quotas,
         mark=f"{server_id:03x}",
         ready=ready,
+        backlog=backend.store.count_commands,
         isolation=isolation.state,
         runs_code=orchestrator.placement.ceilings.runs_code,
     )

@@ -13,7 +13,13 @@ import msgspec
 
 from noetl.adapters.host import Isolation
 from noetl.commands.doctor_checks import Finding, worst
-from noetl.commands.doctor_checks.home import check_database, check_home, check_logs
+from noetl.commands.doctor_checks.home import (
+    check_database,
+    check_home,
+    check_logs,
+    check_schedules,
+    check_services,
+)
 from noetl.commands.doctor_checks.machine import (
     check_extras,
     check_machine,
@@ -82,6 +88,8 @@ def examine() -> Iterator[Finding]:
         mine, now = home, time.time()
         yield from _guarded("home", lambda: check_home(mine))
         yield from _guarded("logs", lambda: check_logs(mine, now))
+        yield from _guarded("services", lambda: check_services(mine, settings))
+        yield from _guarded("schedules", lambda: check_schedules(mine))
     yield from _guarded("database", lambda: check_database(database))
     yield from _guarded(
         "python child", lambda: asyncio.run(check_processes(isolation, pools))

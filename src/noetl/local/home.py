@@ -23,6 +23,11 @@ class Home:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
+    def has_cluster(self) -> bool:
+        """Return whether ``noetl up`` has created a PostgreSQL here."""
+        return (self.folder / "postgres").is_dir()
+
+    @property
     def blobs(self) -> Path:
         return self.folder / "results"
 

@@ -16,6 +16,7 @@ from noetl.ports.log_maintenance import (
 )
 from noetl.ports.secrets import Keys, SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.ports.store import (
+    Backlog,
     Claimed,
     CommandQueue,
     CommandRow,
@@ -64,6 +65,7 @@ __all__ = [
     "NO_LABELS",
     "Append",
     "Backfill",
+    "Backlog",
     "Blob",
     "Blobs",
     "Catalog",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -100,6 +100,19 @@ class LogReader(Protocol):
         ...
 
 
+class Backlog(NamedTuple):
+    """Commands of a pool that are ready for a worker, and those that workers hold."""
+
+    ready: int = 0
+    leased: int = 0
+
+    def add(self, state: str, count: int) -> Backlog:
+        """Add the commands of one of the two states."""
+        if state == "ready":
+            return self._replace(ready=self.ready + count)
+        return self._replace(leased=self.leased + count)
+
+
 class EventLog(LogReader, Protocol):
     """Append-only logs, which a commit extends together with all that follows."""
 
@@ -149,6 +162,10 @@ class CommandQueue(Protocol):
 
     async def held(self, owner: str) -> Sequence[Lease]:
         """Return all leases of an owner, also those whose claim was never answered."""
+        ...
+
+    async def count_commands(self) -> Mapping[str, Backlog]:
+        """Count the commands that wait for a slot or have one, by pool."""
         ...
 
 

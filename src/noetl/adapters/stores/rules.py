@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import LeaseLost, LogConflict, NoPlace, RequestKnown, SetAside
-from noetl.ports import Lease, QueuedExecution, Timer, Transition
+from noetl.ports import Backlog, Lease, QueuedExecution, Timer, Transition
 
 GRACE = 2.0
 """Seconds after its expiry in which a lease is not given to another owner.
@@ -26,6 +26,15 @@ REMEMBERED = 256
 
 C = TypeVar("C")
 T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def count_by_pool(rows: Iterable[tuple[str, str, int]]) -> dict[str, Backlog]:
+    """Add up commands by pool; ``rows`` are pool, state and number."""
+    found: dict[str, Backlog] = {}
+    for pool, state, count in rows:
+        if state in ("ready", "leased"):
+            found[pool] = found.get(pool, Backlog()).add(state, count)
+    return found
 
 
 def outlives(timer: Timer) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of the home: its access rights, its free space, its database."""
+"""Checks of the home: its access rights, its free space, its services and logs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noetl.adapters.stores.sqlite.connection import (
     Holder,
@@ -22,9 +23,13 @@ from noetl.adapters.stores.sqlite.connection import (
     translated,
 )
 from noetl.adapters.stores.sqlite.schema import check_version, newest_version
-from noetl.commands.doctor_checks import Finding
+from noetl.commands.doctor_checks import Finding, Status
+from noetl.commands.local.services import parts_of
+from noetl.config import Settings
 from noetl.errors import NoetlError, StoreError
+from noetl.extras import install_command
 from noetl.local.home import Home
+from noetl.local.process_files import find_server
 
 if TYPE_CHECKING:
     from noetl.adapters.database_roles import Role
@@ -110,7 +115,8 @@ _MAX_SKEW_S = 60.0
 def check_logs(home: Home, now: float) -> Iterator[Finding]:
     logs = home.logs()
     if not logs:
-        yield Finding("logs", "ok", "none yet")
+        message = "in the database of the cluster" if home.has_cluster else "none yet"
+        yield Finding("logs", "ok", message)
     for path in logs:
         try:
             yield _check(path)
@@ -150,6 +156,51 @@ def judge_log(name: str, version: int, executions: int, holder: str | None) -> F
         cure = f"start a noetl run: it brings the log to version {newest_version()}"
         return Finding(name, "warning", shown, cure)
     return Finding(name, "ok", shown)
+
+
+_START = "start it: noetl up"
+_STATES: dict[str, tuple[Status, str | None]] = {
+    "runs": ("ok", None),
+    "ready": ("ok", None),
+    "given": ("ok", None),
+    "silent": ("warning", "see noetl worker status"),
+    "stopped": ("warning", _START),
+    "killed": ("problem", _START),
+    "not ready": ("problem", "see its log, in the folder logs of the home"),
+}
+
+
+def check_services(home: Home, settings: Settings) -> Iterator[Finding]:
+    """Check the services that this home has started once; none of them is needed by
+    ``noetl run``."""
+    parts = parts_of(home, settings)["parts"]
+    if all(part["state"] in ("stopped", "given") for part in parts):
+        if home.has_cluster:
+            message = "the cluster is stopped; to start it: noetl up"
+            yield Finding("services", "ok", message)
+        return
+    for part in parts:
+        if home.has_cluster or part["state"] not in ("stopped", "given"):
+            yield judge_service(part)
+
+
+def judge_service(part: dict[str, Any]) -> Finding:
+    status, cure = _STATES[part["state"]]
+    place = f": {part['place']}" if part["place"] is not None else ""
+    process = f" (process {part['pid']})" if part["pid"] is not None else ""
+    return Finding(part["name"], status, f"{part['state']}{place}{process}", cure)
+
+
+def check_schedules(home: Home) -> Iterator[Finding]:
+    """Check that a home with a server can run schedules."""
+    if not home.triggers.is_file() and find_server(home.server) is None:
+        return
+    if find_spec("cronsim") is None:
+        message = "triggers with a schedule cannot run: cronsim is not installed"
+        cure = f"{install_command('server')}, then noetl server restart"
+        yield Finding("schedules", "warning", message, cure)
+    else:
+        yield Finding("schedules", "ok", "can run")
 
 
 _TIMEOUT_S = 10.0

@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, in_turn
+from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, count_by_pool, in_turn
 from noetl.engine.state import ExecutionStatus
-from noetl.ports import Command, CommandRow, Lease, Transition
+from noetl.ports import Backlog, Command, CommandRow, Lease, Transition
 
 
 class _Row(msgspec.Struct):
@@ -170,6 +170,9 @@ class Commands:
             for name, row in self._leased.items()
             if row.owner == owner
         ]
+
+    def count(self) -> dict[str, Backlog]:
+        return count_by_pool((x.command.pool, x.state, 1) for x in self._rows)
 
     def forgive(self, leases: Sequence[Lease]) -> None:
         for lease in leases:

@@ -31,6 +31,7 @@ from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     NO_LABELS,
+    Backlog,
     Claimed,
     CommandRow,
     ConcurrencySlot,
@@ -100,6 +101,9 @@ class MemoryStore:
 
     async def held(self, owner: str) -> Sequence[Lease]:
         return self._commands.held(owner)
+
+    async def count_commands(self) -> Mapping[str, Backlog]:
+        return self._commands.count()
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         self._commands.expire(now)

@@ -20,12 +20,13 @@ from noetl.adapters.stores.encoding import (
 )
 from noetl.adapters.stores.postgres.group_commit import Committer
 from noetl.adapters.stores.postgres.queries import SQL, queued_executions
-from noetl.adapters.stores.rules import GRACE, Turn, refuse_foreign
+from noetl.adapters.stores.rules import GRACE, Turn, count_by_pool, refuse_foreign
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     NO_LABELS,
+    Backlog,
     Claimed,
     CommandRow,
     Damage,
@@ -109,6 +110,10 @@ class PostgresStore:
     async def held(self, owner: str) -> Sequence[Lease]:
         rows = await self._run(lambda c: c.fetch(SQL["held"], owner))
         return [Lease(*row) for row in rows]
+
+    async def count_commands(self) -> Mapping[str, Backlog]:
+        rows = await self._run(lambda c: c.fetch(SQL["count_commands"]))
+        return count_by_pool(rows)
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         await self._run(lambda c: c.execute(SQL["expire_leases"], now - GRACE))

@@ -17,13 +17,14 @@ from noetl.adapters.stores.encoding import (
     first_damage,
     read_line,
 )
+from noetl.adapters.stores.rules import count_by_pool
 from noetl.adapters.stores.sqlite.connection import connect_reader, translated
 from noetl.adapters.stores.sqlite.schema import SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import CommandRow, Damage, Lease, LogHead, Snapshot, Summary
+from noetl.ports import Backlog, CommandRow, Damage, Lease, LogHead, Snapshot, Summary
 
 _SEQ = (1 << SEQ_BITS) - 1
 _NEWEST = (1 << 63) - 1
@@ -73,6 +74,10 @@ def commands(
 
 def held(db: sqlite3.Connection, owner: str) -> list[Lease]:
     return [Lease(*row) for row in sorted(db.execute(SQL["held"], (owner,)))]
+
+
+def count_commands(db: sqlite3.Connection) -> dict[str, Backlog]:
+    return count_by_pool(db.execute(SQL["count_commands"]))
 
 
 def find(

@@ -43,6 +43,7 @@ from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     NO_LABELS,
+    Backlog,
     Claimed,
     CommandRow,
     Damage,
@@ -184,6 +185,9 @@ class SqliteStore:
 
     async def held(self, owner: str) -> Sequence[Lease]:
         return await self._read(lambda db: reads.held(db, owner))
+
+    async def count_commands(self) -> Mapping[str, Backlog]:
+        return await self._read(reads.count_commands)
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(

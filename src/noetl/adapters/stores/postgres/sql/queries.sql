@@ -33,6 +33,10 @@ SELECT c.command_id, x.execution_id, c.owner, c.epoch FROM command AS c
 JOIN execution AS x ON x.number = c.execution
 WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id
 
+-- name: count_commands
+SELECT pool, state, count(*) FROM command
+WHERE state = 'ready' OR state = 'leased' GROUP BY state, pool
+
 -- name: expire_leases
 SELECT expire_leases($1)
 

@@ -171,6 +171,10 @@ SELECT c.command_id, x.execution_id, c.owner, c.epoch
 FROM command AS c JOIN execution AS x ON x.number = c.execution
 WHERE c.state = 'leased' AND c.owner = ?
 
+-- name: count_commands
+SELECT pool, state, count(*) FROM command
+WHERE state IN ('ready', 'leased') GROUP BY state, pool
+
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
