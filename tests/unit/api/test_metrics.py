@@ -67,7 +67,7 @@ def test_an_end_is_counted_and_timed_by_playbook() -> None:
     assert took == {'path="sales/nightly"': 10.0}
 
 
-def test_a_failure_is_no_success() -> None:
+def test_a_failure_does_not_count_as_a_success() -> None:
     metrics = metrics_of("sales/nightly")
     success = figures(metrics, "noetl_playbook_last_success_timestamp_seconds")
 
