@@ -179,7 +179,7 @@ def _report(line: dict[str, JSON], *, as_json: bool) -> None:
 
 
 def _words(line: dict[str, JSON]) -> str:
-    counts = [f"{line['total']} slots", f"{line['present']} there before"]
+    counts = [f"{line['total']} slots: {line['present']} already ran"]
     counts += [
         f"{line[name]} {name}"
         for name in ("completed", "failed", "running", "left")

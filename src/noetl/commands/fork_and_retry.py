@@ -91,9 +91,8 @@ async def plan_fork(
     )
     warn_of_new_names(edits.set_ctx, point.state.ctx, "--set-ctx", "ctx")
     if point.seq < start.at:
-        text = f"event {start.at} is inside a decision; event {point.seq} is the last"
-        text += " one that is kept, and no completed work is lost"
-        click.echo(text, err=True)
+        text = f"cannot cut at event {start.at}, inside a decision; cutting at"
+        click.echo(f"{text} {point.seq}: no completed work is lost", err=True)
     return plan
 
 

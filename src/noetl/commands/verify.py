@@ -215,10 +215,17 @@ def _print(verdict: Verdict) -> None:
     _print_findings(verdict)
     size = f"{count_of(len(verdict.net.steps), 'step')}, "
     size += count_of(len(verdict.net.edges), "arc")
-    word = "sound" if verdict.sound else "unsound"
-    shown = click.style(word, fg="green" if verdict.sound else "red", bold=True)
+    shown = click.style(*_word(verdict), bold=True)
     words = count_words(verdict.findings)
     click.echo(f"{name}: {size}: {shown}{f' ({words})' if words else ''}")
+
+
+def _word(verdict: Verdict) -> tuple[str, str]:
+    """Return the verdict and its colour; with a warning it is not called sound."""
+    if not verdict.sound:
+        return "unsound", "red"
+    warned = any(found.severity == "warning" for found in verdict.findings)
+    return ("no deadlock", "yellow") if warned else ("sound", "green")
 
 
 def _print_findings(verdict: Verdict) -> None:

@@ -98,7 +98,7 @@ def ask(
 def is_firm(state: State, last: Event) -> bool:
     """Return whether the fork may begin after this event.
 
-    Some events record half of a decision: a step has ended, and its arcs are evaluated
+    Some events are inside a decision: a step has ended, and its arcs are evaluated
     next. A fork begins before such an event, and the decision is made again; no
     completed work is lost.
     """

@@ -115,7 +115,7 @@ def _check_successor(newer: Successor, point: Point) -> None:
         reasons = "".join(f"\n  {obstacle}" for obstacle in obstacles)
         raise ConfigError(
             f"{newer.name} cannot take over at event {point.seq}:{reasons}\n"
-            "keep fewer or more events, or mend the playbook (noetl fork --dry-run)"
+            "keep fewer or more events, or fix the playbook (noetl fork --dry-run)"
         )
 
 
