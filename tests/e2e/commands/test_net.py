@@ -53,6 +53,16 @@ def test_verify_says_what_it_checked(write: Write) -> None:
     assert result.output.endswith("playbook.yaml: 2 steps, 1 arc: sound\n")
 
 
+def test_verify_does_not_call_a_net_with_a_warning_sound(write: Write) -> None:
+    arcs = "[{step: never, when: '{{ false }}'}, {step: end}]"
+    never = "  - {step: never, tool: {kind: noop}}\n"
+    result = call("verify", write(SOUND.replace("[{step: end}]", arcs) + never))
+
+    assert result.exit_code == 0
+    assert "no deadlock (" in result.output
+    assert "sound" not in result.output.splitlines()[-1]
+
+
 def test_verify_shows_the_way_to_the_problem(write: Write) -> None:
     result = call("verify", write(ENDLESS))
 
