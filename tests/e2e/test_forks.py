@@ -228,7 +228,10 @@ def test_an_event_that_is_half_of_a_decision(shell: Any, api: DemoApi) -> None:
 
     done = shell.noetl("fork", origin, "--at", str(at), "--set", "order=1", "--json")
 
-    assert f"cannot cut at event {at}, inside a decision; cutting at {at - 1}" in done.stderr
+    assert (
+        f"cannot cut at event {at}, inside a decision; cutting at {at - 1}"
+        in done.stderr
+    )
     assert json.loads(done.stdout)["result"] == "grace 30 of 3"
     assert api.calls()["GET /orders/3"] == {"200": 1}
 

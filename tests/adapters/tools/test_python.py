@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,27 @@ def test_what_breaks_the_contract_is_named(code: str, said: str, run: Run) -> No
 
 
 @pytest.mark.spec("OUT-04", "OUT-06", "OUT-12")
+@pytest.mark.parametrize(
+    ("module", "package"), [("pandaz.io", "pandaz"), ("sklearn", "scikit-learn")]
+)
+def test_a_missing_package_names_the_interpreter_and_the_command(
+    run: Run, module: str, package: str
+) -> None:
+    kind, message = error_of(run(f"import {module}"))
+
+    python = sys.executable
+    assert kind == "tool.exception"
+    assert message.startswith("ModuleNotFoundError: No module named ")
+    assert f"the code runs with {python}" in message
+    assert message.endswith(f"install it there: {python} -m pip install {package}")
+
+
+def test_a_missing_part_of_a_package_needs_no_installation(run: Run) -> None:
+    _, message = error_of(run("import json.nothing"))
+
+    assert message == "ModuleNotFoundError: No module named 'json.nothing' (line 1)"
+
+
 def test_an_exception_shows_the_users_own_frames(run: Run) -> None:
     code = (
         "import json\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from typing import Any
 
 OURS = os.path.dirname(os.path.abspath(__file__))
@@ -11,6 +12,17 @@ CODE = "<code>"
 TEXT = 8192
 FRAMES = 20
 CAUSES = 5
+DISTRIBUTIONS = {
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "PIL": "pillow",
+    "psycopg2": "psycopg2-binary",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""Packages whose distributions have other names than their modules."""
 _NO_ROOM = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -45,10 +57,23 @@ def explain(
     message = f"{name}: {text}" if text else name
     if line is not None and not isinstance(error, SyntaxError):
         message += f" (line {line})"
+    if isinstance(error, ModuleNotFoundError):
+        message += how_to_install(error.name)
     trace = "\n".join(story(error, folder, source))
     return fault(
         "tool.exception", message, type=name, line=line, traceback=clean(trace)
     )
+
+
+def how_to_install(module: str | None) -> str:
+    """Return the command that installs the package of a missing module; nothing for a
+    missing part of a package that is there."""
+    name = (module or "").partition(".")[0]
+    if not name or name in sys.modules:
+        return ""
+    package = DISTRIBUTIONS.get(name, name.replace("_", "-"))
+    install = f"{sys.executable} -m pip install {package}"
+    return f"; the code runs with {sys.executable}; install it there: {install}"
 
 
 def story(error: BaseException, folder: str, source: str | None) -> list[str]:
