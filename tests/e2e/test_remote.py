@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers import Api, Running, playbook
+from servers import HELLO, Api, Running, playbook
 
 pytestmark = pytest.mark.spec("CLI-01", "SRV-03")
 
@@ -74,6 +74,18 @@ def test_what_failed_is_tried_again(there: Any, failed: str) -> None:
     assert document["forked_from"]["execution_id"] == failed
     assert again.returncode == 0, again.stderr
     assert "result: 2" in again.stdout
+
+
+def test_a_mistyped_path_names_the_nearest_registered_playbook(
+    there: Any, running: Running
+) -> None:
+    (there.folder / "daily.yaml").write_text(HELLO.replace("hello", "daily"))
+    registered = there.noetl("catalog", "register", "daily.yaml")
+    refused = there.noetl("exec", "tests/dayly")
+
+    assert registered.returncode == 0, registered.stderr
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("; did you mean 'tests/daily'?\n")
 
 
 def test_a_report_is_written(there: Any, failed: str) -> None:

@@ -77,6 +77,13 @@ def test_89_a_child_that_is_not_there(folder: Folder) -> None:
     assert "t/nobody" in document["error"]["message"]
 
 
+def test_a_child_with_a_mistyped_path_names_the_nearest_one(folder: Folder) -> None:
+    folder.write("daily", "  - step: start\n    tool: {kind: noop}\n")
+    document = folder.run(folder.write("parent", call("t/dayly")))
+
+    assert document["error"]["message"].endswith("; did you mean 't/daily'?")
+
+
 def test_89_a_playbook_that_calls_itself_ends_at_depth_16(folder: Folder) -> None:
     document = folder.run(folder.write("deep", call("t/deep")))
 

@@ -26,6 +26,10 @@ class Catalog(Protocol):
 
     async def find(self, path: str, version: str | None) -> CatalogEntry | None: ...
 
+    async def paths(self) -> Sequence[str]:
+        """Return paths of playbooks for hints: at most some thousands."""
+        ...
+
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
         """Return the playbook that the execution was accepted with, whatever is there
         now."""

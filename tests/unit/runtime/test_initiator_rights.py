@@ -11,6 +11,7 @@ from noetl.access.accounts import Account
 from noetl.access.initiator import Initiator
 from noetl.access.permissions import read_grants
 from noetl.engine.waits.suspend import MAX_DEPTH
+from noetl.runtime.executions.child_requests import ChildRequests
 from noetl.runtime.executions.initiator_rights import (
     READ,
     RUN,
@@ -137,3 +138,22 @@ async def test_an_execution_of_the_command_line_has_no_initiator() -> None:
 )
 async def test_an_initiator_that_is_not_found_is_unknown(log: Log) -> None:
     assert await find_initiator(log, "e") is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("role", "hint"),
+    [("operator:team/*", ""), ("admin", "; did you mean 'other/daily'?")],
+)
+async def test_a_similar_path_is_named_only_to_those_who_may_run_it(
+    role: str, hint: str
+) -> None:
+    class Paths:
+        async def paths(self) -> list[str]:
+            return ["other/daily"]
+
+    nothing: Any = None
+    requests = ChildRequests(
+        nothing, Paths(), nothing, AccountRights(Accounts(role)), nothing
+    )
+
+    assert await requests._similar(ANN, "other/dayly") == hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from noetl.adapters.catalogs.files import FileCatalog, describe
 from noetl.adapters.tools import BUILTIN
@@ -19,6 +20,9 @@ _Known = tuple[Loaded, dict[str, JSON]]
 
 MAX_LOADED = 256
 """Maximum number of playbooks in memory; the least recently used are dropped."""
+
+MAX_HINTS = 1_000
+"""Maximum number of registered paths among which a similar one is looked for."""
 
 
 class RegisteredCatalog:
@@ -45,6 +49,10 @@ class RegisteredCatalog:
         if found is not None:
             return await self.entry(found)
         return await self._files.find(path, version) if self._files else None
+
+    async def paths(self) -> Sequence[str]:
+        registered = [each.path for each in await self.shelf.latest(limit=MAX_HINTS)]
+        return [*registered, *(await self._files.paths() if self._files else ())]
 
     async def entry(self, found: Registered) -> CatalogEntry:
         """Load a registered playbook for an execution."""

@@ -41,15 +41,14 @@ class FileCatalog:
 
     async def find(self, path: str, version: str | None) -> CatalogEntry | None:
         """Find a playbook: without ``version`` the latest one of the path (S-43)."""
-        if self._found is None:
-            self._found = await asyncio.to_thread(self._scan)
+        found = await self._read_folders()
         entries = [
             (
                 file,
                 source,
                 load(source, self._kinds, self._extensions, inspect=inspect_code),
             )
-            for file, source in self._found.get(path, [])
+            for file, source in found.get(path, [])
         ]
         fitting = [
             entry
@@ -62,6 +61,14 @@ class FileCatalog:
         about = await pin(loaded, source, str(file.parent), self._blobs)
         error = {} if loaded.playbook else loaded.refusal(str(file))
         return CatalogEntry(loaded.playbook, {"path": path, **about}, error)
+
+    async def paths(self) -> Sequence[str]:
+        return list(await self._read_folders())
+
+    async def _read_folders(self) -> dict[str, list[tuple[Path, bytes]]]:
+        if self._found is None:
+            self._found = await asyncio.to_thread(self._scan)
+        return self._found
 
     async def pinned(self, about: dict[str, JSON]) -> Playbook:
         source = await self._blobs.get(about["source"])

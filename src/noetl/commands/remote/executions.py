@@ -18,6 +18,7 @@ import msgspec
 from noetl.client.http import Client, Refused
 from noetl.commands.output.progress import Progress
 from noetl.commands.run import finish
+from noetl.dsl.diagnostics import nearest
 from noetl.engine.events import Event
 from noetl.errors import ConfigError, Unreachable
 from noetl.ports import Summary
@@ -93,12 +94,25 @@ def ask(client: Client, order: str, body: JSON, *, as_json: bool) -> dict[str, J
         if as_json and "execution_id" in error.problem:
             # The refusal is recorded: print the same document as `run`.
             finish(show(client, error.problem["execution_id"]), as_json=True)
-        click.echo(f"noetl: {error}", err=True)
+        click.echo(f"noetl: {error}{_similar(client, error, body)}", err=True)
         for found in error.problem.get("diagnostics", []):
             place = f"{found['line']}:{found['column']}"
             click.echo(f"  {place}: {found['message']} [{found['code']}]", err=True)
         sys.exit(2)
     return answer
+
+
+def _similar(client: Client, refused: Refused, body: JSON) -> str:
+    """Return a hint with the registered path that is most like the unknown one."""
+    path = body.get("path")
+    if refused.kind != "playbook.not_found" or not isinstance(path, str):
+        return ""
+    with suppress(Refused, Unreachable):
+        listed = client.get("/api/catalog", limit=MAX_SEARCHED)["playbooks"]
+        match = nearest(path, [line["path"] for line in listed])
+        if match is not None and match != path:
+            return f"; did you mean '{match}'?"
+    return ""
 
 
 def summary_of(client: Client, execution_id: str) -> Summary:

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from noetl.access.initiator import Initiator
+from noetl.dsl.diagnostics import nearest
 from noetl.dsl.model import Playbook
 from noetl.dsl.playbook_inputs import merge_inputs
 from noetl.engine.decide import Request
@@ -80,7 +82,8 @@ class ChildRequests:
         if found is None:
             version = f" in version {child['version']}" if child["version"] else ""
             message = f"there is no playbook '{path}'{version}; looked in "
-            raise ChildRefused("playbook.not_found", message + self._catalog.place)
+            message += self._catalog.place + await self._similar(initiator, path)
+            raise ChildRefused("playbook.not_found", message)
         try:
             args = await self._owners.whole(parent_id, child["args"])
         except (BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned) as error:
@@ -100,6 +103,13 @@ class ChildRequests:
             labels=child.get("labels", {}),
         )
         return ChildRequest(request, found.playbook, found.error)
+
+    async def _similar(self, initiator: Initiator | None, path: str) -> str:
+        """Return a hint with the most similar path, if the initiator may run it."""
+        match = nearest(path, await self._catalog.paths())
+        if match in (None, path) or not await self._rights.allow(initiator, RUN, match):
+            return ""
+        return f"; did you mean '{match}'?"
 
 
 def _marked(about: dict[str, JSON], caller: dict[str, JSON]) -> dict[str, JSON]:
