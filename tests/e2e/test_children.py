@@ -72,6 +72,21 @@ def test_a_child_that_fails_is_an_error_outcome(
 
 
 @pytest.mark.spec("S-37")
+def test_a_failed_child_is_named_with_the_command_that_shows_it(shell: Any) -> None:
+    shell.write("child", "- {step: a, tool: {kind: noop, result: '{{ 1 // 0 }}'}}\n")
+    call = "- {step: start, tool: {kind: playbook, path: tests/child}}\n"
+    done = shell.noetl("run", shell.write("parent", call), "--html", "report.html")
+    [child] = shell.executions("child")
+    name = child["execution_id"]
+
+    assert done.returncode == 1
+    assert f"  the child that failed: noetl show {name}\n" in done.stdout
+    page = (shell.folder / "report.html").read_text()
+    assert f"<code>noetl show {name}</code>" in page
+    assert "<dt>Digest</dt>" in page
+    assert "<dt>Folder</dt>" in page
+
+
 def test_children_are_found_in_the_folders_that_are_named(shell: Any) -> None:
     (shell.folder / "other").mkdir()
     path = shell.write("child", CHILD, "workload: {b: 2}\n")

@@ -358,6 +358,8 @@ def print_end(document: dict[str, JSON]) -> None:
         if error.get("iteration") is not None:
             where += f", iteration {error['iteration']}"
         click.echo(f"  {error['kind']}{where}: {error['message']}")
+        if child := (error.get("details") or {}).get("execution_id"):
+            click.echo(f"  the child that failed: noetl show {child}")
     print_endings(document)
     if document["result"] is not None:
         _print_result(document)

@@ -100,6 +100,21 @@ def test_a_failure_says_what_to_do(page_of: PageOf) -> None:
     assert "What to do: Raise the timeout" in page.text
 
 
+def test_a_failure_names_the_commands_that_follow(page_of: PageOf) -> None:
+    child = {"error": {"message": "no"}, "execution_id": "0192-child"}
+
+    def fail(call: Call) -> Outcome:
+        return Outcome.failed("playbook.failed", "it failed", details=child)
+
+    page = page_of("- {step: a, tool: {kind: shell, command: x}}", fail)
+    fine = page_of("- {step: a, tool: {kind: noop}}")
+
+    assert "Run again what failed: noetl retry " in page.text
+    assert "The child that failed: noetl show 0192-child" in page.text
+    assert "noetl retry" not in fine.text
+    assert "dashed: the task waits" in fine.text
+
+
 def test_every_step_of_the_graph_leads_to_its_detail(page_of: PageOf) -> None:
     page = page_of(SHOP, flaky)
     targets = [a["href"] for a in page.all("a") if a.get("aria-label")]

@@ -90,7 +90,7 @@ CHILDREN = {
     ),
     "playbook.failed": ErrorKind(
         "A child playbook failed.",
-        "Inspect the child: `noetl show` with `outcome.playbook.execution_id`.",
+        "Inspect the child: `noetl show` with the id in `error.details.execution_id`.",
     ),
     "playbook.cancelled": ErrorKind(
         "A child playbook was cancelled, by a user or by its deadline.",

@@ -155,7 +155,8 @@ def answer_of(waiting: Waiting) -> Outcome:
     kind = "playbook.failed"
     if answer["status"] == "cancelled":
         kind = "playbook.cancelled"
-    return Outcome.failed(kind, message, details={"error": error}, **about)
+    details = {"error": error, "execution_id": child.get("execution_id")}
+    return Outcome.failed(kind, message, details=details, **about)
 
 
 # -- the kind ``choose``: worker and server evaluate the same guards --------------

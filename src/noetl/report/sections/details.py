@@ -22,7 +22,7 @@ def data(page: PageData) -> list[Data]:
     result = state.result if state.finished else None
     parts: list[tuple[str, str, JSON]] = [
         ("Result", "The result of the execution.", result),
-        ("Workload", "The inputs of the execution.", state.workload),
+        ("Inputs", "The workload of the execution.", state.workload),
         ("Context", "The shared values in ctx, at the end.", state.ctx),
     ]
     return [

@@ -71,9 +71,17 @@ def _failure(page: PageData) -> Data | None:
         "task": error.get("task"),
         "message": str(error.get("message", "")),
         "remedy": (remedy_of(kind) or "").split("`"),
+        "child": details.get("execution_id") if isinstance(details, dict) else None,
+        "can_retry": _can_retry(page),
         "diagnostics": _diagnostics(page, error),
         "details": page.value(details, DETAILS) if details else None,
     }
+
+
+def _can_retry(page: PageData) -> bool:
+    """Return whether ``noetl retry`` has a step to run again."""
+    state = page.record.state
+    return bool(page.record.steps) and state.finished and page.record.refusal is None
 
 
 def _notices(page: PageData) -> list[Data]:
