@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -15,6 +16,7 @@ import click
 
 from noetl.adapters.catalogs.files import paths_in, version_order
 from noetl.adapters.processes.code_inspection import inspect_code
+from noetl.adapters.processes.limits import read_timeout
 from noetl.commands.files.playbook_files import (
     SourceFile,
     find_playbooks,
@@ -36,8 +38,10 @@ from noetl.dialects import load
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.dsl.tool_kinds import Kinds
-from noetl.engine.tasks.outcome import Failure
-from noetl.errors import ConfigError
+from noetl.engine.tasks.outcome import Failure, Outcome
+from noetl.engine.tasks.pipeline import Call
+from noetl.errors import ConfigError, ToolError
+from noetl.ports import ToolCall
 from noetl.testing.check_names import check_references
 from noetl.testing.coverage import Coverages
 from noetl.testing.model import Case
@@ -90,6 +94,48 @@ class Library:
         return found
 
 
+REAL_S = 10.0
+"""Seconds that a real call of a test may take."""
+
+
+class RealPython:
+    """Calls Python code of playbooks in a process with the limits of ``noetl run``."""
+
+    def __init__(self) -> None:
+        from noetl.adapters.tools.python import PythonTool
+
+        self._loop = asyncio.new_event_loop()
+        self._tool = PythonTool(1)
+
+    def call(self, folder: str, call: Call) -> Outcome:
+        """Make a call of a playbook in a folder."""
+        try:
+            most = read_timeout(call.spec) or REAL_S
+            made = ToolCall(
+                kind="python",
+                inputs=call.inputs,
+                spec={**call.spec, "timeout": min(most, REAL_S)},
+                execution_id="test",
+                step="test",
+                task=call.task.label,
+                action_id=call.action_id,
+                attempt=call.attempt,
+                folder=folder,
+            )
+            return self._loop.run_until_complete(self._tool.run(made))
+        except ToolError as error:
+            return Outcome.failed(
+                error.kind,
+                error.message,
+                retryable=error.retryable,
+                details=error.details,
+            )
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self._tool.close())
+        self._loop.close()
+
+
 SUFFIXES = (".test.yaml", ".test.yml")
 
 
@@ -114,7 +160,8 @@ def command(
     extensions: str | None,
     json_: bool,
 ) -> None:
-    """Test playbooks with scripted tools and virtual time; no real tool is called.
+    """Test playbooks with scripted tools and virtual time; no real tool is called,
+    except Python code whose answer is `real: true`.
 
     PATH is a test file (x.test.yaml beside x.yaml), a playbook that has one, or a
     folder to be searched for test files. Exit code: 0 all passed, 1 a case failed, 2
@@ -132,7 +179,10 @@ def command(
     gc.freeze()  # loaded modules stay; the runs leave cycles to collect
     gc.enable()
     began = perf_counter()
-    reports = [examiner.run(file) for file in files]
+    try:
+        reports = [examiner.run(file) for file in files]
+    finally:
+        examiner.close()
     seconds = perf_counter() - began
     if not any(report.verdicts or report.wrong for report in reports):
         wanted = f" with '{text}' in its name" if text else ""
@@ -219,13 +269,28 @@ class Examiner:
         if report.diagnostics:
             report.wrong = file
             return report
+        here = str(folder.resolve())
         for case in suite.cases:
             if self._text in case.name.lower():
-                trial = Trial(case, loaded.playbook, library.find)
+                trial = Trial(
+                    case,
+                    loaded.playbook,
+                    library.find,
+                    lambda call: self._python.call(here, call),
+                )
                 began = perf_counter()
                 verdict = judge_case(trial, self._seeds(case), self.coverages.note)
                 report.verdicts.append((verdict, perf_counter() - began))
         return report
+
+    @cached_property
+    def _python(self) -> RealPython:
+        return RealPython()
+
+    def close(self) -> None:
+        """End the process of real calls."""
+        if "_python" in self.__dict__:
+            self._python.close()
 
     def _seeds(self, case: Case) -> range:
         if self._seed is not None:

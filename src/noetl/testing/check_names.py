@@ -14,6 +14,8 @@ from noetl.testing.model import Answers, Case, Reply, Suite
 
 REAL = frozenset({"noop", "wait", "choose", "playbook"})
 """Kinds that need no tool: they run in a test as in a real run."""
+ON_REQUEST = frozenset({"python"})
+"""Kinds whose tool a test calls if an answer says so."""
 
 FindPlaybook = Callable[[str], Playbook | None]
 """A child playbook by its path, in the latest version."""
@@ -168,9 +170,9 @@ class _Checker:
         task = self._tasks[f"{step}.{label}"]
         for reply in replies:
             for outcome in reply.outcomes:
-                if outcome.how == "real" and task.kind not in REAL:
+                if outcome.how == "real" and task.kind not in REAL | ON_REQUEST:
                     message = f"kind {task.kind} cannot run in a test"
-                    hint = f"kinds that can: {', '.join(sorted(REAL))}"
+                    hint = f"kinds that can: {', '.join(sorted(REAL | ON_REQUEST))}"
                     self.report.error(CODE, "real", outcome.at, message, hint)
                 elif outcome.how == "http" and task.kind != "http":
                     self._refuse_http(task, outcome.at)

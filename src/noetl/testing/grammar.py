@@ -96,7 +96,8 @@ _OUTCOME = {
     ),
     "real": _field(
         Shape(("boolean",), choices=(), words="true"),
-        "As in a real run: `noop`, `wait` and `playbook` can, and do by default.",
+        "As in a real run: `noop`, `wait` and `playbook` can, and do by default. "
+        "`python` can, in a process of its own with at most 10 s for a call.",
     ),
     "helper": _field(
         MAPPING, "Members of the kind's helper object, such as `outcome.pg`."

@@ -20,7 +20,7 @@ from noetl.testing.check_names import TaskName, missing_secrets, replies_by_task
 from noetl.testing.child_executions import Family, Member, Schedule
 from noetl.testing.model import Case, Reply
 from noetl.testing.replies import NO_ANSWERS
-from noetl.testing.script import Made, Script, ScriptError, Tally
+from noetl.testing.script import CallTool, Made, Script, ScriptError, Tally, refuse_real
 from noetl.types import JSON
 
 
@@ -91,10 +91,18 @@ class Cast(msgspec.Struct, frozen=True):
 
 
 class Trial:
-    """Case, prepared to run under many schedules."""
+    """Case, prepared to run under many schedules. ``call_tool`` makes the calls that
+    its answers want to be real."""
 
-    def __init__(self, case: Case, playbook: Playbook, find: FindChild) -> None:
+    def __init__(
+        self,
+        case: Case,
+        playbook: Playbook,
+        find: FindChild,
+        call_tool: CallTool = refuse_real,
+    ) -> None:
         self.case = case
+        self.call_tool = call_tool
         self._find = find
         self.root = Cast(
             playbook, build_net(playbook), replies_by_task(playbook, case.answers)
@@ -123,7 +131,8 @@ class Attempt:
         self._tally = Tally()
         self._tallies: dict[str, Tally] = {}
         self._others: list[tuple[Playbook, Simulation]] = []
-        script = Script(trial.root.replies, self._tally)
+        call_tool = trial.call_tool
+        script = Script(trial.root.replies, self._tally, call_tool=call_tool)
         simulation = Simulation(
             trial.root.playbook,
             script.answer,
@@ -173,7 +182,8 @@ class Attempt:
             raise ScriptError(message, f"add one: keychain: {{{missing[0]}: …}}")
         tally = self._tallies.setdefault(path, Tally())
         origin = (*caller.origin, *path_of(command_id))
-        script = Script(cast.replies, tally, origin, path)
+        call_tool = self._trial.call_tool
+        script = Script(cast.replies, tally, origin, path, call_tool)
         above = caller.simulation
         simulation = Simulation(
             cast.playbook,

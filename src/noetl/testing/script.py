@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -14,7 +14,7 @@ from noetl.engine.tasks.outcome import Failure, Outcome
 from noetl.engine.tasks.pipeline import Call
 from noetl.errors import NoetlError, TemplateError
 from noetl.templates import Value
-from noetl.testing.check_names import REAL, TaskName
+from noetl.testing.check_names import ON_REQUEST, REAL, TaskName
 from noetl.testing.model import Reply, Scripted
 from noetl.types import JSON
 
@@ -30,6 +30,16 @@ class ScriptError(NoetlError):
         super().__init__(message)
         self.hint = hint
         self.at = at
+
+
+CallTool = Callable[[Call], Outcome]
+"""Makes the call of a task for real, within the bounds of a test."""
+
+
+def refuse_real(call: Call) -> Outcome:
+    """Refuse a real call where no tools are given. Raises ``ScriptError``."""
+    message = f"'{call.task.label}' ({call.task.kind}) cannot be called for real here"
+    raise ScriptError(message, "use noetl test, or write an answer")
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -77,12 +87,14 @@ class Script:
         tally: Tally,
         origin: tuple[int, ...] = (),
         child: str | None = None,
+        call_tool: CallTool = refuse_real,
     ) -> None:
         self.simulation: Simulation | None = None  # set with the first call
         self._replies = replies
         self._tally = tally
         self._origin = origin
         self._child = child
+        self._call_tool = call_tool
 
     def answer(self, call: Call) -> ScriptedOutcome | None:
         """Return the outcome of the call. Raises ``ScriptError``."""
@@ -190,6 +202,8 @@ class Script:
             inputs = asked.call.inputs
             note = {key: inputs[key] for key in ("note",) if key in inputs}
             return ScriptedOutcome(Outcome.ok(inputs.get("result"), **note))
+        if asked.call.task.kind in ON_REQUEST:
+            return ScriptedOutcome(self._call_tool(asked.call))
         return None
 
     def _note(self, asked: Asked) -> None:

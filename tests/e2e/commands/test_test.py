@@ -6,9 +6,13 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
+
+from noetl.commands.test import RealPython
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -248,3 +252,76 @@ def test_a_secret_in_an_answer_is_not_printed(noetl: Run, folder: Path) -> None:
         assert done.returncode == 1
         assert token[:12] not in done.stdout + done.stderr
     assert token[:12] not in (folder / "x.xml").read_text()
+
+
+CODE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: code, path: tests/code}
+workload: {n: 1}
+workflow:
+  - step: start
+    tool:
+      kind: python
+      module: helping
+      function: turn
+      args: {n: "{{ workload.n }}"}
+      spec: {timeout: 500ms}
+"""
+REAL = """\
+tasks: {start: {real: true}}
+cases:
+  - {name: it returns, expect: {result: 10}}
+  - name: it raises
+    workload: {n: 0}
+    expect: {status: failed, error: tool.exception}
+  - name: it never ends
+    workload: {n: -1}
+    expect: {status: failed, error: timeout}
+"""
+HELPING = """\
+def turn(n):
+    while n < 0:
+        pass
+    return 10 // n
+"""
+
+
+def test_python_code_is_called_in_a_process(noetl: Run, folder: Path) -> None:
+    (folder / "code.yaml").write_text(CODE)
+    (folder / "code.test.yaml").write_text(REAL)
+    (folder / "helping.py").write_text(HELPING)
+
+    done = noetl("test", str(folder / "code.test.yaml"))
+
+    assert done.returncode == 0, done.stdout
+    assert f"{folder}/code.test.yaml: 3 passed (3 runs)" in done.stdout
+
+
+def test_a_real_call_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl.commands.test.REAL_S", 0.2)
+    endless: Any = SimpleNamespace(
+        task=SimpleNamespace(label="turn"),
+        inputs={"code": "while True: pass"},
+        spec={"timeout": 60},
+        action_id="a",
+        attempt=1,
+    )
+    python = RealPython()
+    try:
+        outcome = python.call(".", endless)
+    finally:
+        python.close()
+
+    assert outcome.error is not None
+    assert outcome.error.kind == "timeout"
+
+
+def test_a_kind_that_no_test_calls_cannot_be_real(noetl: Run, folder: Path) -> None:
+    (folder / "a.test.yaml").write_text(REAL)
+
+    done = noetl("test", str(folder / "a.test.yaml"))
+
+    assert done.returncode == 2
+    assert "kind http cannot run in a test" in done.stdout + done.stderr
+    assert "noop, playbook, python, wait" in done.stdout + done.stderr

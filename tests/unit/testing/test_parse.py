@@ -134,7 +134,7 @@ NAMES: list[Any] = [
     ("tasks: {strat.ask: {result: 1}}", "has no task 'strat.ask'", "start.ask"),
     ("tasks: {start: {result: 1}}", "has 2 tasks: which one is meant?", "start.say"),
     ("tasks: {each: {http: 404}}", "'task_1' is of kind python, not http", "result"),
-    ("tasks: {each: {real: true}}", "kind python cannot run in a test", "noop"),
+    ("tasks: {start.ask: {real: true}}", "kind http cannot run in a test", "noop"),
     (
         "playbooks: {c: {tasks: {x: {result: 1}}}}",
         "unknown playbook path 'c'",
