@@ -9,8 +9,8 @@ from functools import partial
 import msgspec
 
 from noetl.dsl.model import Playbook
-from noetl.dsl.playbook_inputs import merge_inputs
-from noetl.engine.decide import Request, accept, expire, report
+from noetl.dsl.playbook_inputs import check_inputs, merge_inputs
+from noetl.engine.decide import Request, accept, expire, reject, report
 from noetl.engine.effects import effects_of
 from noetl.engine.events import Event
 from noetl.engine.evolve import evolve, replay
@@ -127,10 +127,15 @@ class Simulation:
         return self.state
 
     def start(self) -> None:
+        """Start the execution, or record that its inputs do not fit (S-72)."""
         about = {"name": self.playbook.name, "path": self.playbook.path}
         request = Request(
             self._execution_id, about, self._workload, parent=self._parent
         )
+        wrong = check_inputs(self.playbook, self._workload)
+        if wrong is not None:
+            self._settle(lambda batch: reject(batch, request, wrong))
+            return
         self._settle(lambda batch: accept(batch, request))
 
     def fork(self, origin: Sequence[Event], seq: int, **edits: JSON) -> int:

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from noetl.dsl.model import Playbook
+from noetl.dsl.playbook_inputs import check_inputs, merge_inputs
 from noetl.engine.events import Event
 from noetl.engine.runs import path_of
 from noetl.engine.secrets.handles import Secrets
@@ -185,10 +186,15 @@ class Attempt:
         call_tool = self._trial.call_tool
         script = Script(cast.replies, tally, origin, path, call_tool)
         above = caller.simulation
+        workload = merge_inputs(cast.playbook, above.whole(child["args"]))
+        wrong = check_inputs(cast.playbook, workload)
+        if wrong is not None:
+            message = f"playbook '{path}' was not started: {wrong['message']}"
+            return Failure(wrong["kind"], message)
         simulation = Simulation(
             cast.playbook,
             script.answer,
-            workload=above.whole(child["args"]),
+            workload=workload,
             execution_id=child["execution_id"],
             clock=above.clock,
             parent={
