@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -9,8 +10,9 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+import asyncpg
 import pytest
-from servers import Running
+from servers import Api, Running, WorkerProcess
 
 DECLARED = """
 metadata:
@@ -342,3 +344,45 @@ def test_exec_refuses_warns_and_seals_like_run(
     assert (warned.returncode, "result: eu 10" in warned.stdout) == (0, True)
     assert "warning: the playbook declares no input 'regoin'" in warned.stderr
     check_sealed(running.home.folder, json.loads(done.stdout))
+
+
+@pytest.mark.spec("S-72", "S-41", "WKR-03")
+def test_a_secret_input_reaches_a_remote_worker_and_no_table(
+    tmp_path: Path, postgres: str
+) -> None:
+    server = Running(tmp_path / "home", slots=0, database=postgres)
+    worker = WorkerProcess(tmp_path / "worker", server.url, server.token or "")
+    text = (HEAD + SECRET).replace("result =", "print('got', token); result =")
+    try:
+        api = Api(server.url, server.token)
+        body = {"note": f"a {CANARY}", "token": CANARY}
+        labels = {"note": f"b {CANARY}"}
+        execution_id = api.start(text, workload=body, labels=labels)
+        document = api.finish(execution_id)
+        [line] = api.get(f"/api/executions/{execution_id}/logs").body["lines"]
+    finally:
+        worker.stop()
+        server.stop()
+
+    check_sealed(tmp_path, document)
+    assert document["labels"] == {"note": "b ***"}
+    assert line["text"] == "got ***"
+    rows = "\n".join(asyncio.run(read_tables(postgres)))
+    assert "workflow.started" in rows
+    assert CANARY not in rows
+
+
+async def read_tables(address: str) -> list[str]:
+    """Return all rows of all tables as text; bytes are decoded."""
+    connection = await asyncpg.connect(address)
+    try:
+        tables = await connection.fetch(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'"
+        )
+        return [
+            str([bytes(v) if isinstance(v, bytes) else v for v in row.values()])
+            for (table,) in tables
+            for row in await connection.fetch(f'SELECT * FROM noetl."{table}"')
+        ]
+    finally:
+        await connection.close()

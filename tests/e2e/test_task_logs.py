@@ -183,8 +183,10 @@ def _stored(log: Path) -> list[float]:
     return [float(line) for text in texts for line in text.split("\n")]
 
 
-def test_a_killed_worker_keeps_all_but_the_last_second(tmp_path: Path) -> None:
-    server = Running(tmp_path / "home", slots=0, lease_ttl=2.0)
+def test_a_killed_worker_of_a_cluster_keeps_all_but_the_last_second(
+    tmp_path: Path, postgres: str
+) -> None:
+    server = Running(tmp_path / "home", slots=0, lease_ttl=2.0, database=postgres)
     api = Api(server.url, server.token)
     worker = WorkerProcess(tmp_path / "worker", server.url, server.token or "")
     beside = tmp_path / "beside"
