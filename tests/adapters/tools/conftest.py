@@ -93,6 +93,12 @@ class Listening:
         await self._tool.close()
 
 
+@pytest.fixture
+def heard() -> Heard:
+    """The log of a call: pass it as ``output``."""
+    return Heard()
+
+
 @pytest.fixture(scope="session")
 def listening() -> Callable[..., Tool]:
     """``listening(tool, hear)``: hears what each call printed."""
@@ -186,7 +192,8 @@ def sql(postgres: str) -> Callable[..., Outcome]:
     ) -> Outcome:
         from noetl.adapters.tools.postgres.tool import PostgresTool
 
-        more = {name: inputs.pop(name) for name in ("folder",) if name in inputs}
+        names = ("folder", "output")
+        more = {name: inputs.pop(name) for name in names if name in inputs}
         given = {"dsn": postgres, "command": command, **inputs}
         spec = {"timeout": 30, **(spec or {})}
         return run_once(

@@ -405,6 +405,22 @@ def test_notices_are_reported(sql: Sql) -> None:
     assert any("superuser" in each["message"] for each in said)
 
 
+def test_notices_are_lines_of_the_log_of_the_task_with_their_levels(
+    sql: Sql, heard: Any
+) -> None:
+    sql(
+        "DO $$ BEGIN FOR n IN 1..30 LOOP RAISE NOTICE 'row %', n; END LOOP; "
+        "RAISE WARNING 'look out'; END $$; SELECT 1",
+        output=heard,
+    )
+
+    lines = heard.streams["log"].decode().splitlines()
+    assert [line for line in lines if "row" in line] == [
+        f"info: row {n}" for n in range(1, 31)
+    ]
+    assert lines[-1] == "warning: look out"
+
+
 def test_a_plain_role_is_not_warned_of_and_starts_no_program(
     sql: Sql, postgres: str
 ) -> None:

@@ -6,10 +6,12 @@ import asyncio
 import base64
 import itertools
 import random
+import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from secret_encodings import ENCODINGS
 
 from noetl.engine.secrets.handles import Secrets
 from noetl.errors import StoreError
@@ -270,6 +272,33 @@ def test_a_secret_that_is_folded_into_lines_is_masked_at_the_border_of_chunks(
         store, _ = printing(write, Secrets({"key": secret}))
         assert not set(folded.decode().split()) & set(store.lines())
         assert len(store.lines()) >= 5_000
+
+
+@pytest.mark.spec("S-41")
+def test_200_secrets_in_each_encoding_are_in_no_stored_line() -> None:
+    chance = random.Random(2026)
+    alphabet = string.ascii_letters + string.digits + "+/=_-.:@ äß"
+    secrets = [
+        "k" + "".join(chance.choices(alphabet, k=chance.randint(14, 60))) + "9"
+        for _ in range(200)
+    ]
+    forms = [encode(secret) for secret in secrets for encode in ENCODINGS.values()]
+    data = "".join(f"line {form} of text\n" for form in forms).encode()
+
+    def write(output: TaskOutput) -> None:
+        at = 0
+        while at < len(data):
+            size = chance.randint(1, 3_000)
+            output.write("stdout", data[at : at + size])
+            at += size
+
+    store, _ = printing(write, Secrets({str(n): s for n, s in enumerate(secrets)}))
+    text = "\n".join(store.lines())
+    middles = [form[len(form) // 2 - 7 : len(form) // 2 + 7] for form in forms]
+
+    assert len(ENCODINGS) >= 10
+    assert text.count("***") >= len(forms)
+    assert [middle for middle in middles if middle in text] == []
 
 
 def test_a_long_line_is_masked_before_it_is_cut() -> None:

@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from ducks import Duck
 
+from noetl.adapters.tools.duckdb import client
 from noetl.engine.tasks.outcome import Outcome
 from noetl.extras import install_command
 
@@ -382,3 +384,16 @@ def test_without_the_package_one_line_says_what_to_install(tmp_path: Path) -> No
     assert done.stdout.startswith("duckdb.driver kind duckdb needs the package duckdb")
     assert install_command("duckdb") in done.stdout
     assert done.stdout.count("\n") == 1, done.stderr
+
+
+def test_what_the_process_prints_is_in_the_log_of_the_task(
+    duck: Duck, heard: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "import os\nos.write(2, b'from the library\\n')\n"
+    monkeypatch.setattr(client, "_PROGRAM", said + client._PROGRAM)
+    call = msgspec.structs.replace(duck.call("SELECT 1 AS a", {}, {}), output=heard)
+
+    outcome = duck.together(lambda: duck.tool.run(call))
+
+    assert outcome.result["rows"] == [{"a": 1}]
+    assert heard.streams["stderr"] == b"from the library\n"

@@ -145,8 +145,8 @@ class Client:
         asked = Asked(args=args, code=_PROGRAM, environment={})
         key = Key(call.execution_id, request.folder, memory, sandbox=sandbox)
         try:
-            # DuckDB prints nothing; other output is dropped.
-            reply = await self._pool.call(key, asked, None)
+            # Messages of the library and of extensions; a statement prints nothing.
+            reply = await self._pool.call(key, asked, None, call.output)
         except ToolError as error:
             raise crash(error, request) from None
         if reply.fault is not None:
