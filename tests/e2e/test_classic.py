@@ -204,6 +204,26 @@ def test_credentials_of_the_original_are_imported(folder: Folder) -> None:
     assert "a credential needs 'name' and 'data'" in wrong.stderr
 
 
+@pytest.mark.spec("S-67")
+def test_a_caller_chooses_among_declared_credentials_alone(folder: Folder) -> None:
+    for name in ("mine", "yours", "theirs"):
+        folder.keep(name, host="127.0.0.1", port=1, user=name, password=f"{name}-pass")
+    (folder.path / "choose.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: choose}\n"
+        "keychain: [{name: yours, kind: postgres_credential}]\n"
+        "workload: {db: mine}\nworkflow:\n  - step: start\n    tool: "
+        "{kind: postgres, auth: '{{ workload.db }}', command: SELECT 1}\n"
+    )
+    kinds = {
+        name: folder.run("choose", db=name)["error"]
+        for name in ("mine", "yours", "theirs")
+    }
+
+    assert kinds["mine"]["kind"] == kinds["yours"]["kind"] == "connection"
+    assert kinds["theirs"]["kind"] == "auth"
+    assert "that the playbook declares under keychain" in kinds["theirs"]["message"]
+
+
 def test_the_error_names_an_unknown_host(folder: Folder) -> None:
     (folder.path / "host.yaml").write_text(
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: h, path: h}\n"

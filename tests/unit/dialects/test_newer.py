@@ -8,6 +8,7 @@ import pytest
 
 from noetl import load
 from noetl.dsl.canonical import canonical
+from noetl.templates import compile_value
 
 ON = frozenset({"classic"})
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
@@ -324,3 +325,72 @@ def test_a_loop_over_a_cursor_is_refused_with_the_form_of_today(loop: str) -> No
 
     assert found.playbook is None
     assert any("do: jump" in (each.hint or "") for each in found.diagnostics)
+
+
+def test_in_a_condition_the_name_of_a_step_that_may_not_have_run_is_false() -> None:
+    found = steps(
+        "  - step: start\n    tool: {kind: noop, result: 1}\n    next: {arcs: "
+        "[{step: hot, when: '{{ workload.a }}'}, {step: end}]}\n"
+        "  - step: hot\n    tool: {kind: noop, result: {x: 1}}\n    next: end\n"
+        "  - step: end\n    tool: {kind: noop, result: "
+        "[\"{{ 'yes' if hot else 'no' }}\", '{{ hot.x or 7 }}', "
+        "'{{ not hot and start == 1 }}', 'so {{ hot.x if hot else 2 }}']}\n"
+    )
+
+    end = task(found["end"])["result"]
+    values = [compile_value(text).render({"start": 1}) for text in end]
+    assert values == ["no", 7, True, "so 2"]
+    given = {"start": 1, "hot": {"x": 3}}
+    values = [compile_value(text).render(given) for text in end]
+    assert values == ["yes", 3, False, "so 3"]
+
+
+@pytest.mark.spec("S-67")
+def test_a_credential_of_a_transfer_is_declared_by_the_default_of_its_name() -> None:
+    text = (
+        f"{HEAD}workload: {{one: pg_a}}\nworkflow:\n  - step: start\n    tool:\n"
+        "      kind: transfer\n"
+        "      source: {type: postgres, auth: '{{ workload.one }}', query: SELECT 1}\n"
+        "      target: {type: postgres, auth: pg_b, table: t}\n"
+    )
+    playbook = load(text, extensions=ON).playbook
+
+    assert playbook is not None
+    assert [entry.name for entry in playbook.keychain] == ["pg_a", "pg_b"]
+
+
+def test_knobs_of_a_loop_may_stand_beside_its_collection() -> None:
+    [step] = steps(
+        "  - step: start\n    loop: {in: [1, 2], iterator: i, mode: parallel, "
+        "max_in_flight: 3}\n    tool:\n      kind: noop\n"
+        "      set: {n: '{{ iter.i }}'}\n"
+    ).values()
+
+    assert step["loop"]["spec"] == {"mode": "parallel", "max_in_flight": 3}
+    assert directive(task(step))["set_iter"] == {"n": "{{ iter.i }}"}
+
+
+@pytest.mark.spec("S-67")
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "kind: postgres, command: SELECT 1",
+        "kind: http, url: 'http://h'",
+        "kind: nats, operation: kv_list, bucket: b",
+        "kind: python, script: {uri: a.py, source: {type: http, auth: AUTH}}",
+    ],
+)
+def test_a_credential_that_a_template_names_is_declared_by_the_default(
+    tool: str,
+) -> None:
+    auth = "'{{ workload.cred }}'"
+    where = tool.replace("AUTH", auth)
+    where = where if "AUTH" in tool else f"{tool}, auth: {auth}"
+    text = (
+        f"{HEAD}workload: {{cred: mine}}\nworkflow:\n"
+        f"  - {{step: start, tool: {{{where}}}}}\n"
+    )
+    playbook = load(text, extensions=ON).playbook
+
+    assert playbook is not None
+    assert [entry.name for entry in playbook.keychain] == ["mine"]

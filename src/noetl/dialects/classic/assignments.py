@@ -202,7 +202,8 @@ def _of_this_step(patch: Patch, name: str, tasks: list[Labelled]) -> Patch:
 
 def _mode_of(loop: Node) -> str | None:
     spec = loop.entries.get("spec")
-    return text_of(spec.entries.get("mode")) if spec is not None else None
+    inner = spec.entries.get("mode") if spec is not None else None
+    return text_of(inner or loop.entries.get("mode"))
 
 
 def _flat(patch: Node) -> Iterator[tuple[str, Node]]:

@@ -159,9 +159,12 @@ def _name_of(auth: Node | None, root: Node) -> str | None:
         template = compile_template(text)
     except TemplateError:
         return None  # the grammar reports the problem
-    if not template.native or len(template.references) != 1:
+    paths = [reference.path for reference in template.references]
+    if ("keychain",) in paths:  # an entry that the other name chooses
+        paths.remove(("keychain",))
+    if not template.native or len(paths) != 1:
         return None
-    path = template.references[0].path
+    [path] = paths
     if path[0] == "keychain":
         return path[1] if len(path) == 2 else None
     node = root.entries.get("workload")

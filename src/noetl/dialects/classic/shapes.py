@@ -49,6 +49,8 @@ def shape_step(at: Location, uses: Uses, *, lists: bool) -> Node:
     """
     changes = _without_notes(at, uses)
     _refuse_cursor(at.get("loop"), uses)
+    if "loop" in at and at["loop"].node.is_mapping:
+        changes["loop"] = _with_knobs(at["loop"], uses)
     router = at.get("next")
     if router is not None and lists:
         changes["next"] = _router(router, uses)
@@ -67,6 +69,19 @@ def _refuse_cursor(loop: Location | None, uses: Uses) -> None:
         message = "a loop over a cursor is not supported, not even by the dialect"
         hint = "claim rows in a task, work on them, and go back by a rule: do: jump"
         uses.refuse(loop, message, hint)
+
+
+def _with_knobs(loop: Location, uses: Uses) -> Node:
+    """Return the loop with ``mode`` and ``max_in_flight`` in its ``spec``."""
+    entries = loop.node.entries
+    found = [key for key in ("mode", "max_in_flight") if key in entries]
+    if not found or "collection" in entries:
+        return loop.node
+    spec = entries.get("spec") or made({}, loop.node)
+    for key in found:
+        uses.accept(loop[key], f"'{key}' of a loop", f"spec: {{{key}: …}}")
+        spec = changed(spec, {key: spec.entries.get(key) or entries[key]})
+    return changed(loop.node, {**dict.fromkeys(found), "spec": spec})
 
 
 def shape_workbook(at: Location, uses: Uses) -> Node:

@@ -23,6 +23,7 @@ def literal_keys(value: Mapping[str, Node]) -> frozenset[str]:
     return frozenset({"step", "desc"}) if "step" in value else frozenset()
 
 
+_CONDITION = re.compile(r"\b(if|and|or|not)\b")
 _ALL = re.compile(r"\s*\{\{-?\s*\w+\s*-?\}\}\s*")
 EVENTS = {"call.done": "step.done", "call.error": "step.failed"}
 
@@ -122,6 +123,11 @@ def _or_null(text: str) -> str:
     return f"{{{{ {expression} | default(none) }}}}"
 
 
+def _may_be_null(path: tuple[str, ...]) -> str:
+    """Return the name of a step, or a member of its result, or null."""
+    return f"({'.'.join(path)} | default(none))"
+
+
 def _more_names(
     text: str, paths: set[tuple[str, ...]], words: Vocabulary
 ) -> dict[tuple[str, ...], str]:
@@ -159,7 +165,10 @@ def _translate_text(at: Location, text: str, words: Vocabulary, uses: Uses) -> N
         for old, new in words.texts.items()
         if about_event and (f"'{old}'" in text or f'"{old}"' in text)
     }
-    is_unsure = any(path[0] in words.unsure for path in paths)
+    unsure = {path for path in paths if path[0] in words.unsure}
+    is_unsure = bool(unsure)
+    if _CONDITION.search(text):
+        names |= {path: _may_be_null(path) for path in unsure - names.keys()}
     if not names and not texts and not is_unsure:
         return at.node
     try:
@@ -169,7 +178,7 @@ def _translate_text(at: Location, text: str, words: Vocabulary, uses: Uses) -> N
     except TemplateError as error:
         uses.refuse(at, error.message, f"rewrite it: {shorten(text)}")
         return at.node
-    for path in sorted(_used(names, paths)):
+    for path in sorted(_used(names, paths) - unsure):
         if path[0] not in words.said:
             uses.accept(at, f"'{'.'.join(path)}'", names[path])
     for old, new in texts.items():

@@ -138,8 +138,8 @@ async def pin(url: SplitResult, network: Network) -> list[str]:
 def read_server(inputs: Mapping[str, JSON]) -> Server:
     auth = inputs.get("auth") or {}
     if not isinstance(auth, Mapping):
-        message = "auth must be a mapping, or name an entry of keychain"
-        raise ToolError("auth", message)
+        message = "auth must be a mapping, or name an entry that the playbook declares"
+        raise ToolError("auth", f"{message} under keychain")
     found = [inputs.get("url"), *(auth.get(name) for name in _URLS)]
     url = next((each for each in found if each), None)
     if not isinstance(url, str):

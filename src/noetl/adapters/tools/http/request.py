@@ -153,8 +153,8 @@ def read_auth(auth: JSON) -> tuple[str, str] | None:
         return None
     if not isinstance(auth, Mapping):
         message = (
-            "auth must be a mapping such as {type: bearer, …}, or name an entry of "
-            "keychain"
+            "auth must be a mapping such as {type: bearer, …}, or name an entry that "
+            "the playbook declares under keychain"
         )
         raise ToolError("auth", message)
     match auth.get("type") or type_of(auth):

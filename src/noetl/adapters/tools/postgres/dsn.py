@@ -141,8 +141,8 @@ def find_address(inputs: Mapping[str, JSON]) -> Address:
     if isinstance(auth, str) and auth.partition("://")[0] in _SCHEMES:
         return build("auth", parse_url("auth", auth))
     if auth is not None:
-        message = "auth must be a mapping or a URL, or name an entry of keychain"
-        raise ToolError("auth", message)
+        message = "auth must be a mapping or a URL, or name an entry that the playbook"
+        raise ToolError("auth", f"{message} declares under keychain")
     if dsn is None:
         raise ToolError("tool.contract", "no database: give dsn or auth")
     if not isinstance(dsn, str):
