@@ -88,6 +88,28 @@ def test_a_mistyped_path_names_the_nearest_registered_playbook(
     assert refused.stderr.endswith("; did you mean 'tests/daily'?\n")
 
 
+@pytest.mark.spec("S-72")
+def test_executions_are_labelled_and_found_by_labels(there: Any) -> None:
+    approval = "- {step: start, tool: {kind: wait, signal: go}}"
+    there.noetl("catalog", "register", there.write("approval", approval))
+    labels = ("--label", "team=a b", "--label", "day=1")
+    started = there.noetl("exec", "tests/approval", *labels, "--json")
+    other = there.noetl("exec", "tests/approval", "--label", "day=2", "--json")
+    execution_id = json.loads(started.stdout)["execution_id"]
+    found = [
+        json.loads(there.noetl("list", "--json", *options, *labels).stdout)[
+            "executions"
+        ]
+        for options in ((), ("--waiting",), ("--status", "failed"))
+    ]
+    shown = there.noetl("show", execution_id)
+
+    assert other.returncode == 0, other.stderr
+    ids = [[line["execution_id"] for line in lines] for lines in found]
+    assert ids == [[execution_id], [execution_id], []]
+    assert "labels: day=1, team=a b" in shown.stdout
+
+
 def test_a_report_is_written(there: Any, failed: str) -> None:
     done = there.noetl("show", failed, "--html", "report.html")
 
