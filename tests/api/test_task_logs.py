@@ -116,9 +116,33 @@ def test_filters_select_lines(
 
 
 @pytest.mark.parametrize(
+    ("query", "part"),
+    [
+        ("lines=0-0", slice(1)),
+        ("lines=3-6", slice(3, 7)),
+        ("lines=10-99", slice(10, None)),
+        ("lines=99-99", slice(0)),
+        ("lines=-5", slice(-5, None)),
+        ("lines=-99", slice(None)),
+    ],
+)
+def test_a_range_of_the_selected_lines(
+    api: Api, talked: str, query: str, part: slice
+) -> None:
+    for selected in ("", "&stream=stdout", "&task=say"):
+        whole = api.get(f"{talked}?{selected}").body["lines"]
+        page = api.get(f"{talked}?{query}{selected}").body
+        assert page["lines"] == whole[part]
+        if page["lines"]:  # the cursor continues after the range
+            rest = api.get(f"{talked}?after={page['cursor']}{selected}").body["lines"]
+            assert rest == whole[whole.index(page["lines"][-1]) + 1 :]
+
+
+@pytest.mark.parametrize(
     "query",
-    ["after=x", "after=../1", "limit=0", "limit=1001", "iteration=a", "stream=x",
-     "level=loud", "since=yesterday", "other=1"],
+    ["lines=5", "lines=7-6", "lines=-0", "lines=-1001", "lines=0-1000", "after=x",
+     "after=../1", "limit=0", "limit=1001", "iteration=a", "stream=x", "level=loud",
+     "since=yesterday", "other=1"],
 )  # fmt: skip
 def test_a_wrong_query_is_a_problem(api: Api, talked: str, query: str) -> None:
     answer = api.get(f"{talked}?{query}")

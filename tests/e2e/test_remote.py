@@ -110,6 +110,21 @@ def test_executions_are_labelled_and_found_by_labels(there: Any) -> None:
     assert "labels: day=1, team=a b" in shown.stdout
 
 
+def test_lines_of_task_logs_are_printed_by_their_range(
+    there: Any, running: Running
+) -> None:
+    talks = "- {step: start, tool: {kind: shell, command: 'printf \"a\\nb\\nc\\n\"'}}"
+    api = Api(running.url, running.token)
+    name = api.run(playbook("prints", talks))["execution_id"]
+    found = [
+        [line.rpartition("│ ")[2] for line in done.stdout.splitlines()]
+        for options in (["0-1"], ["-2"], ["-1", "--follow"])
+        for done in [there.noetl("logs", name, "--lines", *options)]
+    ]
+
+    assert found == [["a", "b"], ["b", "c"], ["c"]]
+
+
 def test_a_report_is_written(there: Any, failed: str) -> None:
     done = there.noetl("show", failed, "--html", "report.html")
 

@@ -109,6 +109,9 @@ def test_logs_prints_the_lines_again(shell: Any) -> None:
         (["--iteration", "1", "--task", "say", "--stream", "stdout"], ["number 1"]),
         (["--level", "warning"], ["careful", "careful"]),
         (["--step", "talk", "--iteration", "7"], []),
+        (["--step", "talk", "--lines", "-2"], ["careful", "\x1b[31mred\x1b[0m"]),
+        (["--lines", "-1", "--follow"], ["attempt 2"]),
+        (["--stream", "stdout", "--lines", "1-2"], ["number 1", "attempt 1"]),
         (["--follow", "--stream", "stderr"], ["\x1b[31mred\x1b[0m"] * 2),
     ],
 )

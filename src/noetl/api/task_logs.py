@@ -20,6 +20,7 @@ from noetl.ports.task_logs import Level, LogFilter
 from noetl.service.executions.task_logs import (
     MAX_LINES,
     LineFilter,
+    LineRange,
     LogLine,
     LogPage,
     Position,
@@ -37,8 +38,8 @@ Cursor = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}-[0-9]{1,9}(?!\n)$")]
 
 
 class LogsQuery(Strict):
-    """Every parameter but ``after`` and ``limit`` selects lines; ``level`` selects
-    records of this level or above, ``since`` and ``until`` a range of time."""
+    """Every parameter but ``after``, ``limit`` and ``lines`` selects lines; ``level``
+    selects records of this level or above, ``since`` and ``until`` a range of time."""
 
     after: Cursor | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LINES)] = 500
@@ -51,6 +52,7 @@ class LogsQuery(Strict):
     level: Level | None = None
     since: datetime | None = None
     until: datetime | None = None
+    lines: Annotated[str, msgspec.Meta(max_length=40)] | None = None
 
     def wanted(self) -> LineFilter:
         attempts = LogFilter(
@@ -88,6 +90,8 @@ async def list_logs(call: Call[Nothing, LogsQuery]) -> Reply | Response:
     execution has finished; the header `Last-Event-ID` continues after that line. A
     stream without further lines gets 204. A stream ends when its reader loses the right
     to it. A page of long lines ends after 4 MiB: `cursor` is the start of the next one.
+    `lines` is a range of at most 1,000 lines, counted from 0 among those that the other
+    parameters select: `100-199`, or `-50` for the last 50.
     """
     execution, only = named(call), call.query.wanted()
     logs, name = call.site.task_logs, execution.execution_id
@@ -100,8 +104,14 @@ async def list_logs(call: Call[Nothing, LogsQuery]) -> Reply | Response:
                 return Response(status_code=204)
         stream = _stream(call, execution, only, start)
         return StreamingResponse(stream, media_type=STREAM)
-    start, limit = Position.read(call.query.after), call.query.limit
-    page = await logs.page(name, only, start, limit)
+    if call.query.lines is not None:
+        wanted = LineRange.read(call.query.lines)
+        user = call.principal.user_id
+        keep(call.request.scope, call.site.quotas.streams.take(user))
+        page = await logs.lines(name, only, wanted)
+    else:
+        start = Position.read(call.query.after)
+        page = await logs.page(name, only, start, call.query.limit)
     is_end = not page.lines and execution.finished_at is not None
     cursor = None if is_end else str(page.position)
     return Reply(200, LogList([line for line, _ in page.lines], cursor))

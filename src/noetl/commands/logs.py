@@ -21,12 +21,29 @@ from noetl.config import Settings
 from noetl.engine.times import seconds_of
 from noetl.local.home import Home
 from noetl.ports.task_logs import LEVELS, Level, LogFilter, Stream
+from noetl.service.errors import RequestRefused
 from noetl.service.executions.task_logs import (
     LineFilter,
+    LineRange,
     LogLine,
     Position,
     TaskLogQueries,
 )
+
+
+class RangeType(click.ParamType[LineRange]):
+    """A range of lines: ``0-99``, or ``-50``."""
+
+    name = "range"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> LineRange:
+        try:
+            return LineRange.read(value)
+        except RequestRefused as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            self.fail(f"{error.message}{hint}", param, ctx)
 
 
 @click.command("logs")
@@ -48,6 +65,13 @@ from noetl.service.executions.task_logs import (
     "--level", type=click.Choice(LEVELS), help="Only records of this level or above."
 )
 @click.option(
+    "--lines",
+    "part",
+    type=RangeType(),
+    metavar="RANGE",
+    help="Only a part of these lines: 0-99, or -50 for the last 50.",
+)
+@click.option(
     "--follow", "-f", is_flag=True, help="Continue until the execution has finished."
 )
 @server_option
@@ -62,6 +86,7 @@ def command(
     attempt: int | None,
     stream: Stream | None,
     level: Level | None,
+    part: LineRange | None,
     follow: bool,
     server: str | None,
     as_json: bool,
@@ -78,22 +103,33 @@ def command(
       noetl logs last
       noetl logs 019a8f --step load --iteration 3
       noetl logs 019a8f --level warning --json
-      noetl logs 019a8f --follow
+      noetl logs 019a8f --lines -50 --follow
     """
+    if follow and part is not None and not part.tail:
+        message = f"--lines {part} contradicts --follow; -50 begins at the last 50"
+        raise click.UsageError(message)
     attempts = LogFilter(step, task, iteration, attempt)
     only = LineFilter(attempts, stream, level)
     try:
         client = asyncio.run(server_of(settings, server, execution))
         if client is not None:
-            _print_remote(client, execution, only, follow=follow, as_json=as_json)
+            _print_remote(client, execution, only, part, follow=follow, as_json=as_json)
             return
-        asyncio.run(_print(settings, execution, only, follow=follow, as_json=as_json))
+        asyncio.run(
+            _print(settings, execution, only, part, follow=follow, as_json=as_json)
+        )
     except KeyboardInterrupt:
         sys.exit(130)
 
 
 async def _print(
-    settings: Settings, execution: str, only: LineFilter, *, follow: bool, as_json: bool
+    settings: Settings,
+    execution: str,
+    only: LineFilter,
+    part: LineRange | None,
+    *,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     home = Home.of(settings)
     place = await find_execution(home, execution)
@@ -106,7 +142,14 @@ async def _print(
         async with reading(place.log) as store:
             return (await store.summary(place.execution_id)).finished_at is not None
 
-    pages = queries.follow(place.execution_id, only, Position(), is_over)
+    start = Position()
+    if part is not None:
+        page = await queries.lines(place.execution_id, only, part)
+        printer.echo(line for line, _ in page.lines)
+        start = page.position
+        if not follow:
+            return
+    pages = queries.follow(place.execution_id, only, start, is_over)
     async for page in pages:
         printer.echo(line for line, _ in page.lines)
 
@@ -117,13 +160,25 @@ async def _started(place: Place) -> str:
 
 
 def _print_remote(
-    client: Client, execution: str, only: LineFilter, *, follow: bool, as_json: bool
+    client: Client,
+    execution: str,
+    only: LineFilter,
+    part: LineRange | None,
+    *,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     execution_id = executions.whole_id(client, execution)
     started = executions.summary_of(client, execution_id).started_at
     printer = _Printer(started, as_json=as_json)
     wanted: dict[str, Any] = msgspec.to_builtins(only.attempts)
     query = {**wanted, "stream": only.stream, "level": only.level}
+    if part is not None:
+        page = executions.logs_page(client, execution_id, lines=str(part), **query)
+        printer.echo(msgspec.convert(page["lines"], list[LogLine]))
+        query["after"] = page["cursor"]
+        if not follow:
+            return
     find = executions.follow_logs if follow else executions.logs_of
     for lines in find(client, execution_id, **query):
         printer.echo(msgspec.convert(line, LogLine) for line in lines)

@@ -136,13 +136,19 @@ def follow(client: Client, execution_id: str) -> Iterator[JSON]:
     return client.follow(f"{_path(execution_id)}/events")
 
 
+def logs_page(client: Client, execution_id: str, **query: JSON) -> dict[str, JSON]:
+    """Return one page of the lines of task logs."""
+    page: dict[str, JSON] = client.get(f"{_path(execution_id)}/logs", **query)
+    return page
+
+
 def logs_of(
     client: Client, execution_id: str, **query: JSON
 ) -> Iterator[list[dict[str, JSON]]]:
     """Yield the lines of task logs, page by page, as far as they are stored."""
     after: str | None = None
     while True:
-        page = client.get(f"{_path(execution_id)}/logs", after=after, **query)
+        page = logs_page(client, execution_id, after=after, **query)
         yield page["lines"]
         if not page["lines"] or page["cursor"] is None:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import msgspec
@@ -29,6 +30,7 @@ POLL_S = 0.25
 
 _CHUNKS = 16
 _CURSOR = re.compile(r"(\d{1,18})-(\d{1,9})")
+_RANGE = re.compile(r"(\d{1,9})-(\d{1,9})|-(\d{1,9})")
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -92,6 +94,39 @@ class Position(msgspec.Struct, frozen=True):
         return f"{self.chunk}-{self.lines}"
 
 
+class LineRange(msgspec.Struct, frozen=True):
+    """A range of the selected lines, counted from 0: from ``first`` to before ``end``,
+    or the last ``tail``."""
+
+    first: int = 0
+    end: int = 0
+    tail: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> LineRange:
+        """Parse ``100-199`` or ``-50``. Raises ``RequestRefused``."""
+        found = _RANGE.fullmatch(text)
+        if found is None:
+            message = f"'{text[:40]}' is not a range of lines"
+            hint = "write 0-99 for the first 100 lines, -50 for the last 50"
+            raise RequestRefused("query.invalid", message, hint, parameter="lines")
+        if found[3]:
+            wanted = cls(tail=int(found[3]))
+        else:
+            wanted = cls(int(found[1]), int(found[2]) + 1)
+        if not 1 <= wanted.length <= MAX_LINES:
+            message = f"a range has 1 to {MAX_LINES:,} lines, found '{text}'"
+            raise RequestRefused("query.invalid", message, parameter="lines")
+        return wanted
+
+    def __str__(self) -> str:
+        return f"-{self.tail}" if self.tail else f"{self.first}-{self.end - 1}"
+
+    @property
+    def length(self) -> int:
+        return self.tail or self.end - self.first
+
+
 class LogPage(msgspec.Struct, frozen=True):
     """Lines with the cursor after each of them; ``position`` follows the last one."""
 
@@ -128,6 +163,34 @@ class TaskLogQueries:
                 break
             position = Position(following)
         return LogPage(lines, position)
+
+    async def lines(
+        self, execution_id: str, only: LineFilter, wanted: LineRange
+    ) -> LogPage:
+        """Return a range of the selected lines; of long lines, those that fit a page.
+
+        All lines before the range are read.
+        """
+        found: deque[tuple[LogLine, str]] = deque()
+        size, number, position = 0, 0, Position()
+        while True:
+            page = await self.page(execution_id, only, position)
+            if not page.lines and page.position == position:
+                return LogPage([*found], position)
+            position = page.position
+            for line, at in page.lines:
+                if not wanted.tail and number == wanted.end:
+                    return LogPage([*found], Position.read(found[-1][1]))
+                number += 1
+                if number <= wanted.first:
+                    continue
+                found.append((line, at))
+                size += len(line.text)
+                if wanted.tail:
+                    while len(found) > wanted.tail or size > MAX_PAGE_BYTES:
+                        size -= len(found.popleft()[0].text)
+                elif size >= MAX_PAGE_BYTES:
+                    return LogPage([*found], Position.read(at))
 
     async def follow(
         self,
