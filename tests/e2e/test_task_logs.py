@@ -128,6 +128,17 @@ def test_the_report_has_a_log_of_each_attempt(shell: Any) -> None:
     assert done.stdout.count('<span class="label">Log</span>') == 4
 
 
+def test_the_report_has_the_command_that_prints_a_long_log_whole(shell: Any) -> None:
+    many = TALKS.replace('print("number", n)', "[print(n) for _ in range(900 * n)]")
+    shell.noetl("run", shell.write("many", many), "--no-logs", "--no-progress")
+    page = shell.noetl("show", "last", "--html", "-").stdout
+    [command] = re.findall(r"<code>(noetl logs [^<]*)</code> prints all", page)
+    lines = shell.noetl(*command.split()[1:], "--json").stdout.splitlines()
+
+    assert command.endswith("--step talk --task say --attempt 1 --iteration 1")
+    assert len(lines) == 902
+
+
 @pytest.mark.usefixtures("talked")
 def test_clean_removes_logs_with_their_executions(shell: Any) -> None:
     assert len(list((shell.home / "task-logs").iterdir())) == 1

@@ -91,6 +91,8 @@ class Call:
     def __init__(self, event: Event) -> None:
         self.run_id = event.task_run_id or ""
         self.label = event.task_label or ""
+        self.step = event.step or ""
+        self.iteration = "/".join(map(str, path_of(event.iteration_id)))
         self.attempt = event.attempt or 1
         self.started = seconds_of(event.timestamp)
         self.ended: float | None = None

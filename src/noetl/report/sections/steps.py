@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from noetl.dsl.model import Step
 from noetl.engine.endings import failed_words, ignored_words
 from noetl.engine.events import Event
@@ -66,8 +68,17 @@ def log(page: PageData, call: Call) -> Data | None:
     return {
         "title": count(found.count, "line"),
         "text": "\n".join(lines),
-        "command": f"noetl logs {page.execution_id}" if is_cut else None,
+        "command": _logs_command(page, call) if is_cut else None,
     }
+
+
+def _logs_command(page: PageData, call: Call) -> str:
+    """Return the command that prints all lines of an attempt."""
+    words = ["noetl", "logs", page.execution_id, "--step", call.step]
+    words += ["--task", call.label, "--attempt", str(call.attempt)]
+    if call.iteration:
+        words += ["--iteration", call.iteration]
+    return shlex.join(words)
 
 
 def fault(error: JSON) -> Data | None:
