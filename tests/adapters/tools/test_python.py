@@ -101,6 +101,12 @@ def test_lines_of_code_that_returns_are_those_of_the_code(run: Run) -> None:
             "result = {'a': (1, 2)}", None, {"a": [1, 2]}, id="a tuple is a list"
         ),
         pytest.param(
+            "from datetime import date\ndef main(): return [date(2026, 3, 1), {2, 1}]",
+            {},
+            ["2026-03-01", [1, 2]],
+            id="a date is a text, a set a list",
+        ),
+        pytest.param(
             "from __future__ import annotations\nfrom dataclasses import dataclass\n"
             "@dataclass\nclass P:\n  x: int\ndef main(): return P(3).x",
             {},
@@ -135,7 +141,7 @@ def test_code_that_assigns_result_gives_it(run: Run) -> None:
     ("code", "said"),
     [
         pytest.param(
-            "result = {'items': [1, 2, 3, {4}]}", "result.items[3] is a set", id="set"
+            "result = {'items': [1, b'']}", "result.items[1] is a bytes", id="item"
         ),
         pytest.param(
             "result = [{'a b': object()}]", "result[0]['a b'] is an object", id="object"
