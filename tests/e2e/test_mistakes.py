@@ -1,8 +1,8 @@
 """Typical mistakes: each one gets an answer that names it, and none ends in silence.
 
-A playbook of ``tests/playbooks/mistakes`` begins with the command that answers, and with
-words of the answer: ``# validate: did you mean 'step'?``. Further mistakes are further
-files.
+A playbook of ``tests/playbooks/mistakes`` begins with the command that answers, and
+with words of the answer: ``# validate: did you mean 'step'?``. Further mistakes are
+further files.
 """
 
 from __future__ import annotations
