@@ -38,7 +38,7 @@ from noetl.local.home import Home
 from noetl.report.format import duration
 from noetl.types import JSON
 
-_SIGNS = {"done": "✓", "failed": "✗", "skipped": "-"}
+_SIGNS = {"done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
 
 
 @click.command("show")
@@ -169,6 +169,8 @@ def _line(step: dict[str, JSON], lost: str | None = None) -> str:
         text += f", {counts['done']:,} of {count_of(counts['total'], 'iteration')}"
         if counts["failed"]:
             text += f", {counts['failed']:,} failed"
+        if counts.get("cancelled"):
+            text += f", {counts['cancelled']:,} cancelled"
         if kinds and not step["error"]:
             numbers = counts["failed"], counts["total"]
             words = failed_words(*numbers, kinds, step["errors"])

@@ -135,7 +135,7 @@ class Document:
                 line.errors = event.payload.get("errors")
                 line.error_kinds = event.payload.get("error_kinds")
             case "loop.iteration.done" | "loop.iteration.failed" if line is not None:
-                _count(line, event)
+                _count(line, event, is_cancelled=self._cancelled)
             case "task.done" if line is not None and event.payload.get("ignored"):
                 if (error := ignored_error(event)) is not None:
                     line.ignored = add_ignored(line.ignored, error)
@@ -173,8 +173,9 @@ class Document:
         line.error_kinds = event.payload.get("error_kinds", line.error_kinds)
         line.duration_ms = elapsed_ms(line.started_at or "", event.timestamp)
         if line.iterations is not None:
-            over = line.iterations["done"] + line.iterations["failed"]
-            line.iterations["skipped"] = line.iterations["total"] - over
+            counts = line.iterations
+            over = counts["done"] + counts["failed"] + counts.get("cancelled", 0)
+            counts["skipped"] = counts["total"] - over
         del self._lines[event.step_run_id or ""]
 
 
@@ -184,12 +185,15 @@ def _lineage(fork: dict[str, JSON] | None) -> dict[str, JSON] | None:
     return {"execution_id": fork["execution_id"], "seq": fork["seq"]}
 
 
-def _count(line: StepLine, event: Event) -> None:
-    """Count iterations of the outermost loop only."""
+def _count(line: StepLine, event: Event, *, is_cancelled: bool) -> None:
+    """Count iterations of the outermost loop only; those that were stopped by a
+    cancellation have not failed."""
     if line.iterations is None or (event.iteration_id or "").count("/") != 1:
         return
-    word = "done" if event.name == "loop.iteration.done" else "failed"
-    line.iterations[word] += 1
+    word = "cancelled" if is_cancelled else "failed"
+    if event.name == "loop.iteration.done":
+        word = "done"
+    line.iterations[word] = line.iterations.get(word, 0) + 1
 
 
 def elapsed_ms(first: str, last: str) -> float | None:

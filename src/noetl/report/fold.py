@@ -133,6 +133,8 @@ class Record:
                 self._fork(event)
             case "workflow.cancelled":
                 self._cancelled = True
+                for run in self.open_runs():
+                    run.is_cancelled = True
             case "step.scheduled" | "step.skipped":
                 self._begin(event)
             case "token.joined":
@@ -200,7 +202,7 @@ class Record:
                 if (event.iteration_id or "").count("/") == 1:
                     counts.iterations += 1
                     failed = event.name == "loop.iteration.failed"
-                    counts.failed_iterations += failed
+                    counts.failed_iterations += failed and not self._cancelled
             case _:
                 pass
 

@@ -134,11 +134,14 @@ class Trail:
         self.calls: Sample[Call] = Sample(*CALLS)
         self.attempts = 0
         self.end: Event | None = None
+        self.is_cancelled = False
         self.open: Call | None = None
 
     @property
     def has_failed(self) -> bool:
-        return self.end is not None and self.end.name == "loop.iteration.failed"
+        if self.end is None or self.is_cancelled:
+            return False
+        return self.end.name == "loop.iteration.failed"
 
     def take(self, event: Event) -> None:
         now = seconds_of(event.timestamp)
@@ -159,16 +162,18 @@ class Trail:
         elif event.name == "task.done":
             call.ended, call.done = now, event
             if not call.waits:
-                call.started, call.ended = _measured(event, call.started, now)
+                times = measured_times(event) or (call.started, now)
+                call.started, call.ended = times
 
 
-def _measured(done: Event, started: float, ended: float) -> tuple[float, float]:
-    """Return the worker's begin and end; events of one commit share a timestamp."""
-    meta = done.payload["outcome"].get("meta")
+def measured_times(done: Event) -> tuple[float, float] | None:
+    """Return the worker's begin and end of a call; events of one commit share a
+    timestamp. None if the event does not have them."""
     try:
+        meta = done.payload["outcome"]["meta"]
         return seconds_of(meta["started_at"]), seconds_of(meta["ts"])
     except (KeyError, TypeError, ValueError):
-        return started, ended
+        return None
 
 
 class Iterations:
@@ -176,7 +181,7 @@ class Iterations:
 
     def __init__(self, total: int, kept: int = 0) -> None:
         self.total = total
-        self.done, self.failed = kept, 0
+        self.done, self.failed, self.cancelled = kept, 0, 0
         self.starts = array("d")
         self.ends = array("d")
         self.bad = array("b")
@@ -188,14 +193,16 @@ class Iterations:
         self.ends.append(nan)
         self.bad.append(0)
 
-    def end(self, name: str, now: float, *, failed: bool) -> None:
+    def end(self, name: str, now: float, how: str) -> None:
+        """Count the end of an iteration: done, failed or cancelled."""
         place = self._places.pop(name, None)
         if place is None:
             return
         self.ends[place] = now
-        self.bad[place] = failed
-        self.failed += failed
-        self.done += not failed
+        self.bad[place] = how == "failed"
+        self.failed += how == "failed"
+        self.cancelled += how == "cancelled"
+        self.done += how == "done"
 
 
 class StepRun:
@@ -277,13 +284,16 @@ class StepRun:
                 self.loop.start(name, now)
             return
         failed = event.name == "loop.iteration.failed"
+        how = "failed" if failed else "done"
+        if failed and self.is_cancelled:
+            how = "cancelled"
         if is_outer and self.loop is not None:
-            self.loop.end(name, now, failed=failed)
+            self.loop.end(name, now, how)
         trail = self._open.pop(name, None)
         if trail is None:
             return
-        trail.end = event
+        trail.end, trail.is_cancelled = event, how == "cancelled"
         if len(self.iterations) < TRAILS:
             self.iterations.append(trail)
-        elif failed and len(self.failures) < FAILED_TRAILS:
+        elif how == "failed" and len(self.failures) < FAILED_TRAILS:
             self.failures.append(trail)

@@ -265,6 +265,18 @@ def test_a_loop_is_a_bar_with_counts() -> None:
     ]
 
 
+@pytest.mark.spec("S-38")
+def test_iterations_that_a_cancellation_stops_are_counted_apart() -> None:
+    board = loop(4)
+    board.take(iteration(0, failed=True))
+    board.take([event("workflow.cancelled")])
+    board.take(iteration(1, failed=True))
+
+    assert drawn(board) == [
+        "⠋ fetch  ━━━━━━━━━━──────────  50%  2 of 4, 1 failed, 1 cancelled",
+    ]
+
+
 def test_a_loop_tells_its_rate_and_what_is_left() -> None:
     board = loop(200)
     board.tick(NOW)

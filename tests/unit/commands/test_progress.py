@@ -35,6 +35,16 @@ def said(capsys: pytest.CaptureFixture[str], *events: Event) -> list[str]:
     return captured.err.splitlines()
 
 
+@pytest.mark.spec("S-38")
+def test_a_step_that_a_cancellation_stops_has_not_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = {"error": {"message": "stopped"}}
+    failed = event("step.failed", payload=error)
+
+    assert said(capsys, event("workflow.cancelled"), failed) == ["■ fetch: cancelled"]
+
+
 @pytest.mark.parametrize(
     ("name", "fields", "line"),
     [

@@ -232,6 +232,27 @@ def test_the_errors_of_a_loop_are_bounded_and_their_count_is_complete(run: Run) 
     assert done["error_kinds"] == {"timeout": 125}
 
 
+@pytest.mark.spec("S-38", "S-12")
+def test_iterations_that_a_cancellation_stops_have_not_failed(prepare: Run) -> None:
+    workflow = LOOP % (BEST_EFFORT, 6)
+    workflow = workflow.replace("iterator: n", "iterator: n, spec: {mode: parallel}")
+    execution = prepare(workflow, script={"x": odd})
+    execution.start()
+    execution.step()
+    execution.step()
+    execution.cancel()
+    [step] = document_of(execution)["steps"]
+
+    assert step["status"] == "cancelled"
+    assert step["iterations"] == {
+        "total": 6,
+        "done": 1,
+        "failed": 1,
+        "skipped": 0,
+        "cancelled": 4,
+    }
+
+
 @pytest.mark.spec("S-73")
 def test_a_loop_that_fails_fast_records_the_error_and_its_iteration(run: Run) -> None:
     failed = run(LOOP % ("", 5), script={"x": odd}).event("step.failed").payload

@@ -9,12 +9,15 @@ from hashlib import sha256
 
 import pytest
 
+from noetl import load
+from noetl.engine.simulate import Simulation
+from noetl.engine.steps.completion import cancel
 from noetl.engine.tasks.outcome import Outcome
 from noetl.engine.tasks.pipeline import Call
 from noetl.report.fold import Record
 from noetl.report.page import write_page
 
-from .conftest import Page, simulate
+from .conftest import HEAD, Page, simulate
 
 PageOf = Callable[..., Page]
 
@@ -295,3 +298,28 @@ def test_failed_iterations_come_first_with_their_message(page_of: PageOf) -> Non
     assert "1 of 2 iterations failed: 1 \u00d7 timeout: [1] too slow" in page.text
     assert page.text.index("[1] 2 timeout: too slow") < page.text.index("[0] 1")
     assert "card flawed" in [each.get("class") for _, each in page.elements]
+
+
+@pytest.mark.spec("S-38")
+def test_iterations_that_a_cancellation_stops_have_not_failed() -> None:
+    class Cancelled(Simulation):
+        def cancel(self) -> None:
+            self._settle(cancel)
+
+    workflow = """workflow:
+  - step: a
+    loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}
+    tool: {kind: noop}
+"""
+    playbook = load(HEAD + workflow).playbook
+    assert playbook is not None
+    execution = Cancelled(playbook, lambda call: Outcome.ok(None))
+    execution.start()
+    execution.step()
+    execution.cancel()
+    record = Record().take(execution.log)
+    page = Page(write_page(record, playbook, HEAD + workflow, version="0"))
+
+    assert record.steps["a"].failed_iterations == 0
+    assert "3 of 3 iterations ended, 2 cancelled" in page.text
+    assert "Iterations 3 none failed" in page.text

@@ -31,6 +31,7 @@ from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError, Unreach
 from noetl.local.home import Home
 from noetl.ports import LocalStore
 from noetl.report.format import duration
+from noetl.report.runs import measured_times
 from noetl.testing.describe_events import Narrator
 from noetl.types import JSON
 from noetl.wiring.result_stores import make_blobs
@@ -71,7 +72,7 @@ class Sentences:
             self._waiting.add(event.task_run_id)
         elif event.name == "task.done" and event.task_run_id in self._waiting:
             self._waiting.discard(event.task_run_id)
-        elif event.name == "task.done" and (times := _times(event)) is not None:
+        elif event.name == "task.done" and (times := measured_times(event)) is not None:
             words += f", took {duration(times[1] - times[0])}"
         return words
 
@@ -93,22 +94,13 @@ def _measured(events: Iterable[Event]) -> dict[int, float]:
         elif (
             event.name == "task.done"
             and key in started
-            and (times := _times(event)) is not None
+            and (times := measured_times(event)) is not None
         ):
             begun, run = started.pop(key), runs.pop(event.step_run_id, None)
             found[begun.seq], found[event.seq] = times
             if run is not None and run.timestamp == begun.timestamp:
                 found[run.seq] = times[0]
     return found
-
-
-def _times(event: Event) -> tuple[float, float] | None:
-    """Return the beginning and the end of a call; None if they are not in the event."""
-    try:
-        meta = event.payload["outcome"]["meta"]
-        return seconds_of(meta["started_at"]), seconds_of(meta["ts"])
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def raw_line(event: Event) -> str:

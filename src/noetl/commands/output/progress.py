@@ -83,6 +83,7 @@ class PlainProgress(Progress):
         self._loops: dict[str, tuple[int, int]] = {}
         self._ignored: dict[str, Ignored] = {}
         self._failed: dict[str, str] = {}
+        self._is_cancelled = False
 
     def take(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -109,6 +110,10 @@ class PlainProgress(Progress):
             self._failed[run] = words
         if name == "step.skipped":
             _line("-", step, "not admitted")
+        elif name == "workflow.cancelled":
+            self._is_cancelled = True
+        elif name == "step.failed" and self._is_cancelled:
+            _line("■", step, "cancelled")
         elif name == "workflow.queued":
             _line("…", "queue", "waiting for its concurrency key")
         elif name == "step.done" and (ignored is not None or failed is not None):

@@ -211,12 +211,14 @@ def _when(page: PageData, run: StepRun) -> str:
 def _loop(page: PageData, run: StepRun) -> Data | None:
     if run.loop is None:
         return None
-    over = run.loop.done + run.loop.failed
+    over = run.loop.done + run.loop.failed + run.loop.cancelled
     words = f"{over:,} of {count(run.loop.total, 'iteration')} ended"
     if run.loop.failed:
         words += f", {run.loop.failed:,} failed"
     if run.loop.failed and run.errors is not None:
         words = failed_words(run.loop.failed, run.loop.total, *run.errors)
+    if run.loop.cancelled:
+        words += f", {run.loop.cancelled:,} cancelled"
     trails = sorted((*run.iterations, *run.failures), key=_failed_first)
     left = over - len(trails)
     return {
@@ -235,7 +237,7 @@ def _iteration(page: PageData, trail: Trail) -> Data:
     return {
         "error": fault(end.payload["error"]) if failed and end is not None else None,
         "path": "/".join(map(str, trail.path)),
-        "look": "failed" if failed else "done",
+        "look": "skipped" if trail.is_cancelled else "failed" if failed else "done",
         "item": inline(trail.item, 72),
         "attempts": trail.attempts,
         "calls": calls(page, trail),

@@ -247,8 +247,12 @@ def _iteration_done(board: Board, event: Event) -> None:
 
 def _iteration_failed(board: Board, event: Event) -> None:
     row, pipeline = board.row(event), event.iteration_id or ""
-    row.level(pipeline.count("/") - 1).failed += 1
-    row.error = _message(event.payload.get("error"))
+    level = row.level(pipeline.count("/") - 1)
+    if board.status == "cancelling":
+        level.cancelled += 1
+    else:
+        level.failed += 1
+        row.error = _message(event.payload.get("error"))
     row.leave(pipeline)
 
 

@@ -63,11 +63,12 @@ class Level(msgspec.Struct):
     total: int = 0
     done: int = 0
     failed: int = 0
+    cancelled: int = 0
     pace: Pace = msgspec.field(default_factory=Pace)
 
     @property
     def over(self) -> int:
-        return self.done + self.failed
+        return self.done + self.failed + self.cancelled
 
 
 class Row(msgspec.Struct):

@@ -269,6 +269,8 @@ def _loop(row: Row, level: Level, frame: Frame, size: int, *, with_rate: bool) -
     line.append((f"  {level.over:,} of {level.total:,}", ""))
     if level.failed:
         line.append((f", {level.failed:,} failed", "red"))
+    if level.cancelled:
+        line.append((f", {level.cancelled:,} cancelled", "dim"))
     if not row.open:
         if row.seconds and level.over:
             speed = f", {rate(level.over / row.seconds)}" if with_rate else ""
