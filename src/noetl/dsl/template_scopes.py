@@ -71,6 +71,10 @@ class Names:
         """Return all bare names that can resolve in this step."""
         return self._shared | self._iter.get(step, set())
 
+    def iterated(self, step: str) -> frozenset[str]:
+        """Return the members of ``iter`` in a step with a loop."""
+        return frozenset({*self._iter.get(step, ()), "index", "parent"})
+
     def keys(self, namespace: str) -> frozenset[str]:
         """Return the keys that the playbook defines in a namespace."""
         return self._keys.get(namespace, frozenset())

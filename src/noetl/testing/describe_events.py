@@ -6,7 +6,7 @@ from datetime import datetime
 
 from noetl.dsl.model import Playbook, Step
 from noetl.dsl.node import shorten
-from noetl.engine.endings import undefined_names
+from noetl.engine.endings import iteration_words, undefined_names
 from noetl.engine.events import (
     Directive,
     Event,
@@ -172,7 +172,8 @@ def _plain_words(event: Event) -> str:
     match event.name:
         case "step.failed":
             error = payload["error"]
-            return f"step {event.step} failed: {error['kind']}: {error['message']}"
+            told = f"{iteration_words(error)}{error['kind']}: {error['message']}"
+            return f"step {event.step} failed: {told}"
         case "step.done":
             shown = shorten(show(payload["result"]), _MAX_CHARS)
             return f"step {event.step} done: {shown}"

@@ -146,7 +146,7 @@ def test_a_lost_worker_and_a_refused_patch_are_narrated(judge: Judge) -> None:
     assert "s[0].a begins: its worker was lost, it starts again" in lines
     assert any("ctx.n was written by another iteration" in each for each in lines)
     assert any(each.startswith("s[1] failed: ctx.conflict: ") for each in lines)
-    assert any(each.startswith("step s failed: ctx.conflict") for each in lines)
+    assert any(each.startswith("step s failed: [1] ctx.conflict") for each in lines)
 
 
 def test_a_cancelled_execution_says_by_what(judge: Judge) -> None:

@@ -219,22 +219,31 @@ _MEMBERS: Mapping[tuple[str, ...], frozenset[str]] = {
 
 @rule("unknown-member", "S-75", "warning")
 def members_are_given(draft: Draft) -> Iterator[Found]:
-    """Arcs, admission and rules of tasks read members that events and outcomes have."""
+    """A template reads members that its event, its outcome or its iteration has."""
     if accepts_older_forms(draft.playbook.extensions):
         return
+    names = Names(draft)
     for use in draft.uses:
-        if use.site not in ("arc", "admit", "policy"):
-            continue
         for reference in use.template.references:
-            for owner, known in _MEMBERS.items():
+            if reference.guarded:
+                continue
+            for owner, known in _known_members(names, use):
                 key = reference.path[len(owner) : len(owner) + 1]
                 if reference.path[: len(owner)] != owner or not key:
                     continue
-                name = key[0]
-                if name in known or name in draft.kinds or reference.guarded:
-                    continue
-                message = f"nothing gives {'.'.join(owner)}.{shorten(name)}"
-                yield use.at, message, partial(_nearest_member, name, known)
+                if key[0] not in known and key[0] not in draft.kinds:
+                    message = f"nothing gives {'.'.join((*owner, shorten(key[0])))}"
+                    yield use.at, message, partial(_nearest_member, key[0], known)
+
+
+def _known_members(
+    names: Names, use: TemplateUse
+) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Yield what may be read at a location: its owner, and all its members."""
+    if use.site in ("arc", "admit", "policy"):
+        yield from _MEMBERS.items()
+    if use.depth > 0:
+        yield ("iter",), names.iterated(use.step)
 
 
 def _nearest_member(name: str, known: Collection[str]) -> str:
