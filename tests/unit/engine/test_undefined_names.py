@@ -12,6 +12,7 @@ from noetl.engine.endings import no_arc_fired
 from noetl.engine.execution_document import Document
 from noetl.engine.reports.accept import Fact
 from noetl.engine.reports.checks import Malformed, check_shapes
+from noetl.engine.secrets.handles import Secrets
 from noetl.templates.limits import MISSING
 
 Run = Callable[..., Any]
@@ -146,6 +147,18 @@ def test_names_of_secrets_are_not_offered(run: Run) -> None:
     execution = run(arcs("keychain.cmr == 'x'"), root)
 
     assert read(execution, "next.evaluated")[1] == {}
+
+
+@pytest.mark.spec("S-73", "S-41")
+def test_names_inside_a_sealed_value_are_not_offered(run: Run) -> None:
+    account = {"secret": "h1"}
+    sealed = Secrets(sealed={"h1": {"pin-4711": 1}})
+    workflow = arcs("workload.account['pin-471'] == 1")
+    execution = run(workflow, f"workload: {{account: {account}}}\n", secrets=sealed)
+    names, nearest = read(execution, "next.evaluated")
+
+    assert names == ["workload.account['pin-471']"]
+    assert nearest == {}
 
 
 @pytest.mark.spec("S-73")

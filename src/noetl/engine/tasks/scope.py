@@ -121,14 +121,20 @@ class Scope(dict[str, JSON]):
 
     def undefined_names(self) -> dict[str, str | None]:
         """Return the names that conditions read and nothing gave, as written, each
-        with the nearest name in its place, or None (S-73)."""
+        with the nearest name in its place, or None (S-73).
+
+        Where templates open sealed values, a near name could be inside a secret.
+        """
         if self.decision is None or not self.decision.missing:
             return {}
-        found: dict[str, str | None] = {}
+        secrets, found = self._secrets, dict[str, str | None]()
         for each in self.decision.missing:
-            nearest = each.nearest()
-            path = shorten(each.path, NAME_CHARS)
-            found[path] = None if nearest is None else shorten(nearest, NAME_CHARS)
+            nearest = None
+            if secrets is None or not secrets.sealed:
+                nearest = each.nearest()
+            if nearest is not None:
+                nearest = shorten(nearest, NAME_CHARS)
+            found[shorten(each.path, NAME_CHARS)] = nearest
         return found
 
     def describe(self, error: TemplateError) -> str:
