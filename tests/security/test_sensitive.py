@@ -100,6 +100,47 @@ def test_the_message_of_an_error_is_data(marked: Marked) -> None:
     )
 
 
+PASSES_OVER = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: passes, path: medical/passes, sensitive: true}
+workload: {data: canary-7291-medical}
+workflow:
+- step: start
+  tool:
+    - ignored:
+        kind: playbook
+        path: "{{ workload.data }}"
+        spec: {policy: {rules: [{when: "{{ outcome.result == 7 }}", then: {do: fail}}]}}
+  next: {arcs: [
+    {step: each, when: "{{ event.name == 'step.done' }}"}]}
+- step: each
+  spec: {policy: {failure: best_effort}}
+  loop: {in: [1], iterator: n}
+  tool: {kind: playbook, path: "{{ workload.data }}"}
+  next: {arcs: [{step: key, when: "{{ event.name == 'loop.done' }}"}]}
+- step: key
+  tool: {kind: noop, result: {canary-7291-medical: 1}}
+  next: {arcs: [{step: end, when: "{{ event.payload.result['canary-7291-m'] }}"}]}
+- {step: end, tool: {kind: noop}}
+"""
+
+
+@pytest.mark.spec("S-73")
+def test_what_was_passed_over_is_data(marked: Marked) -> None:
+    """Messages of ignored errors and of failed iterations, and names inside results."""
+    document = marked.admin.run(PASSES_OVER)
+    hidden = marked.viewer.get(f"/api/executions/{document['execution_id']}")
+
+    assert document["counts"]["ignored_errors"] == 1
+    assert marked.team.canary in str(document["ignored_errors"])
+    assert marked.team.canary in str(document["steps"][1]["errors"])
+    assert marked.team.canary in str(document["no_arc_fired"])
+    assert marked.team.canary in str(document["undefined_names"])
+    assert hidden.status == 200
+    assert marked.team.canary not in shown(hidden)
+    assert hidden.body["counts"] == document["counts"]
+
+
 CALLS = """apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: calls, path: medical/calls, sensitive: true}

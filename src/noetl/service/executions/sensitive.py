@@ -6,7 +6,7 @@ times and error kinds of an execution; inputs and outputs of tasks are hidden.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from noetl.types import JSON
 
@@ -36,12 +36,26 @@ def hide_in_document(document: dict[str, JSON]) -> dict[str, JSON]:
         "ctx": {},
         "result": None,
         "steps": [_hide_step(each) for each in document["steps"]],
+        "ignored_errors": _hide_messages(document["ignored_errors"]),
+        "no_arc_fired": [{**each, "nearest": {}} for each in document["no_arc_fired"]],
+        "undefined_names": [
+            {**each, "nearest": None} for each in document["undefined_names"]
+        ],
     }
 
 
 def _hide_step(step: dict[str, JSON]) -> dict[str, JSON]:
     error = _hide_error(step["error"])
-    return {**step, "args": {}, "result": None, "error": error}
+    hidden = {**step, "args": {}, "result": None, "error": error}
+    if step.get("errors"):
+        hidden["errors"] = _hide_messages(step["errors"])
+    if step.get("ignored"):
+        hidden["ignored"] = {**step["ignored"], "message": HIDDEN}
+    return hidden
+
+
+def _hide_messages(errors: Iterable[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    return [{**each, "message": HIDDEN} for each in errors]
 
 
 def _hide_error(error: dict[str, JSON] | None) -> dict[str, JSON] | None:
