@@ -131,6 +131,37 @@ def test_register_prints_why_a_playbook_was_refused(shell: Any) -> None:
     assert "error: arc to unknown step 'b' [VAL-02" in done.stderr
 
 
+MISSPELLED = playbook(
+    "misspells",
+    """
+- step: first
+  tool:
+    kind: noop
+    result: {status: good}
+    spec: {policy: {rules: [
+      {when: "{{ outcome.result.statsu == 'bad' }}", then: {do: fail}},
+      {when: "{{ ctx.never }}", then: {do: break}},
+      {else: {then: {do: continue}}}]}}
+""",
+)
+
+
+@pytest.mark.spec("S-73")
+def test_a_name_that_a_rule_misspells_is_named_by_run_and_every_one_by_show(
+    shell: Any,
+) -> None:
+    (shell.folder / "misspells.yaml").write_text(MISSPELLED)
+    done = shell.noetl("run", "misspells.yaml")
+    shown = shell.noetl("show").stdout
+
+    read = "a rule read outcome.result.statsu, which nothing gave (nearest: status)"
+    title = "  a condition read a name that nothing gave"
+    assert f"{title}\n    first.task_1: {read}\n" in done.stdout
+    assert "ctx.never" not in done.stdout
+    assert f"    task_1: {read}\n" in shown
+    assert "    task_1: a rule read ctx.never, which nothing gave\n" in shown
+
+
 LOST = playbook(
     "loses",
     """

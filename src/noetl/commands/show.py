@@ -104,7 +104,7 @@ def command(
         each.step_run_id: each.words()
         for each in msgspec.convert(document["no_arc_fired"], list[NoArcFired])
     }
-    read = msgspec.convert(document["undefined_names"], list[UndefinedName])
+    read = msgspec.convert(document.get("undefined_names", []), list[UndefinedName])
     for step in document["steps"]:
         run_id = step["step_run_id"]
         click.echo(_line(step, lost.get(run_id)))
