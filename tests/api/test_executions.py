@@ -314,6 +314,69 @@ def test_of_many_at_the_same_time_one_begins(api: Api) -> None:
     assert len(set(found)) == 1
 
 
+FAILS = HELLO.replace("result: 1", "result: '{{ 6 // workload.n }}'")
+
+
+@pytest.mark.spec("S-77")
+def test_a_failed_key_runs_again_on_purpose_once(api: Api) -> None:
+    body = {"playbook": FAILS, "workload": {"n": 0}, "idempotency_key": "again"}
+    first = api.post("/api/executions", body).body["execution_id"]
+    assert api.finish(first)["status"] == "failed"
+    better = {**body, "workload": {"n": 2}, "again": first}
+
+    found: list[str] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.append(
+                api.post("/api/executions", better).body["execution_id"]
+            )
+        )
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(found) == 8
+    [second] = set(found)
+    assert api.finish(second)["result"] == 3
+    plain = api.post("/api/executions", body).body
+    assert plain == {
+        "execution_id": first,
+        "status": "failed",
+        "repeated": True,
+        "superseded_by": second,
+    }
+    [asked] = api.get(f"/api/executions/{second}/events").body["events"][:1]
+    assert asked["payload"]["caller"]["again"] == first
+
+
+@pytest.mark.spec("S-77")
+@pytest.mark.parametrize(
+    ("key", "again", "said"),
+    [
+        pytest.param(None, None, "with an idempotency key", id="no key"),
+        pytest.param("unused-key", None, "has no execution yet", id="a new key"),
+        pytest.param("again-done", "1" * 32, "is not the latest", id="another one"),
+        pytest.param("again-done", None, "only what failed", id="it completed"),
+    ],
+)
+def test_only_the_latest_failure_of_a_key_runs_again(
+    api: Api, key: str | None, again: str | None, said: str
+) -> None:
+    body = {"playbook": HELLO, "idempotency_key": "again-done"}
+    done = api.post("/api/executions", body).body["execution_id"]
+    api.finish(done)
+    other = done[:-4] + "0000" if again else done
+    asked = {"playbook": HELLO, "idempotency_key": key, "again": other}
+
+    refused = api.post("/api/executions", asked)
+
+    assert (refused.status, refused.body["kind"]) == (409, "again.impossible")
+    assert said in refused.body["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

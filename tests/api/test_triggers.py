@@ -197,9 +197,33 @@ def test_it_is_fired_by_hand(api: Api) -> None:
     assert (wrong.status, wrong.body["kind"]) == (422, "trigger.invalid")
     assert (other.status, other.body["hint"]) == (
         422,
-        "inputs that it takes: slot, key",
+        "inputs that it takes: slot, key, again",
     )
     assert "the next slot is 2026-01-06T01:00:00Z" in wrong.body["hint"]
+
+
+@pytest.mark.spec("S-77")
+def test_a_slot_that_failed_is_fired_again_on_purpose(api: Api) -> None:
+    inputs = {"playbook": "tests/inputs", "schedule": SCHEDULE}
+    make(api, "mended", **inputs, workload={"day": "{{ trigger.name }}"})
+    slot = {"slot": "2026-01-05T02:00"}
+    refused = api.post("/api/triggers/mended/fire", slot).body["execution_id"]
+    made = {"name": "mended", **inputs, "workload": {"day": "{{ slot.date }}"}}
+    api.post("/api/triggers", {"trigger": made, "replace": True})
+
+    plain = api.post("/api/triggers/mended/fire", slot)
+    again = api.post("/api/triggers/mended/fire", {**slot, "again": refused})
+    repeated = api.post("/api/triggers/mended/fire", {**slot, "again": refused})
+
+    assert plain.status == 201
+    assert plain.body == {"execution_id": refused, "status": "failed", "repeated": True}
+    second = again.body["execution_id"]
+    assert api.finish(second)["status"] == "completed"
+    assert repeated.body["execution_id"] == second
+    after = api.post("/api/triggers/mended/fire", slot).body
+    assert (after["execution_id"], after["superseded_by"]) == (refused, second)
+    over = api.post("/api/triggers/mended/fire", {**slot, "again": second})
+    assert (over.status, over.body["kind"]) == (409, "again.impossible")
 
 
 def test_an_ending_fires_the_trigger(fresh: Api) -> None:

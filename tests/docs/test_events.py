@@ -30,12 +30,14 @@ from noetl.engine.steps.completion import cancel
 from noetl.engine.steps.concurrency import Concurrency, superseded
 from noetl.engine.tasks.outcome import Outcome
 from noetl.engine.tasks.pipeline import Call
+from noetl.engine.undone import Undone
 from noetl.engine.waits.resume import children_of
 from noetl.engine.waits.signals import Sender, receive
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: docs/t}\n"
-KEPT = {"task.resumed": {"inherited"}}
-"""Members that only a host adds, where a fork keeps the event of its origin."""
+KEPT = {"task.resumed": {"inherited"}, "workflow.forked": {"again"}}
+"""Members that only a host adds, where a fork keeps the event of its origin, and those
+of logs of earlier versions."""
 RULES = "spec: {policy: {rules: "
 
 FLOWS = [
@@ -181,6 +183,7 @@ def corpus() -> Iterator[Event]:
     yield from asked()
     yield from queued()
     yield from forked()
+    yield from retried()
 
 
 def played(text: str, *, cancelled: bool) -> list[Event]:
@@ -247,9 +250,20 @@ def forked() -> list[Event]:
     origin.start()
     fork = Watched(playbook, answer, execution_id="fork")
     fork.fork(origin.log, len(origin.log))
-    again = {"sim-9": {"step": "start", "args": {}, "event": None}}
-    edited = Fork("fork", "sim", 4, {}, True, {}, {"k": 1}, again)
+    edited = Fork("fork", "sim", 4, {}, True, {}, {"k": 1})
     fork.order(start_fork, edited)
+    return fork.log
+
+
+def retried() -> list[Event]:
+    """A retry of a loop in which iterations failed."""
+    playbook = load(HEAD + "workflow:\n" + indent(FLOWS[1], "  ")).playbook
+    assert playbook is not None
+    origin = Watched(playbook, answer)
+    origin.run()
+    at = next(e.seq for e in origin.log if e.name == "workflow.finished") - 1
+    fork = Watched(playbook, answer, execution_id="retry")
+    fork.fork(origin.log, at, undone=Undone(at, [(1, 1)], [], [1]))
     return fork.log
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
 
 import pytest
 from campaign import within
@@ -12,9 +16,14 @@ from generator import Case, generate
 from reference import Reference, TooMuch
 from test_engine_vs_reference import CASE, SHARDS, SHARE, cases, repeat_hint
 
+from noetl.engine.events import Event
 from noetl.engine.evolve import evolve, replay
 from noetl.engine.forks import Renaming
+from noetl.engine.invariants import audit
 from noetl.engine.state import State
+from noetl.engine.undone import Undone
+from noetl.net.net import build_net
+from noetl.runtime.forks.points import unwind
 
 FORKS = 4
 """Of each playbook."""
@@ -96,3 +105,63 @@ def renamed_error(origin: Watched, fork: Watched, case: Case) -> object:
     if not case.ordered or origin.state.error is None:
         return fork.state.error
     return Renaming("sim", "fork")._error(origin.state.error)
+
+
+class KeptLog:
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events = events
+
+    async def read(
+        self, execution_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        return self._events[after : None if limit is None else after + limit]
+
+
+@pytest.mark.spec("S-76")
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_retry_of_any_step_comes_to_the_same_end(shard: int) -> None:
+    """What did not follow from the step is kept, and is done once."""
+    for seed in within(SHARE / 4, cases(shard)[:: 1 if CASE else 5], least=8):
+        case = generate(seed)
+        try:
+            expected = Reference(case.doc, case.meaning, case.answer).run()
+        except TooMuch:
+            continue
+        dice = random.Random(f"retry {seed}")
+        try:
+            latest = Watched(case, load(case), None if case.ordered else seed)
+            latest.run()
+            for number in range(FORKS):
+                latest = retried(case, latest, dice, f"retry{number}")
+                compare(case, expected, trace_of(counted(latest)))
+        except Exception as error:
+            error.add_note(repeat_hint(case))
+            raise
+
+
+def retried(case: Case, origin: Watched, dice: random.Random, name: str) -> Watched:
+    gates = ("step.scheduled", "step.skipped")
+    target = dice.choice([e for e in counted(origin).log if e.name in gates])
+    log: Any = KeptLog(origin.log)
+    at = next(e.seq for e in origin.log if e.name == "workflow.finished") - 1
+    net = build_net(origin.playbook)
+    was, runs = origin.log[0].execution_id, [target.entity_id]
+    undone = asyncio.run(unwind(log, was, at, runs, net, keep=False))
+    fork = Watched(case, origin.playbook, None if case.ordered else name, name)
+    rename = Renaming(was, name)
+    fork.inputs = {(rename.name(k), n): v for (k, n), v in origin.inputs.items()}
+    fork.fork(origin.log, at, undone=undone)
+    while fork.step():
+        pass
+    assert fork.state.finished, f"a retry from {target.entity_id} is stuck"
+    assert audit(fork.log) == []
+    check_fold(fork)
+    return fork
+
+
+def counted(execution: Watched) -> Watched:
+    """The execution without events that do not count."""
+    undone = Undone.of(execution.log[0])
+    clean = copy(execution)
+    clean.log = [e for e in execution.log if undone is None or not undone.covers(e)]
+    return clean

@@ -29,7 +29,8 @@ routes = Routes()
     problems=("trigger.unknown", "trigger.kind", "backfill.range"),
 )
 async def begin_backfill(call: Call[MakeBackfill, Nothing]) -> Reply:
-    """Run the slots of a schedule from `since` until `until` that have no execution.
+    """Run the slots of a schedule from `since` until `until` that have no execution,
+    with `failed` also those whose latest execution failed.
 
     At most `at_once` of them run at the same time.
     """
@@ -41,7 +42,12 @@ async def begin_backfill(call: Call[MakeBackfill, Nothing]) -> Reply:
     call.require(WRITE, path)
     call.require(RUN, path)
     backfill = await call.site.backfills.begin(
-        trigger, body.since, body.until, body.at_once, call.principal.name
+        trigger,
+        body.since,
+        body.until,
+        body.at_once,
+        call.principal.name,
+        failed=body.failed,
     )
     return Reply(201, _line(backfill))
 

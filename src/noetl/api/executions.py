@@ -58,6 +58,7 @@ INLINE = "playbooks:write"
         "concurrency.key",
         "concurrency.taken",
         "request.key_reused",
+        "again.impossible",
         "request.rate",
     ),
     recorded="log",
@@ -87,7 +88,7 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     if call.query.wait:
         keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
     members = msgspec.structs.asdict(body)
-    del members["idempotency_key"]
+    del members["idempotency_key"], members["again"]
     members["concurrency"] = _concurrency(body)
     asked = StartInputs(**members)
     found = await call.site.starting.resolve(asked)
@@ -101,6 +102,7 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
         initiator_of(call.principal),
         key,
         call.address,
+        again=body.again,
     )
     answer: dict[str, JSON] = {
         "execution_id": started.execution_id,
@@ -108,6 +110,10 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     }
     if started.warnings:
         answer["warnings"] = list(started.warnings)
+    if started.repeated:
+        answer["repeated"] = True
+    if started.superseded_by is not None:
+        answer["superseded_by"] = started.superseded_by
     if call.query.wait:
         answer |= await _end(call, started.execution_id, call.query.wait)
         renewed = await call.renewed()  # the request may have waited for a long time

@@ -147,13 +147,15 @@ async def delete_trigger(call: Call[Nothing, Nothing]) -> Reply:
         "inputs.invalid",
         "keychain.unresolved",
         "request.key_reused",
+        "again.impossible",
     ),
 )
 async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
     """Fire a trigger by hand with the rights of the caller, even if it is paused.
 
     A slot of a schedule, or the end of an execution, has one execution: an existing one
-    is returned with `Idempotent-Replayed`.
+    is returned with `Idempotent-Replayed`. With `again` its latest execution, which
+    failed, is repeated, once.
     """
     trigger, body = await named(call, WRITE), call.body
     call.require(RUN, trigger.definition.path)
@@ -171,6 +173,10 @@ async def fire_trigger(call: Call[FireRequest, Nothing]) -> Reply:
     }
     if started.warnings:
         answer["warnings"] = list(started.warnings)
+    if started.repeated:
+        answer["repeated"] = True
+    if started.superseded_by is not None:
+        answer["superseded_by"] = started.superseded_by
     return Reply(201, answer, replayed)
 
 

@@ -43,6 +43,9 @@ def command() -> None:
     show_default=True,
     help="The maximum number of executions that run at the same time.",
 )
+@click.option(
+    "--failed", is_flag=True, help="Also run slots again whose latest run failed."
+)
 @click.option("--wait", is_flag=True, help="Wait until the backfill has finished.")
 @server_option
 @_json
@@ -53,6 +56,7 @@ def start(
     since: str,
     until: str | None,
     at_once: int,
+    failed: bool,
     wait: bool,
     server: str | None,
     as_json: bool,
@@ -65,9 +69,16 @@ def start(
     Examples:
       noetl backfill start nightly --since 2026-01-01 --until 2026-02-01
       noetl backfill start nightly --since 2026-01-01 --at-once 1 --wait
+      noetl backfill start nightly --since 2026-01-01 --failed
     """
     client = need_server(settings, server)
-    body = {"trigger": trigger, "since": since, "until": until, "at_once": at_once}
+    body: dict[str, JSON] = {
+        "trigger": trigger,
+        "since": since,
+        "until": until,
+        "at_once": at_once,
+        "failed": failed,
+    }
     line = client.post("/api/backfills", body)
     if wait:
         line = _wait(client, line)

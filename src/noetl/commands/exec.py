@@ -16,7 +16,7 @@ from noetl.commands.output.diagnostics import (
 from noetl.commands.output.endings import fail_on_option
 from noetl.commands.output.progress import choose_progress
 from noetl.commands.remote.choose_server import need_server, server_option
-from noetl.commands.remote.executions import ask, end
+from noetl.commands.remote.executions import ask, end, whole_id
 from noetl.commands.run import read_inputs
 from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings
@@ -32,6 +32,9 @@ from noetl.types import JSON
 @click.option("--workload", metavar="FILE", help="Inputs, as YAML or JSON.")
 @click.option(
     "--key", metavar="KEY", help="Idempotency key: a repeated call starts nothing."
+)
+@click.option(
+    "--again", metavar="ID", help="Run KEY again: ID is its latest run, which failed."
 )
 @click.option(
     "--concurrency",
@@ -58,6 +61,7 @@ def command(
     sets: tuple[str, ...],
     workload: str | None,
     key: str | None,
+    again: str | None,
     concurrency: str | None,
     on_limit: OnLimit | None,
     labels: tuple[str, ...],
@@ -78,6 +82,7 @@ def command(
     Examples:
       noetl exec sales/orders --set region=eu
       noetl exec sales/orders@1.2 --wait
+      noetl exec sales/orders --key 2026-01-31 --again 019a8f
       noetl exec sales/orders --concurrency eu=2 --on-limit reject
     """
     if fail_on and not wait:
@@ -89,6 +94,8 @@ def command(
         body["version"] = version
     if key is not None:
         body["idempotency_key"] = key
+    if again is not None:
+        body["again"] = whole_id(client, again)
     if concurrency is not None or on_limit is not None:
         body["concurrency"] = _places(concurrency, on_limit)
     if labels:

@@ -35,12 +35,13 @@ def command(
     number: int | None,
     **wishes: Any,
 ) -> None:
-    """Run steps of a finished execution again, in a new execution.
+    """Run again what failed in a finished execution, in a new execution.
 
-    Without --from, the steps whose failure was not handled run again with the steps
-    that follow from them; all other results are kept. With --from, results from before
-    STEP are kept, and STEP and the later steps run again. The old execution does not
-    change. The start or end of ID is enough. Output and exit codes are as of noetl run.
+    Without --from, the steps whose failure was not handled run again; if there are
+    none, the loops in which iterations failed. Finished iterations are kept. With
+    --from, STEP runs again as a whole. The steps that follow run again, too; other
+    branches keep their results. The old execution does not change. The start or end of
+    ID is enough. Output and exit codes are as of noetl run.
 
     \b
     Examples:

@@ -232,6 +232,7 @@ def delete(settings: Settings, name: str, server: str | None, as_json: bool) -> 
 @click.option(
     "--key", metavar="KEY", help="Idempotency key: a repeated call starts nothing."
 )
+@click.option("--again", is_flag=True, help="Run the slot or key again if it failed.")
 @server_option
 @_json
 @pass_settings
@@ -242,14 +243,19 @@ def fire(
     payload: str | None,
     execution: str | None,
     key: str | None,
+    again: bool,
     server: str | None,
     as_json: bool,
 ) -> None:
     """Start the playbook of a trigger now, also while the trigger is paused.
 
+    A slot, a key or the end of an execution has one execution; with --again it gets a
+    new one, if the latest one failed or was cancelled.
+
     \b
     Examples:
       noetl trigger fire nightly --slot 2026-01-31T02:00
+      noetl trigger fire nightly --slot 2026-01-31T02:00 --again
       noetl trigger fire push --payload delivery.json
     """
     client = need_server(settings, server)
@@ -262,11 +268,27 @@ def fire(
         except ValueError as error:
             raise ConfigError(f"{payload}: not JSON: {error}") from None
     started = client.post(f"/api/triggers/{name}/fire", body)
+    if again and started.get("repeated"):
+        latest = started.get("superseded_by") or started["execution_id"]
+        body["again"] = latest
+        started = client.post(f"/api/triggers/{name}/fire", body)
     print_warnings(started.get("warnings", ()))
     if as_json:
         click.echo(json.dumps(started))
         return
     click.echo(f"{started['status']}: {started['execution_id']}")
+    if started.get("repeated"):
+        _explain_repetition(started, again=again)
+
+
+def _explain_repetition(started: dict[str, JSON], *, again: bool) -> None:
+    """Say that nothing was started, and how to run what failed again."""
+    latest = started.get("superseded_by")
+    click.echo("  it was run before: nothing was started", err=True)
+    if latest is not None:
+        click.echo(f"  it was run again since: noetl show {latest}", err=True)
+    if not again:
+        click.echo("  if the latest run failed, repeat it with --again", err=True)
 
 
 def _done(made: dict[str, JSON], replace: bool) -> str:

@@ -21,17 +21,20 @@ LOOKUP_BATCH = 100
 
 
 class Flight(msgspec.Struct, frozen=True):
-    """Slot that is running; without an execution it is about to start."""
+    """Slot that is running; without an execution it is about to start. ``again`` is its
+    execution that failed, if it has one."""
 
     slot: float
     execution_id: str | None = None
+    again: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a backfill: every slot before ``cursor`` is decided.
 
     ``present`` slots had an execution before; ``completed`` and ``failed`` count the
-    executions that the backfill started.
+    executions that the backfill started. ``failed_too`` is set if slots whose latest
+    execution failed run again.
     """
 
     cursor: float
@@ -40,6 +43,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     started: int = 0
     completed: int = 0
     failed: int = 0
+    failed_too: bool = False
 
 
 def land(progress: Progress, endings: Mapping[str, str]) -> Progress:
@@ -70,10 +74,12 @@ def take(
     present: frozenset[float],
     at_once: int,
     until: float,
+    again: Mapping[float, str] = {},
 ) -> Progress:
     """Decide on ``slots``, the next ones in order.
 
-    Slots that are present are passed over; missing ones are taken while there is room.
+    Slots that are present are passed over; missing ones, and those of ``again``, which
+    failed, are taken while there is room.
     """
     flights, there, cursor = list(progress.flights), 0, progress.cursor
     started = progress.started
@@ -81,7 +87,7 @@ def take(
         if slot in present:
             there += 1
         elif len(flights) < at_once:
-            flights.append(Flight(slot))
+            flights.append(Flight(slot, again=again.get(slot)))
             started += 1
         else:
             break

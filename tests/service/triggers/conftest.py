@@ -80,11 +80,12 @@ class Node:
         loaded = await self.playbooks.validate(text)
         await self.playbooks.register(loaded, text, "ann")
 
-    async def make(self, **members: Any) -> None:
+    async def make(self, *, replace: bool = False, **members: Any) -> None:
         definition = msgspec.convert(
             {"name": "t", "playbook": "tests/hello", **members}, Definition
         )
-        await self.standing.arranging.make(definition, Initiator("ann"))
+        owner = Initiator("ann")
+        await self.standing.arranging.make(definition, owner, replace=replace)
 
     async def executions(self) -> list[Summary]:
         return list(reversed(await self.store.find(limit=1_000)))

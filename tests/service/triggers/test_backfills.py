@@ -27,9 +27,9 @@ async def drive(node, backfill_id: str) -> object:
             await asyncio.sleep(0.005)
 
 
-async def begin(node, at_once: int = 8):
-    trigger = await node.standing.arranging.get("t")
-    return await node.standing.backfills.begin(trigger, *RANGE, at_once, "ann")
+async def begin(node, at_once: int = 8, **options: bool):
+    trigger, begin = await node.standing.arranging.get("t"), node.standing.backfills
+    return await begin.begin(trigger, *RANGE, at_once, "ann", **options)
 
 
 async def test_of_100_days_only_the_missing_ones_run(
@@ -73,6 +73,57 @@ async def test_slots_whose_inputs_do_not_fit_are_failed_executions(
         assert (done.progress.started, done.progress.failed) == (100, 100)
         first = (await node.executions())[0]
         assert first.error["kind"] == "inputs.invalid"
+
+
+@pytest.mark.spec("S-77")
+async def test_slots_that_failed_run_again_on_purpose(
+    node_at, watch, tmp_path, database
+) -> None:
+    """Once each, also if the trigger has changed and the request was refused before."""
+    async with node_at(tmp_path, watch, database) as node:
+        declared = "metadata: {inputs: {properties: {day: {type: string}}}, "
+        await node.register(HELLO.replace("metadata: {", declared))
+        mended = {"day": "{{ slot.date }}"}
+        await node.make(schedule=DAILY, workload={"day": "{{ slot | length }}"})
+        await drive(node, (await begin(node)).backfill_id)
+        await node.make(schedule=DAILY, workload=mended, replace=True)
+
+        plain = await drive(node, (await begin(node)).backfill_id)
+        again = await drive(node, (await begin(node, failed=True)).backfill_id)
+        twice = await drive(node, (await begin(node, failed=True)).backfill_id)
+
+        assert (plain.progress.present, plain.progress.started) == (100, 0)
+        assert (again.progress.present, again.progress.completed) == (0, 100)
+        assert (twice.progress.present, twice.progress.started) == (100, 0)
+        assert len(await node.executions()) == 200
+        slots = await node.slots()
+        assert len(slots) == 2 * len(set(slots)) == 200
+
+
+@pytest.mark.spec("S-77")
+async def test_two_servers_repeat_each_failed_slot_once(
+    node_at, watch, tmp_path, postgres
+) -> None:
+    async with (
+        node_at(tmp_path / "one", watch, postgres) as one,
+        node_at(tmp_path / "two", watch, postgres) as two,
+    ):
+        declared = "metadata: {inputs: {properties: {day: {type: string}}}, "
+        await one.register(HELLO.replace("metadata: {", declared))
+        await one.make(schedule=DAILY, workload={"day": "{{ slot | length }}"})
+        await drive(one, (await begin(one)).backfill_id)
+        await one.make(
+            schedule=DAILY, workload={"day": "{{ slot.date }}"}, replace=True
+        )
+        first = await begin(one, failed=True)
+        second = await begin(two, failed=True)
+
+        done, beside = await asyncio.gather(
+            drive(one, first.backfill_id), drive(two, second.backfill_id)
+        )
+
+        assert done.progress.failed == beside.progress.failed == 0
+        assert len(await one.executions()) == 200
 
 
 async def test_it_is_stopped_and_resumed(node_at, watch, tmp_path) -> None:
@@ -129,12 +180,12 @@ async def test_a_server_that_dies_in_between_leaves_nothing_out(
         owner = backfills._firing if part == "ensure" else node.backend.triggers
         real = getattr(owner, part)
 
-        async def die_now_and_then(*given):
+        async def die_now_and_then(*given, **options):
             nonlocal calls
             calls += 1
             if calls % 13 == 3:
                 raise RuntimeError("killed")
-            return await real(*given)
+            return await real(*given, **options)
 
         monkeypatch.setattr(owner, part, die_now_and_then)
         done = await drive(node, backfill_id)

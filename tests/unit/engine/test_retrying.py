@@ -139,7 +139,7 @@ SUM = """
 
 
 @pytest.mark.spec("S-76")
-def test_patches_of_kept_iterations_apply_once_and_of_failed_ones_not(
+def test_failed_iterations_leave_no_patch_in_a_retry(
     prepare: Prepare, run: Prepare
 ) -> None:
     origin = run(SUM, script=failing(3))
@@ -154,7 +154,7 @@ def test_patches_of_kept_iterations_apply_once_and_of_failed_ones_not(
 
 
 @pytest.mark.spec("S-76")
-def test_a_second_retry_keeps_what_the_first_one_kept(
+def test_a_second_retry_keeps_the_iterations_of_the_first(
     prepare: Prepare, run: Prepare
 ) -> None:
     flow = loop("{{ range(9) | list }}")
@@ -186,9 +186,7 @@ def test_a_changed_collection_runs_again_as_a_whole(
 
 
 @pytest.mark.spec("S-76", "S-48")
-def test_large_results_of_kept_iterations_read_as_themselves(
-    prepare: Prepare, run: Prepare
-) -> None:
+def test_large_results_survive_two_retries(prepare: Prepare, run: Prepare) -> None:
     flow = loop("{{ range(12) | list }}")
 
     def large(*bad: int) -> dict[str, Any]:

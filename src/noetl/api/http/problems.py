@@ -78,6 +78,7 @@ STATUSES: Mapping[str, int] = {
     "account.exists": 409,
     "account.name": 422,
     "account.password": 422,
+    "again.impossible": 409,
     "account.role": 422,
     "account.unknown": 404,
     "auth.failed": 401,

@@ -48,7 +48,11 @@ class StartConcurrency(Strict):
 
 
 class StartRequest(Strict):
-    """One of ``path`` (with ``version``), ``playbook_id`` and ``playbook``."""
+    """One of ``path`` (with ``version``), ``playbook_id`` and ``playbook``.
+
+    ``again`` is the latest execution of the idempotency key, which failed: it is run
+    again.
+    """
 
     path: Name | None = None
     version: Name | None = None
@@ -58,6 +62,7 @@ class StartRequest(Strict):
     args: dict[str, JSON] = msgspec.field(default_factory=dict)
     ctx: dict[str, JSON] = msgspec.field(default_factory=dict)
     idempotency_key: Key | None = None
+    again: ExecutionId | None = None
     concurrency: StartConcurrency | None = None
     labels: Labels = msgspec.field(default_factory=dict)
 
@@ -68,13 +73,17 @@ class StartQuery(Strict):
 
 class StartAnswer(msgspec.Struct):
     """``result`` and ``error`` are set if the execution ended during the wait;
-    ``warnings``, if the inputs are accepted and probably wrong."""
+    ``warnings``, if the inputs are accepted and probably wrong; ``repeated``, if the
+    execution was started before; ``superseded_by`` is the latest one of its key, if it
+    was run again since."""
 
     execution_id: str
     status: ExecutionStatus
     result: JSON = None
     error: dict[str, JSON] | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
+    repeated: bool = False
+    superseded_by: str | None = None
 
 
 class ListQuery(Strict):

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from noetl.api.schemas.executions import Key, Name, Strict
+from noetl.api.schemas.executions import ExecutionId, Key, Name, Strict
 from noetl.triggers.backfill import MAX_AT_ONCE, State
 from noetl.triggers.definition import Definition, Kind
 from noetl.types import JSON
@@ -55,21 +55,25 @@ class TriggerList(msgspec.Struct):
 
 class FireRequest(Strict):
     """Inputs: ``slot`` of a schedule, ``payload`` of a webhook, ``execution_id`` of a
-    completion trigger; ``key`` makes repeated calls idempotent."""
+    completion trigger; ``key`` makes repeated calls idempotent. ``again`` is the latest
+    execution of the slot or key, which failed: it is run again."""
 
     slot: Name | None = None
     key: Key | None = None
     payload: JSON = None
     execution_id: Name | None = None
+    again: ExecutionId | None = None
 
 
 class MakeBackfill(Strict):
-    """A range; a day or time without an offset is in the schedule's zone."""
+    """A range; a day or time without an offset is in the schedule's zone. With
+    ``failed``, slots whose latest execution failed run again."""
 
     trigger: Name
     since: Name
     until: Name | None = None
     at_once: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = 4
+    failed: bool = False
 
 
 class TriggerFilter(Strict):

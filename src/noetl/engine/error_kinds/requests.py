@@ -55,6 +55,11 @@ API = {
         "The idempotency key was used for a request with another body.",
         "Use a new key for each request; reuse a key only to repeat the request.",
     ),
+    "again.impossible": ErrorKind(
+        "`again` does not name the latest execution of the key or slot, or that "
+        "execution has not failed.",
+        "Name the execution in the problem, or send the request without `again`.",
+    ),
     "place.taken": ErrorKind(
         "The concurrency key has no free slot; `on_limit` decides what happens.",
         "Nothing.",

@@ -206,7 +206,7 @@ class WorkflowForked(Payload, _Origin):
     """The patch of `ctx`."""
     again: NotRequired[list[PutBack]]
     """`{token_id, failed, step, args, event}` of each token that is put back, because
-    the run or the gate `failed`."""
+    the run or the gate `failed`: in logs of earlier versions."""
     playbook: NotRequired[About]
     """As in `playbook.execution.requested`. Present only for a newer playbook."""
     steps: NotRequired[dict[str, StepShape]]

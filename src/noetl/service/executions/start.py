@@ -26,7 +26,7 @@ from noetl.engine.events import ExecutionRequested
 from noetl.engine.state import ExecutionStatus, status_of
 from noetl.engine.steps.concurrency import Concurrency
 from noetl.errors import RequestKnown
-from noetl.ports import Blobs, CatalogEntry
+from noetl.ports import Blobs, CatalogEntry, Summary
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.service.errors import RequestRefused, no_playbook
 from noetl.triggers.inputs import TriggerError, render_place
@@ -56,6 +56,9 @@ def concurrency_of(
     return Concurrency(key, limit, on_limit, of)
 
 
+FAILED = frozenset({"failed", "cancelled"})
+"""Statuses of executions that may be run again on purpose."""
+
 _MORE = ("diagnostics", "entries", "holders", "path", "problems")
 """Members of an error that its problem document has, too."""
 
@@ -75,7 +78,8 @@ class StartInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True):
-    """An accepted request; ``repeated`` marks the replay of an idempotency key.
+    """An accepted request; ``repeated`` marks the replay of an idempotency key, and
+    ``superseded_by`` is the latest execution that was started with it again (S-77).
 
     ``warnings`` are messages about inputs that the playbook does not name (S-72).
     """
@@ -84,6 +88,7 @@ class Started(msgspec.Struct, frozen=True):
     status: ExecutionStatus
     repeated: bool = False
     warnings: tuple[str, ...] = ()
+    superseded_by: str | None = None
 
 
 class ResolvedPlaybook(msgspec.Struct, frozen=True):
@@ -134,6 +139,37 @@ class ExecutionStarter:
         assert request_key is not None
         return await self._orchestrator.store.find_request(request_key)
 
+    async def latest(self, principal: str, key: str) -> str | None:
+        """Return the id of the latest execution that was started with this key."""
+        known = await self.known(principal, key)
+        if known is None:
+            return None
+        return await self._superseding(principal, key, known) or known
+
+    async def _superseding(self, principal: str, key: str, first: str) -> str | None:
+        """Return the last of the executions that repeat the first, or None."""
+        latest, following = None, first
+        while True:
+            request_key = _key_of(principal, key, following)
+            assert request_key is not None
+            found = await self._orchestrator.store.find_request(request_key)
+            if found is None:
+                return latest
+            latest = following = found
+
+    async def summary(self, execution_id: str) -> Summary:
+        return await self._orchestrator.store.summary(execution_id)
+
+    async def answer(self, principal: str, key: str, execution_id: str) -> Started:
+        """Return the answer of a key that has an execution already."""
+        summary = await self._orchestrator.store.summary(execution_id)
+        return Started(
+            execution_id,
+            summary.status,
+            repeated=True,
+            superseded_by=await self._superseding(principal, key, execution_id),
+        )
+
     async def start(
         self,
         asked: StartInputs,
@@ -143,19 +179,23 @@ class ExecutionStarter:
         key: str | None = None,
         address: str | None = None,
         trigger: dict[str, JSON] | None = None,
+        again: str | None = None,
     ) -> Started:
         """Start an execution. Raises ``RequestRefused`` with the id of its record.
 
         ``initiator`` is the account whose rights the execution has; ``trigger`` is the
-        record of the trigger that asks.
+        record of the trigger that asks. ``again`` is the execution that had this key
+        and failed: it is repeated, once (S-77).
         """
         digest = _digest(asked, found)
         await asyncio.sleep(0)  # the text may be large: yield to other requests first
-        request_key = _key_of(principal, key)
+        request_key = _key_of(principal, key, again)
         if request_key is not None:
             known = await self._orchestrator.store.find_request(request_key)
             if known is not None:
-                return await self._again(known, digest, found)
+                return await self._repeat(known, digest, found)
+        if again is not None:
+            await self._check_failed(again, principal, key)
         playbook, concurrency = found.entry.playbook, None
         workload = (
             merge_inputs(playbook, asked.workload) if playbook else asked.workload
@@ -179,6 +219,7 @@ class ExecutionStarter:
                 "idempotency_key": key,
                 "sha256": digest,
                 **({"trigger": trigger} if trigger is not None else {}),
+                **({"again": again} if again is not None else {}),
             },
             concurrency=concurrency,
             labels=asked.labels,
@@ -190,7 +231,30 @@ class ExecutionStarter:
             assert request_key is not None
             known = await self._orchestrator.store.find_request(request_key)
             assert known is not None
-            return await self._again(known, digest, found)
+            return await self._repeat(known, digest, found)
+
+    async def _check_failed(
+        self, execution_id: str, principal: str, key: str | None
+    ) -> None:
+        """Raise ``RequestRefused`` unless the execution had this key, and failed."""
+        if key is None:
+            message = "again repeats a request with an idempotency key; this has none"
+            hint = "send the key of the failed request, or use noetl retry"
+            raise RequestRefused("again.impossible", message, hint)
+        if (known := await self.known(principal, key)) is None:
+            message = "the idempotency key has no execution yet"
+            hint = "send the request without again"
+            raise RequestRefused("again.impossible", message, hint)
+        latest = await self._superseding(principal, key, known) or known
+        if latest != execution_id:
+            message = f"{execution_id} is not the latest execution of the key"
+            hint = f"the latest one is {latest}"
+            raise RequestRefused("again.impossible", message, hint, execution_id=latest)
+        summary = await self._orchestrator.store.summary(execution_id)
+        if summary.status not in FAILED:
+            message = f"{execution_id} is {summary.status}: only what failed or was "
+            message += "cancelled is run again"
+            raise RequestRefused("again.impossible", message, execution_id=execution_id)
 
     def is_loaded(self, execution_id: str) -> bool:
         """Return True if this process holds the execution in memory."""
@@ -213,7 +277,7 @@ class ExecutionStarter:
             return Started(execution_id, summary.status, warnings=warnings)
         return Started(execution_id, status_of(live.state), warnings=warnings)
 
-    async def _again(
+    async def _repeat(
         self, execution_id: str, digest: str, found: ResolvedPlaybook
     ) -> Started:
         """Return the first answer again if the request is the same, else refuse.
@@ -225,16 +289,22 @@ class ExecutionStarter:
         asked: ExecutionRequested = first.payload
         path = asked["playbook"].get("path")
         same = path == found.entry.about.get("path")
-        if not same or asked["caller"]["sha256"] != digest:
+        caller = asked["caller"]
+        if not same or caller["sha256"] != digest:
             message = "the idempotency key was used for another request"
             hint = "use a new key for each new request; reuse a key only for retries"
             raise RequestRefused(
                 "request.key_reused", message, hint, execution_id=execution_id
             )
+        principal, key = caller["principal"], caller["idempotency_key"]
+        answer = await self.answer(principal, key, execution_id)
         summary = await store.summary(execution_id)
         if summary.error is not None and await self._was_refused(execution_id):
-            raise _refused(summary.error, execution_id)
-        return Started(execution_id, summary.status, repeated=True)
+            more: dict[str, JSON] = {}
+            if answer.superseded_by is not None:
+                more["superseded_by"] = answer.superseded_by
+            raise _refused(summary.error, execution_id, **more)
+        return answer
 
     async def _was_refused(self, execution_id: str) -> bool:
         events = await self._orchestrator.store.read(execution_id, limit=2)
@@ -297,18 +367,23 @@ def _without_place(found: ResolvedPlaybook, problem: TriggerError) -> ResolvedPl
 
 
 def _refused(
-    error: dict[str, JSON], execution_id: str, refusal: RequestRefused | None = None
+    error: dict[str, JSON],
+    execution_id: str,
+    refusal: RequestRefused | None = None,
+    **more: JSON,
 ) -> RequestRefused:
     """Convert the recorded error into an exception."""
-    more = {name: error[name] for name in _MORE if name in error}
+    more |= {name: error[name] for name in _MORE if name in error}
     hint = refusal.hint if refusal is not None else None
     return RequestRefused(
         error["kind"], error["message"], hint, execution_id=execution_id, **more
     )
 
 
-def _key_of(principal: str, key: str | None) -> str | None:
-    """Scope the idempotency key to the principal."""
+def _key_of(principal: str, key: str | None, again: str | None = None) -> str | None:
+    """Scope the idempotency key to the principal, and to the execution that it
+    repeats."""
     if key is None:
         return None
-    return sha256(f"{principal}\0{key}".encode()).hexdigest()
+    scope = "" if again is None else f"\0{again}"
+    return sha256(f"{principal}\0{key}{scope}".encode()).hexdigest()

@@ -61,6 +61,7 @@ class Fired(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     payload: JSON = None
     execution_id: str | None = None
+    again: str | None = None
 
 
 class TriggerAdmin:
@@ -185,7 +186,14 @@ class TriggerAdmin:
                 scope = {"execution": await self._hearing.scope(definition, summary)}
         except TriggerError as error:
             raise _invalid(error) from None
-        return await self._firing.fire(trigger, slot, scope, initiator=initiator)
+        again = fired.again
+        if again is None and definition.webhook is None and fired.key is None:
+            known = await self._firing.answer(trigger.name, slot)
+            if known is not None:  # also if the trigger has changed since
+                return known
+        return await self._firing.fire(
+            trigger, slot, scope, initiator=initiator, again=again
+        )
 
     def _moment(
         self, definition: Definition, fired: Fired
@@ -319,9 +327,9 @@ def name_taken(name: str, hint: str) -> RequestRefused:
 def _check_fired(definition: Definition, fired: Fired) -> None:
     """Refuse inputs that this kind of trigger does not take."""
     takes = {
-        "schedule": ("slot", "key"),
-        "webhook": ("payload", "key"),
-        "finished": ("execution_id",),
+        "schedule": ("slot", "key", "again"),
+        "webhook": ("payload", "key", "again"),
+        "finished": ("execution_id", "again"),
     }[definition.kind]
     for name in fired.__struct_fields__:
         if name not in takes and getattr(fired, name) is not None:

@@ -55,9 +55,17 @@ class Backfills:
     # -- orders ------------------------------------------------------------------
 
     async def begin(
-        self, trigger: Trigger, since: str, until: str | None, at_once: int, who: str
+        self,
+        trigger: Trigger,
+        since: str,
+        until: str | None,
+        at_once: int,
+        who: str,
+        *,
+        failed: bool = False,
     ) -> Backfill:
-        """Create a backfill. Raises ``RequestRefused`` (``backfill.range``,
+        """Create a backfill; with ``failed``, slots whose latest execution failed run
+        again. Raises ``RequestRefused`` (``backfill.range``,
         ``trigger.kind``)."""
         cron, now = _cron(trigger), self._clock.now()
         try:
@@ -82,7 +90,7 @@ class Backfills:
             until=end,
             at_once=at_once,
             total=total,
-            progress=Progress(cursor=start),
+            progress=Progress(cursor=start, failed_too=failed),
             created_at=now,
             created_by=who,
         )
@@ -158,22 +166,32 @@ class Backfills:
         room = backfill.at_once - len(progress.flights)
         slots = candidates(cron, progress, backfill.until)
         present: set[float] = set()
+        again: dict[float, str] = {}
         for slot in slots:
-            if await self._firing.known(backfill.trigger, slot_name(slot)):
-                present.add(slot)
-            elif (room := room - 1) < 0:
+            name = slot_name(slot)
+            if await self._firing.known(backfill.trigger, name):
+                failed = progress.failed_too and await self._firing.find_failed(
+                    backfill.trigger, name
+                )
+                if not failed:
+                    present.add(slot)
+                    continue
+                again[slot] = failed
+            if (room := room - 1) < 0:
                 break
-        return take(
-            progress, slots, frozenset(present), backfill.at_once, backfill.until
-        )
+        there = frozenset(present)
+        until, at_once = backfill.until, backfill.at_once
+        return take(progress, slots, there, at_once, until, again)
 
     async def _start(self, backfill: Backfill, trigger: Trigger, cron: Cron) -> None:
         flights = []
         for flight in backfill.progress.flights:
             if flight.execution_id is None:
                 name, scope = slot_name(flight.slot), slot_scope(cron, flight.slot)
-                execution_id = await self._firing.ensure(trigger, name, {"slot": scope})
-                flight = Flight(flight.slot, execution_id)
+                execution_id = await self._firing.ensure(
+                    trigger, name, {"slot": scope}, again=flight.again
+                )
+                flight = msgspec.structs.replace(flight, execution_id=execution_id)
             flights.append(flight)
         progress = msgspec.structs.replace(backfill.progress, flights=tuple(flights))
         await self._move(backfill, backfill.state, progress)

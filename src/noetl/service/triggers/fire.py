@@ -9,6 +9,7 @@ from noetl.ports import CatalogEntry, Trigger
 from noetl.runtime.executions.initiator_rights import RUN, Rights
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.start import (
+    FAILED,
     ExecutionStarter,
     ResolvedPlaybook,
     Started,
@@ -32,8 +33,32 @@ class TriggerStarter:
         self._rights = rights
 
     async def known(self, name: str, slot: str) -> str | None:
-        """Return the id of the slot's execution, or None if there is none."""
+        """Return the id of the slot's first execution, or None if there is none."""
         return await self._starting.known(_principal(name), _key(name, slot))
+
+    async def find_failed(self, name: str, slot: str) -> str | None:
+        """Return the id of the slot's latest execution if it failed (S-77)."""
+        latest = await self.latest(name, slot)
+        if latest is None:
+            return None
+        try:
+            summary = await self._starting.summary(latest)
+        except StoreError as error:
+            if error.kind != "store.missing":
+                raise
+            return None
+        return latest if summary.status in FAILED else None
+
+    async def latest(self, name: str, slot: str) -> str | None:
+        """Return the id of the slot's latest execution: its state is the slot's."""
+        return await self._starting.latest(_principal(name), _key(name, slot))
+
+    async def answer(self, name: str, slot: str) -> Started | None:
+        """Return the answer of a slot that has an execution already."""
+        known = await self.known(name, slot)
+        if known is None:
+            return None
+        return await self._starting.answer(_principal(name), _key(name, slot), known)
 
     async def fire(
         self,
@@ -42,9 +67,11 @@ class TriggerStarter:
         scope: dict[str, JSON] | TriggerError,
         chain: int = 0,
         initiator: Initiator | None = None,
+        again: str | None = None,
     ) -> Started:
         """Start the slot's execution. Raises ``RequestRefused``.
 
+        ``again`` is the slot's latest execution, which failed: the slot runs again.
         ``scope`` is the template scope, or the error that prevented it: the failure is
         then recorded as an execution, whose id the exception carries.
         """
@@ -74,7 +101,13 @@ class TriggerStarter:
             found = _forbidden(found, trigger)
         about: dict[str, JSON] = {"name": name, "slot": slot, "chain": chain}
         return await self._starting.start(
-            asked, found, _principal(name), initiator, _key(name, slot), trigger=about
+            asked,
+            found,
+            _principal(name),
+            initiator,
+            _key(name, slot),
+            trigger=about,
+            again=again,
         )
 
     async def ensure(
@@ -83,16 +116,19 @@ class TriggerStarter:
         slot: str,
         scope: dict[str, JSON] | TriggerError,
         chain: int = 0,
+        again: str | None = None,
     ) -> str:
-        """Return the id of the slot's execution; start one if there is none.
+        """Return the id of the slot's execution; start one if there is none, or if its
+        latest one is ``again``.
 
         A request that is refused leaves a failed execution, whose id is returned.
         """
-        known = await self.known(trigger.name, slot)
-        if known is not None:
+        known = await self.latest(trigger.name, slot)
+        if known is not None and known != again:
             return known
         try:
-            return (await self.fire(trigger, slot, scope, chain)).execution_id
+            started = await self.fire(trigger, slot, scope, chain, again=again)
+            return started.execution_id
         except RequestRefused as refusal:
             found: str | None = refusal.more.get("execution_id")
             if found is None:
