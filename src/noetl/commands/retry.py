@@ -37,11 +37,11 @@ def command(
 ) -> None:
     """Run again what failed in a finished execution, in a new execution.
 
-    Without --from, the steps whose failure was not handled run again; if there are
-    none, the loops in which iterations failed. Finished iterations are kept. With
-    --from, STEP runs again as a whole. The steps that follow run again, too; other
-    branches keep their results. The old execution does not change. The start or end of
-    ID is enough. Output and exit codes are as of noetl run.
+    Without --from, the steps whose failure was not handled run again, and the loops in
+    which iterations failed. Finished iterations are kept. With --from, STEP runs again
+    as a whole, and nothing else that failed. The steps that follow run again, too;
+    other branches keep their results. The old execution does not change. The start or
+    end of ID is enough. Output and exit codes are as of noetl run.
 
     \b
     Examples:

@@ -380,3 +380,19 @@ def test_a_retry_goes_on_from_a_snapshot_anywhere(
         for event in fork.log[cut:]:
             evolve(thawed, event)
         assert encode(thawed) == encode(fork.state)
+
+
+@pytest.mark.spec("S-76")
+def test_failed_iterations_run_before_the_step_that_failed_after_them(
+    prepare: Prepare, run: Prepare
+) -> None:
+    flow = loop("{{ range(4) | list }}").replace(
+        "v: after}", "v: after, spec: {policy: {rules: [{else: {then: {do: fail}}}]}}}"
+    )
+    origin = run(flow, script={**failing(2), "two": ["!tool.exit"]})
+    good = flow.replace("do: fail}}}]", "do: continue}}}]")
+
+    fork = retried(prepare, origin, good, script=failing())
+
+    assert origin.state.status == "failed"
+    assert (fork.state.status, fork.seen) == ("completed", [2, "after"])

@@ -141,8 +141,8 @@ async def _events(log: Log, execution_id: str, at: int) -> AsyncIterator[Event]:
 
 
 class Failures:
-    """The unhandled failures of a finished execution, or else its loops that went on
-    past failed iterations. ``take`` all events in order.
+    """The unhandled failures of a finished execution, and its loops that went on past
+    failed iterations. ``take`` all events in order.
 
     ``at`` is the last event before the end.
     """
@@ -174,7 +174,7 @@ class Failures:
     def found(self) -> list[str]:
         if not self.at:
             return []
-        return self._unhandled or list(self._partial)
+        return list(dict.fromkeys([*self._partial, *self._unhandled]))
 
 
 async def find_failures(log: Log, execution_id: str, net: Net | None) -> Start:
