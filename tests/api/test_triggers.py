@@ -156,6 +156,25 @@ def test_inputs_of_a_slot_are_checked_and_unknown_ones_are_warnings(api: Api) ->
     assert execution["error"]["problems"] == ["'day' must have the format 'date'"]
 
 
+@pytest.mark.spec("S-72")
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("{{ slot.dat }}", "did you mean 'date'?"),
+        ("{{ trigger.slto }}", "did you mean 'slot'?"),
+    ],
+)
+def test_names_that_no_slot_has_are_refused(api: Api, value: str, hint: str) -> None:
+    refused = make(api, "typo", schedule=SCHEDULE, workload={"day": value})
+    guarded = value.replace(" }}", " | default('none') }}")
+    asks = make(api, f"asks{len(value)}", schedule=SCHEDULE, workload={"day": guarded})
+
+    assert (refused.status, refused.body["kind"]) == (422, "trigger.invalid")
+    assert refused.body["message"].startswith("workload.day: ")
+    assert refused.body["hint"] == hint
+    assert asks.status == 201
+
+
 def test_who_may_and_who_may_not(running: Running, api: Api) -> None:
     make(api, "theirs", schedule=SCHEDULE)
     viewer = running.person("trigger-viewer", "viewer")

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noetl.dsl.diagnostics import did_you_mean
 from noetl.engine.steps.concurrency import why_not_key
 from noetl.errors import NoetlError, TemplateError
-from noetl.templates import LeafError, compile_template, compile_value, is_template
+from noetl.templates import (
+    LeafError,
+    Reference,
+    compile_template,
+    compile_value,
+    is_template,
+)
 from noetl.triggers.definition import Kind
 from noetl.types import JSON
 
@@ -16,6 +23,15 @@ NAMES: Mapping[Kind, tuple[str, ...]] = {
     "finished": ("execution", "trigger"),
 }
 """Names that templates can read, by the kind of the trigger."""
+MEMBERS: Mapping[str, tuple[str, ...]] = {
+    "slot": ("time", "local", "date"),
+    "trigger": ("name", "slot"),
+    "execution": (
+        *("execution_id", "status", "path", "version"),
+        *("started_at", "finished_at", "error", "result"),
+    ),
+}
+"""Members of those names that are not given by a sender."""
 _MAX_KEY_CHARS = 200
 
 
@@ -44,6 +60,19 @@ def check_templates(
                 known = ", ".join(names)
                 message = f"'{reference.path[0]}' is not available in a {kind} trigger"
                 raise TriggerError(_join(path, leaf), message, f"known: {known}")
+            _check_member(reference, _join(path, leaf))
+
+
+def _check_member(reference: Reference, place: str) -> None:
+    """Raise ``TriggerError`` for a member that does not exist, unless the template asks
+    whether it does."""
+    name, *rest = reference.path
+    members = MEMBERS.get(str(name))
+    if members is None or not rest or reference.guarded:
+        return
+    if rest[0] not in members:
+        message = f"'{name}' has no member '{rest[0]}'"
+        raise TriggerError(place, message, did_you_mean(str(rest[0]), members))
 
 
 def render_workload(
