@@ -145,13 +145,14 @@ def test_a_cluster_calls_what_failed_also_after_kills(
     peer: Peer, tmp_path: Path
 ) -> None:
     """A worker and the server that made the retry die in the middle."""
+    results = '"{{ event.payload.results }}"'
     flow = f"""
     - step: work
       spec: {{policy: {{failure: best_effort}}}}
       loop: {{in: "{{{{ range(400) }}}}", iterator: n,
         spec: {{mode: parallel, max_in_flight: 4}}}}
       tool: [{{get: {{kind: http, url: "{peer.url}/{{{{ iter.n }}}}", {FAIL}}}}}]
-      next: {{arcs: [{{step: after, args: {{all: "{{{{ event.payload.results }}}}"}}}}]}}
+      next: {{arcs: [{{step: after, args: {{all: {results}}}}}]}}
     - step: after
       tool: {{kind: noop, result: "{{{{ args.all | map('int') | sum }}}}"}}
     """
