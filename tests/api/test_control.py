@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import ASKS, HELLO, Api, playbook
@@ -143,11 +144,66 @@ def test_an_order_to_many_by_a_filter(fresh: Api) -> None:
     refused = fresh.post(
         "/api/executions/bulk", {"action": "resume", "status": "completed"}
     ).body
-    assert refused["refused"] == [{"execution_id": over, "status": "completed"}]
+    [line] = refused["refused"]
+    assert (line["execution_id"], line["status"]) == (over, "completed")
+    assert line["reason"] == "the execution is completed: it cannot be resumed"
 
 
 def test_an_order_to_all_needs_a_filter(api: Api) -> None:
     answer = api.post("/api/executions/bulk", {"action": "cancel"})
 
     assert (answer.status, answer.body["kind"]) == (422, "request.invalid")
-    assert "status, path and since" in answer.body["message"]
+    assert "status, path, trigger, labels, since and until" in answer.body["message"]
+
+
+DIVIDES = HELLO.replace("result: 1", "result: '{{ 6 // workload.n }}'")
+
+
+@pytest.mark.spec("S-76")
+def test_what_failed_is_retried_together_and_once(fresh: Api) -> None:
+    def start(n: int, **more: Any) -> str:
+        body = {"playbook": DIVIDES, "workload": {"n": n}, **more}
+        started = fresh.post("/api/executions", body).body["execution_id"]
+        fresh.finish(started)
+        return str(started)
+
+    failed = [start(0, labels={"team": team}) for team in ("a", "b")]
+    start(1)
+    asked = {"action": "retry", "path": "tests/hello"}
+
+    dry = fresh.post("/api/executions/bulk", {**asked, "dry_run": True}).body
+    one = {**asked, "labels": {"team": "a"}}
+    first = fresh.post("/api/executions/bulk", one).body
+    fresh.finish(first["done"][0]["retried_as"])
+    rest = fresh.post("/api/executions/bulk", {**asked, "limit": 1}).body
+
+    assert [line["execution_id"] for line in dry["done"]] == failed[::-1]
+    assert [line["execution_id"] for line in first["done"]] == failed[:1]
+    again = first["done"][0]["retried_as"]
+    assert (
+        fresh.get(f"/api/executions/{again}").body["forked_from"]["execution_id"]
+        == (failed[0])
+    )
+    # The retry has failed as well, and what it repeats is not retried once more.
+    assert [line["execution_id"] for line in rest["done"]] == [again]
+    assert rest["more"] is True
+
+
+@pytest.mark.spec("S-76", "S-77")
+def test_executions_of_a_trigger_are_steered_by_its_name(fresh: Api) -> None:
+    fresh.post("/api/catalog", {"playbook": ASKS})
+    schedule = {"cron": "0 2 * * *", "zone": "Europe/Berlin"}
+    for name in ("one", "two"):
+        trigger = {"name": name, "playbook": "tests/asks", "schedule": schedule}
+        fresh.post("/api/triggers", {"trigger": trigger})
+    fired = [
+        fresh.post(f"/api/triggers/{name}/fire", {}).body for name in ("one", "two")
+    ]
+
+    answer = fresh.post("/api/executions/bulk", {"action": "cancel", "trigger": "one"})
+
+    [line] = answer.body["done"]
+    assert line["execution_id"] == fired[0]["execution_id"]
+    assert fresh.finish(line["execution_id"])["status"] == "cancelled"
+    left = fresh.get(f"/api/executions/{fired[1]['execution_id']}").body["status"]
+    assert left in ("running", "waiting")

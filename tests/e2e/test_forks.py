@@ -610,7 +610,7 @@ def test_the_page_of_a_fork_shows_the_inherited_events(shell: Any) -> None:
     page = shell.noetl("show", "last", "--html", "-").stdout
 
     assert fork["status"] == "completed"
-    assert f"forked from execution <code>{origin}</code> at event" in page
+    assert f"forked from <code>noetl show {origin}</code> at event" in page
     assert "started directly" not in page
     assert "1 failed" not in page
     assert 'class="card failed"' not in page

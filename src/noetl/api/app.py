@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from noetl.access.permissions import Principal, require_somewhere
 from noetl.api import (
     backfills,
+    bulk,
     catalog,
     control,
     events,
@@ -67,7 +68,7 @@ from noetl.service.access.authenticate import Headers
 log = logging.getLogger("noetl.api")
 
 NOUNS = (
-    *(executions, control, forks, events, results, task_logs, catalog),
+    *(executions, bulk, control, forks, events, results, task_logs, catalog),
     *(triggers, backfills, webhooks),
     *(keychain, worker_protocol, roster, users, sessions, monitoring),
 )

@@ -214,20 +214,39 @@ class SignalRequest(Strict):
 
 
 class BulkRequest(Strict):
-    """An order to all matching executions; at least one filter is required."""
+    """An order to all matching executions; at least one filter is required.
 
-    action: Literal["cancel", "pause", "resume"]
+    ``trigger`` is the name of the trigger that started them, ``labels`` are those that
+    they have. They began at ``since`` or later, and before ``until``.
+    """
+
+    action: Literal["cancel", "pause", "resume", "retry"]
     status: ExecutionStatus | None = None
     path: Name | None = None
+    trigger: Name | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     since: Annotated[datetime, Meta(tz=True)] | None = None
+    until: Annotated[datetime, Meta(tz=True)] | None = None
     limit: Limit = 100
+    dry_run: bool = False
+
+
+class BulkLine(msgspec.Struct):
+    """An execution; ``retried_as`` is the new one of a retry, ``reason`` why it was
+    refused."""
+
+    execution_id: str
+    status: ExecutionStatus
+    retried_as: str | None = None
+    reason: str | None = None
 
 
 class BulkAnswer(msgspec.Struct):
-    """``refused`` are executions in another state; ``more`` asks for another call."""
+    """``refused`` are executions that the order does not fit; ``more`` asks for another
+    call."""
 
-    done: list[ControlAnswer]
-    refused: list[ControlAnswer]
+    done: list[BulkLine]
+    refused: list[BulkLine]
     more: bool
 
 

@@ -84,6 +84,13 @@ class ExecutionQueries:
                 raise no_execution() from None
             raise
 
+    async def caller(self, execution_id: str) -> dict[str, JSON]:
+        """Return the record of the account or trigger that sent the request."""
+        for first in await self._store.read(execution_id, limit=1):
+            asked: ExecutionRequested = first.payload
+            return asked.get("caller") or {}
+        return {}  # it was removed in the meantime
+
     async def find(
         self,
         wanted: Filter,
