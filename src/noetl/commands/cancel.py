@@ -4,33 +4,66 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import click
 
+from noetl.commands.remote.bulk import (
+    Wanted,
+    check_target,
+    filter_options,
+    order_many,
+)
 from noetl.commands.remote.choose_server import server_option
 from noetl.commands.remote.control import steer
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings
 from noetl.embedded import Embedded
+from noetl.service.executions.queries import OPEN
 
 
 @click.command("cancel")
-@click.argument("execution", metavar="ID")
+@click.argument("execution", metavar="[ID]", required=False)
+@filter_options
+@click.option("--dry-run", is_flag=True, help="Only show what would happen.")
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @pass_settings
 def command(
-    settings: Settings, execution: str, server: str | None, as_json: bool
+    settings: Settings,
+    /,
+    execution: str | None,
+    dry_run: bool,
+    server: str | None,
+    as_json: bool,
+    **filters: Any,
 ) -> None:
     """Cancel an execution: stop its tools and its child executions.
 
     The execution may be running in another terminal, be paused, or have been left by a
     process that was killed. The start or end of ID is enough.
 
+    With filters instead of ID, all executions that match and have not ended are
+    cancelled.
+
     \b
-    Example:
+    Examples:
       noetl cancel 019a8f
+      noetl cancel --path 'sales/*' --since 2h --dry-run
     """
+    wanted = Wanted(**filters)
+    check_target(execution, wanted)
+    if execution is None:
+        order_many(
+            *(settings, server, "cancel", OPEN, wanted),
+            lambda each: asyncio.run(
+                steer(settings, each, {"do": "cancel"}, _cancel, None)
+            ),
+            dry_run=dry_run,
+            as_json=as_json,
+        )
+    if dry_run:
+        raise click.UsageError("--dry-run needs filters instead of an ID")
     answer = asyncio.run(steer(settings, execution, {"do": "cancel"}, _cancel, server))
     if as_json:
         click.echo(json.dumps(answer))

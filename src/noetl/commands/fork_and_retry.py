@@ -241,7 +241,7 @@ def fork_execution(
         sys.exit(0)
     if client is not None:
         executions.end(client, answer, progress, wait=wait, as_json=as_json)
-    document = asyncio.run(_run(settings, execution, choose, asked, progress))
+    document = asyncio.run(run_fork(settings, execution, choose, asked, progress))
     finish(document, as_json=as_json)
 
 
@@ -276,7 +276,7 @@ async def _look(
         return await look_ahead(plan, origin.log, origin.blobs)
 
 
-async def _run(
+async def run_fork(
     settings: Settings,
     execution: str,
     choose: Choose,
