@@ -83,6 +83,30 @@ def test_13_failures_of_10_000_make_13_calls_also_after_a_kill(shell: Any) -> No
     assert shell.events(origin["execution_id"]) == log
 
 
+@pytest.mark.spec("S-76")
+def test_all_failed_executions_of_a_home_are_retried_once(shell: Any) -> None:
+    gate = shell.folder / "gate"
+    flow = "- {step: a, tool: {kind: shell, command: [test, -e, '{{ workload.f }}']}}"
+    file = shell.write("gated", flow, f"workload: {{f: {gate}}}\n")
+    origins = [shell.run(file)["execution_id"] for _ in range(2)]
+    gate.touch()
+
+    dry = shell.noetl("retry", "--path", "tests/*", "--dry-run")
+    done = json.loads(shell.noetl("retry", "--status", "failed", "--json").stdout)
+    again = shell.noetl("retry", "--status", "failed")
+    wrong = shell.noetl("retry", "last", "--status", "failed")
+
+    assert dry.stdout.splitlines() == [
+        *(f"would retry {origin}: failed" for origin in origins[::-1]),
+        "nothing was changed",
+    ]
+    assert [line["execution_id"] for line in done["done"]] == origins[::-1]
+    assert [line["again"] for line in done["done"]] == ["completed", "completed"]
+    assert again.stdout == "no execution matches\n"
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "not both" in wrong.stderr
+
+
 class Peer:
     """Answers ``/n`` with n and counts; fails for some until it is ``fixed``, and holds
     those that come later while it is on ``hold``."""

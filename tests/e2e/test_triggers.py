@@ -62,6 +62,46 @@ def test_the_example_triggers_start_the_example(
     assert read(shell.noetl("backfill", "list", "--json"))["backfills"] == [line]
 
 
+FRAGILE = """
+- step: load
+  tool: {kind: shell, command: [test, "{{ workload.good }}", "=", "yes"]}
+"""
+
+
+@pytest.mark.spec("S-76", "S-77")
+@pytest.mark.usefixtures("server")
+def test_failed_slots_and_executions_run_again_on_purpose(shell: Any) -> None:
+    """One with ``fire``, the others with a backfill, the rest with ``retry``."""
+    file = shell.write("fragile", FRAGILE, "workload: {good: 'no', day: ''}\n")
+    assert shell.noetl("catalog", "register", file).returncode == 0
+    plan = ("--cron", "0 2 * * *", "--zone", "UTC", "--set", "day={{ slot.date }}")
+    create = ("trigger", "create", "t", "--playbook", "tests/fragile", *plan)
+    days = ("--since", "2026-01-01", "--until", "2026-01-04", "--wait", "--json")
+    assert shell.noetl(*create).returncode == 0
+    assert shell.noetl("backfill", "start", "t", *days).returncode == 1
+    assert shell.noetl(*create, "--set", "good=yes", "--replace").returncode == 0
+    slot = ("trigger", "fire", "t", "--slot", "2026-01-02T02:00")
+
+    said = shell.noetl(*slot)
+    again = read(shell.noetl(*slot, "--again", "--json"))
+    shell.noetl("events", again["execution_id"], "--follow")
+    filled = read(shell.noetl("backfill", "start", "t", *days, "--failed"))
+    late = shell.noetl(*slot, "--again")
+
+    assert said.stdout.startswith("failed: ")
+    assert "repeat it with --again" in said.stderr
+    assert (filled["present"], filled["completed"], filled["failed"]) == (1, 2, 0)
+    assert late.returncode == 2
+    assert "only what failed or was cancelled is run again" in late.stderr
+    failed = ("--status", "failed", "--trigger", "t")
+    dry = read(shell.noetl("retry", *failed, "--dry-run", "--json"))
+    assert dry == {"done": [], "refused": [], "more": False}  # all slots ran again
+    shell.noetl("exec", "tests/fragile", "--wait")
+    many = read(shell.noetl("retry", "--path", "tests/*", "--json"))
+    assert [line["status"] for line in many["done"]] == ["failed"]
+    assert shell.noetl("cancel", "--trigger", "t").stdout == "no execution matches\n"
+
+
 @pytest.mark.usefixtures("server")
 def test_what_show_prints_can_be_a_file(shell: Any, tmp_path: Path) -> None:
     options = ("--webhook", "--key", "{{ payload.id }}", "--set", "day={{ payload.d }}")

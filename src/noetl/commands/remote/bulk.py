@@ -14,7 +14,7 @@ import msgspec
 from noetl.client.http import Client
 from noetl.commands.list import Since
 from noetl.commands.local.logs import find_executions
-from noetl.commands.remote.choose_server import named_server, own_cluster
+from noetl.commands.remote.choose_server import named_server, own_server
 from noetl.commands.settings import label_option
 from noetl.config import Settings
 from noetl.dsl.labels import read_labels
@@ -94,7 +94,7 @@ def order_many(
 ) -> NoReturn:
     """Send the order to a server, or carry it out in a home; print what has changed and
     exit with 1 if an execution refused it, or failed again."""
-    client = named_server(settings, server) or own_cluster(settings)
+    client = named_server(settings, server) or own_server(settings)
     if client is not None:
         answer = _send(client, action, wanted, dry_run=dry_run)
     else:
