@@ -74,7 +74,11 @@ async def make_trigger(call: Call[MakeTrigger, Nothing]) -> Reply:
 async def list_triggers(call: Call[Nothing, Nothing]) -> Reply:
     """List all triggers by name."""
     found = await call.site.arranging.list_all()
-    lines = [_line(t) for t in found if call.allows(READ, t.definition.path)]
+    lines = [
+        _line(await call.site.arranging.current(each))
+        for each in found
+        if call.allows(READ, each.definition.path)
+    ]
     return Reply(200, {"triggers": lines})
 
 
@@ -87,7 +91,8 @@ async def list_triggers(call: Call[Nothing, Nothing]) -> Reply:
 )
 async def show_trigger(call: Call[Nothing, Nothing]) -> Reply:
     """Show a trigger, with the next and last slot of a schedule."""
-    return Reply(200, _line(await named(call, READ)))
+    trigger = await named(call, READ)
+    return Reply(200, _line(await call.site.arranging.current(trigger)))
 
 
 @routes.route(

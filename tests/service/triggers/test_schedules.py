@@ -12,6 +12,7 @@ from servers import ASKS, HELLO
 from noetl.access.initiator import Initiator
 from noetl.engine.waits.signals import receive
 from noetl.errors import StoreError
+from noetl.service.triggers.admin import Fired
 
 MINUTE, HOUR = 60.0, 3600.0
 EVERY_10 = {"cron": "*/10 * * * *"}
@@ -46,6 +47,34 @@ async def test_a_slot_becomes_an_execution(node_at, watch, tmp_path, database) -
         assert (document["status"], document["workload"]) == ("completed", workload)
         trigger = await node.standing.arranging.get("t")
         assert trigger.last_execution == ended.execution_id
+
+
+@pytest.mark.spec("S-77")
+async def test_a_slot_has_the_state_of_its_latest_execution(
+    node_at, watch, tmp_path
+) -> None:
+    """Also where slots must not overlap."""
+    async with node_at(tmp_path, watch) as node:
+        arranging = node.standing.arranging
+        plan = {**EVERY_10, "overlap": False}
+        await node.register(ASKS)
+        bad = {"path": "{{ slot.time / 2 }}"}
+        await node.make(schedule=plan, workload=bad, playbook="tests/asks")
+        watch.time += 10 * MINUTE
+        await node.standing.tick()
+        [failed] = await node.ended(1)
+        await node.make(schedule=plan, playbook="tests/asks", replace=True)
+
+        trigger = await arranging.get("t")
+        fired = Fired(slot="2026-05-01T12:10:00+00:00", again=failed.execution_id)
+        again = await arranging.fire(trigger, fired, Initiator("ann"))
+        watch.time += 10 * MINUTE
+        await node.standing.tick()
+
+        current = await arranging.current(trigger)
+        assert failed.status == "failed"
+        assert current.last_execution == again.execution_id != failed.execution_id
+        assert len(await node.executions()) == 2, "the slot still runs"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +232,7 @@ async def test_what_cannot_run_is_on_record_and_does_not_come_again(
     node_at, watch, tmp_path
 ) -> None:
     async with node_at(tmp_path, watch, work=False) as node:
-        await node.make(schedule=EVERY_10, workload={"x": "{{ slot.nothing }}"})
+        await node.make(schedule=EVERY_10, workload={"x": "{{ slot.date.a.b + 1 }}"})
         watch.time += 10 * MINUTE
         await node.standing.tick()
         await node.standing.tick()
@@ -212,7 +241,7 @@ async def test_what_cannot_run_is_on_record_and_does_not_come_again(
         assert failed.status == "failed"
         assert failed.error is not None
         assert failed.error["kind"] == "trigger.inputs"
-        assert "workload.x: slot.nothing is undefined" in failed.error["message"]
+        assert "workload.x: " in failed.error["message"]
 
 
 async def test_one_that_is_broken_stops_no_other(

@@ -14,6 +14,7 @@ from noetl.engine.events import Event
 from noetl.engine.evolve import evolve, replay
 from noetl.engine.invariants import audit
 from noetl.engine.state import State
+from noetl.engine.undone import Undone
 from noetl.net.net import build_net
 from noetl.runtime.forks.points import Start, find_admissions, find_failures, unwind
 from noetl.types import JSON
@@ -396,3 +397,33 @@ def test_failed_iterations_run_before_the_step_that_failed_after_them(
 
     assert origin.state.status == "failed"
     assert (fork.state.status, fork.seen) == ("completed", [2, "after"])
+
+
+@pytest.mark.spec("S-76")
+def test_a_retry_of_an_earlier_version_is_read_and_retried(
+    prepare: Prepare, run: Prepare
+) -> None:
+    """It put the token of a failed run back in `workflow.forked`."""
+    flow = "- {step: a, tool: [{one: {kind: noop, v: 1, spec: {policy: {rules: ["
+    flow += "{else: {then: {do: fail}}}]}}}}]}"
+    origin = run(flow, script={"one": ["!tool.exit"]})
+    failed = origin.event("step.failed")
+    back = {"failed": failed.entity_id, "token_id": "sim.t2"}
+    back |= {"step": "a", "args": {}, "event": None}
+    kept = list(origin.log[: failed.seq])
+    payload: dict[str, JSON] = {"from": {}, "deadline": None, "deadlines": {}}
+    forked = msgspec.structs.replace(
+        failed, seq=failed.seq + 1, name="workflow.forked", step_run_id=None
+    )
+    forked = msgspec.structs.replace(forked, payload={**payload, "again": [back]})
+
+    state = replay([*kept, forked])
+
+    assert [token.id for token in state.tokens.values()] == ["sim.t2"]
+    assert state.failures == {}
+    undone = Undone(forked.seq, [(1, 1)], [], [])
+    before = evolve(State(), kept[0])
+    before.undone = undone
+    later = replay([*kept[1:], forked], before)
+    assert [token.id for token in later.tokens.values()] == ["sim.t1"]
+    assert later.token_count == 2

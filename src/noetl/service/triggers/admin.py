@@ -92,6 +92,14 @@ class TriggerAdmin:
             raise no_trigger(name)
         return found
 
+    async def current(self, trigger: Trigger) -> Trigger:
+        """Return the trigger with the latest execution of its last slot (S-77)."""
+        if trigger.last_slot is None:
+            return trigger
+        latest = await self._firing.latest(trigger.name, slot_name(trigger.last_slot))
+        last = latest or trigger.last_execution
+        return msgspec.structs.replace(trigger, last_execution=last)
+
     async def list_all(self) -> Sequence[Trigger]:
         return await self._triggers.list_all()
 

@@ -73,8 +73,11 @@ class ScheduleRunner:
         another server stored them first."""
         schedule = trigger.definition.schedule
         assert schedule is not None
-        if not schedule.overlap and await self._is_running(trigger.last_execution):
-            return None
+        if not schedule.overlap and trigger.last_slot is not None:
+            slot = slot_name(trigger.last_slot)
+            latest = await self._firing.latest(trigger.name, slot)
+            if await self._is_running(latest or trigger.last_execution):
+                return None
         due = decide(trigger.name, schedule, trigger.cursor, now)
         if not await self._triggers.plan(trigger.name, trigger.revision, due):
             return None
