@@ -103,6 +103,8 @@ def test_all_failed_executions_of_a_home_are_retried_once(shell: Any) -> None:
     assert [line["execution_id"] for line in done["done"]] == origins[::-1]
     assert [line["again"] for line in done["done"]] == ["completed", "completed"]
     assert again.stdout == "no execution matches\n"
+    events = shell.noetl("events", done["done"][0]["retried_as"]).stdout
+    assert events.count("(undone by the retry)") == 5
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "not both" in wrong.stderr
 

@@ -27,6 +27,7 @@ from noetl.dsl.node import printable
 from noetl.dsl.secret_patterns import mask
 from noetl.engine.events import Event
 from noetl.engine.times import seconds_of
+from noetl.engine.undone import Undone
 from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError, Unreachable
 from noetl.local.home import Home
 from noetl.ports import LocalStore
@@ -47,6 +48,7 @@ class Sentences:
         self._began = seconds_of(first.timestamp)
         self._waiting: set[str | None] = set()
         self._narrator = None
+        self._undone = Undone.of(first)
         if playbook is not None:
             self._narrator = Narrator(playbook, first.timestamp)
 
@@ -60,7 +62,9 @@ class Sentences:
         for event in events:
             at = measured.get(event.seq, seconds_of(event.timestamp))
             text = " ".join(printable(mask(self._words(event))).split())
-            if event.status == "error":
+            if self._undone is not None and self._undone.covers(event):
+                text = click.style(f"{text} (undone by the retry)", dim=True)
+            elif event.status == "error":
                 text = click.style(text, fg="red")
             yield f"{event.seq:>6} {max(0.0, at - self._began):>9.3f} s  {text}"
 
