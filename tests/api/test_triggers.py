@@ -198,6 +198,26 @@ def test_who_may_and_who_may_not(running: Running, api: Api) -> None:
     assert "theirs" in answer.body["message"]
 
 
+def test_a_listing_names_the_trigger_and_the_slot_but_no_key(api: Api) -> None:
+    make(api, "listed", schedule=SCHEDULE)
+    slot = {"slot": "2026-01-05T02:00"}
+    of_slot = api.post("/api/triggers/listed/fire", slot).body["execution_id"]
+    of_key = api.post("/api/triggers/listed/fire", {"key": "a@b.example"}).body
+    by_hand = api.start(HELLO)
+    for name in (of_slot, of_key["execution_id"], by_hand):
+        api.finish(name)
+
+    found = api.get("/api/executions").body["executions"]
+    started = {each["execution_id"]: each["trigger"] for each in found}
+
+    assert (
+        started[of_slot]["name"] == started[of_key["execution_id"]]["name"] == "listed"
+    )
+    assert started[of_slot]["slot"].startswith("2026-01-05T0")
+    assert started[of_key["execution_id"]]["slot"] is None
+    assert started[by_hand] is None
+
+
 def test_it_is_fired_by_hand(api: Api) -> None:
     make(api, "by-hand", schedule=SCHEDULE, workload={"day": "{{ slot.date }}"})
 

@@ -106,13 +106,13 @@ def replay(events: Iterable[Event], state: State | None = None) -> State:
 def _requested(state: State, event: Event, payload: ExecutionRequested) -> None:
     state.execution_id = event.execution_id
     state.started_at = event.timestamp
-    state.trace_id = payload["trace_id"]
+    state.trace_id, state.fork = payload["trace_id"], payload.get("fork")
     state.parent, state.labels = payload.get("parent"), payload.get("labels", {})
+    state.trigger = payload.get("caller", {}).get("trigger")
     if state.parent is not None:
         state.depth = state.parent["depth"] + 1
         state.outer = state.parent["iter"]
         state.spilled = holds_reference(state.outer)
-    state.fork = payload.get("fork")
     if state.fork is not None:
         state.depth, state.outer = state.fork["depth"], state.fork["iter"]
         state.spilled = state.spilled or holds_reference(state.outer)

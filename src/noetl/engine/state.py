@@ -47,6 +47,7 @@ class State(msgspec.Struct):
     the targets of arcs where none of a step's arcs fired. ``undone`` are events that do
     not count, ``kept`` the iterations that they leave, by the token of their run.
     ``edited`` is set if a fork has other inputs or another playbook than its origin.
+    ``trigger`` has the name and the slot of the trigger that sent the request.
     """
 
     execution_id: str = ""
@@ -89,6 +90,7 @@ class State(msgspec.Struct):
     undone: Undone | None = None
     kept: dict[str, KeptRun] = msgspec.field(default_factory=dict)
     edited: bool = False
+    trigger: dict[str, JSON] | None = None
 
     @property
     def began_at(self) -> str:

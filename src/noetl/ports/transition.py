@@ -113,6 +113,10 @@ class Summary(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     """Labels of the execution, from its start on: stores find executions by them."""
 
+    trigger: dict[str, JSON] | None = None
+    """Trigger that started the execution: its ``name``, and the ``slot`` of a
+    schedule."""
+
 
 def summary_document(summary: Summary) -> dict[str, JSON]:
     """Return the line as ``noetl list --json`` and the API show it."""

@@ -111,6 +111,7 @@ class ExecutionLine(msgspec.Struct):
     ignored_errors: int
     not_reached: int
     labels: dict[str, str]
+    trigger: dict[str, JSON] | None
     waits: list[WaitLine] | UnsetType = UNSET
 
 

@@ -76,6 +76,9 @@ def _notes(each: Summary) -> list[str]:
     if each.forked_from is not None:
         origin, seq = each.forked_from["execution_id"], each.forked_from["seq"]
         notes.append(f"forked from {short_id(origin)} at event {seq}")
+    if each.trigger is not None:
+        words = [each.trigger["name"], each.trigger["slot"]]
+        notes.append(f"trigger {' '.join(filter(None, words))}")
     if each.concurrency is not None and each.concurrency["queued"]:
         notes.append(queue_words(each.concurrency))
     if each.ignored_errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from noetl.engine.decide import SETTLE
@@ -35,6 +36,7 @@ _PLACED = frozenset({"workflow.started", "workflow.admitted"})
 CHILD_START_TIMEOUT_S = 5.0
 """After this time another server starts a child that its caller has not started."""
 
+_SLOT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 SNAPSHOT_EVERY = 10_000
 """Events between two snapshots: a restart folds no more than these."""
 
@@ -81,6 +83,7 @@ def transition_of(
             state.ignored,
             state.not_reached,
             state.labels,
+            firing_of(state),
         ),
         reports=Reports(
             [item.lease for item in held if item.lease],
@@ -181,6 +184,16 @@ def lineage_of(state: State) -> dict[str, JSON] | None:
     return {"execution_id": state.fork["execution_id"], "seq": state.fork["seq"]}
 
 
+def firing_of(state: State) -> dict[str, JSON] | None:
+    """Return the trigger of an execution, as listings show it: its name, and the slot
+    of a schedule. The key of a delivery is text of its sender, and not shown."""
+    if state.trigger is None:
+        return None
+    slot = state.trigger.get("slot")
+    is_time = isinstance(slot, str) and _SLOT.fullmatch(slot) is not None
+    return {"name": state.trigger.get("name"), "slot": slot if is_time else None}
+
+
 def rejection_of(
     recorder: Recorder,
     playbook: dict[str, JSON],
@@ -203,6 +216,7 @@ def rejection_of(
             (state.parent or {}).get("execution_id"),
             lineage_of(state),
             labels=state.labels,
+            trigger=firing_of(state),
         ),
         timers=TimerChanges(
             finished_timers(placement, state.execution_id, playbook.get("path"), now)
