@@ -53,6 +53,7 @@ from noetl.dsl.times import parse_duration
 from noetl.embedded import Embedded, open_free_log
 from noetl.errors import ConfigError
 from noetl.local.home import Home
+from noetl.report.format import duration
 from noetl.types import JSON
 
 REFUSALS = (
@@ -346,12 +347,12 @@ def print_end(document: dict[str, JSON]) -> None:
     colour = {"completed": "green", "paused": "yellow"}.get(status, "red")
     if status == "completed" and has_endings(document):
         colour = "yellow"
-    seconds = (document["duration_ms"] or 0) / 1000
+    took = duration((document["duration_ms"] or 0) / 1000)
     kept = sum(step["kept"] for step in document["steps"])
     steps = count_of(len(document["steps"]) - kept, "step")
     head = click.style(status, fg=colour, bold=True)
     more = f", {kept:,} kept" if kept else ""
-    click.echo(f"{head}: {steps} in {seconds:.2f} s{more} ({document['execution_id']})")
+    click.echo(f"{head}: {steps} in {took}{more} ({document['execution_id']})")
     if document["error"]:
         error = document["error"]
         where = f" in step '{error['step']}'" if error.get("step") else ""
