@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -79,6 +79,13 @@ class Verbs(click.Group):
             hint = did_you_mean(args[0], COMMANDS) or ""
             ctx.fail(f"unknown command '{args[0]}'. {hint.capitalize()}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; exit with 130 at Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(130)
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter

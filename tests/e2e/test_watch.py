@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -97,6 +98,16 @@ def test_an_execution_whose_process_was_killed_says_how_it_goes_on(shell: Any) -
     assert done.returncode == 130
     hint = f"no process runs it now; continue with: noetl resume {name}"
     assert hint in done.stderr
+
+
+def test_ctrl_c_ends_any_command_with_130(shell: Any) -> None:
+    pipe = shell.folder / "endless.yaml"
+    os.mkfifo(pipe)
+    with shell.start("validate", str(pipe)) as process, pipe.open("wb"):  # it reads
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+
+    assert (process.returncode, out, err) == (130, "", "")
 
 
 # -- at a server -----------------------------------------------------------------

@@ -185,7 +185,7 @@ def test_folders_check_playbooks_and_count_the_rest(
     ]
     assert document["skipped"] == 3
     assert done.returncode == 1
-    assert "3 YAML files are not playbooks: skipped" in (
+    assert "skipped 3 YAML files that are not playbooks" in (
         noetl("validate", str(tmp_path)).stdout
     )
 
@@ -287,3 +287,28 @@ def test_a_file_name_with_bytes_and_escapes(
     assert "\x1b" not in done.stdout
     document = noetl("validate", "--json", str(tmp_path))
     assert len(json.loads(document.stdout)["files"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("tests/dayly", "did you mean 'tests/daily'?"),
+        ("tests/daily", None),
+        ("other/thing", None),
+        ("{{ workload.dayly }}", None),
+    ],
+)
+def test_a_child_path_is_compared_with_the_playbooks_of_the_folder(
+    noetl: Run, tmp_path: Path, good: str, path: str, hint: str | None
+) -> None:
+    write(tmp_path, "deep/daily.yaml", good.replace("tests/t", "tests/daily"))
+    call = f"{{kind: playbook, path: {path!r}}}"
+    parent = write(tmp_path, "parent.yaml", good.replace("{kind: noop}", call))
+
+    done = noetl("validate", "--json", parent)
+    [file] = json.loads(done.stdout)["files"]
+    found = [each for each in file["diagnostics"] if each["rule"] == "child-path"]
+
+    assert file["valid"]
+    assert [each["hint"] for each in found] == ([] if hint is None else [hint])
+    assert all((each["severity"], each["line"]) == ("hint", 6) for each in found)

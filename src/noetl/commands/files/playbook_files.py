@@ -19,7 +19,7 @@ _KEY = (
     rb"""["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?noetl\.io/"""
     rb"""|kind["']?[ \t]*:[ \t]*["']?Playbook\b)"""
 )
-_SUFFIXES = {".yaml", ".yml"}
+SUFFIXES = {".yaml", ".yml"}
 _MAX_BYTES = 16 * 1024 * 1024  # above the limit of a playbook, to report the real size
 
 
@@ -65,7 +65,7 @@ def find_playbooks(names: Iterable[str]) -> tuple[list[SourceFile], int]:
             files.append(read_file(name))
             continue
         for path in sorted(Path(name).rglob("*")):
-            if path.suffix not in _SUFFIXES or not path.is_file():
+            if path.suffix not in SUFFIXES or not path.is_file():
                 continue
             source = read_file(str(path))
             if is_playbook(source.content):
