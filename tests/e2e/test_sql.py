@@ -47,7 +47,7 @@ WORKFLOW = """
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """A home with one execution that failed and one that was completed."""
     shell = Shell(tmp_path_factory.mktemp("sql"))
-    shell.run(shell.write("broken", WORKFLOW))
+    shell.run(shell.write("broken", WORKFLOW), "--label", "team=a")
     shell.run(shell.write("fine", "- {step: a, tool: {kind: noop, result: {x: 1}}}"))
     return shell
 
@@ -56,6 +56,13 @@ def rows(shell: Shell, sql: str) -> list[dict[str, Any]]:
     done = shell.noetl("sql", sql, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.spec("S-72")
+def test_executions_are_selected_by_their_labels(asked: Shell) -> None:
+    sql = "select playbook, labels from executions where labels->>'$.team' = 'a'"
+
+    assert rows(asked, sql) == [{"playbook": "broken", "labels": {"team": "a"}}]
 
 
 @pytest.mark.spec("EVT-26")

@@ -45,6 +45,7 @@ EXECUTIONS = Table(
         "error": Column(_JSON, "All of the error."),
         "parent_id": Column(_TEXT, "The execution that called it, if one did."),
         "forked_from": Column(_TEXT, "The execution that it is a fork of, if it is."),
+        "labels": Column(_JSON, "Its labels: `labels->>'$.team'`."),
         "events": Column("BIGINT", "Number of events in its log."),
     },
 )
@@ -198,6 +199,7 @@ def execution_line(summary: Summary, events: int) -> bytes:
         "error": summary.error,
         "parent_id": summary.parent_id,
         "forked_from": (summary.forked_from or {}).get("execution_id"),
+        "labels": summary.labels,
         "events": events,
     }
     return _encode(row) + b"\n"
