@@ -109,9 +109,11 @@ def test_an_unknown_input_of_a_child_is_warned_about_once(
     (shell.folder / "orders.yaml").write_text(HEAD + head + STEPS)
     parent = shell.write("parent", CALL.replace("ARGS", "region: eu, regoin: us"))
     done = shell.noetl("run", parent, "--no-progress")
+    shown = shell.noetl("show", "last").stdout
 
     assert done.returncode == 0, done.stdout
     assert done.stderr.count("warning: playbook 'tests/orders': ") == 1
+    assert shown.count("warning: playbook 'tests/orders': ") == 1
     assert "'regoin'" in done.stderr
 
 

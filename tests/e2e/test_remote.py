@@ -125,6 +125,25 @@ def test_lines_of_task_logs_are_printed_by_their_range(
     assert found == [["a", "b"], ["b", "c"], ["c"]]
 
 
+@pytest.mark.spec("S-72", "S-37")
+def test_unknown_inputs_of_a_child_are_warned_about_at_the_end(there: Any) -> None:
+    child = '- {step: start, tool: {kind: noop, result: "{{ workload.region }}"}}'
+    call = "{kind: playbook, path: tests/asked, args: {regoin: us}}"
+    parent = f"- {{step: a, loop: {{in: [1, 2], iterator: n}}, tool: {call}}}"
+    for name, steps, root in (
+        ("asked", child, "workload: {region: eu}\n"),
+        ("asks", parent, ""),
+    ):
+        there.noetl("catalog", "register", there.write(name, steps, root))
+    done = there.noetl("exec", "tests/asks", "--wait", "--no-progress")
+    document = json.loads(there.noetl("show", "last", "--json").stdout)
+
+    warning = "playbook 'tests/asked': workload has no 'regoin', but it has 'region'"
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"warning: {warning}") == 1
+    assert document["warnings"] == [warning]
+
+
 def test_a_report_is_written(there: Any, failed: str) -> None:
     done = there.noetl("show", failed, "--html", "report.html")
 

@@ -104,8 +104,7 @@ def replay(events: Iterable[Event], state: State | None = None) -> State:
 
 
 def _requested(state: State, event: Event, payload: ExecutionRequested) -> None:
-    state.execution_id = event.execution_id
-    state.started_at = event.timestamp
+    state.execution_id, state.started_at = event.execution_id, event.timestamp
     state.trace_id, state.fork = payload["trace_id"], payload.get("fork")
     state.parent, state.labels = payload.get("parent"), payload.get("labels", {})
     state.trigger = payload.get("caller", {}).get("trigger")
@@ -120,6 +119,7 @@ def _requested(state: State, event: Event, payload: ExecutionRequested) -> None:
 
 
 def _request_evaluated(state: State, event: Event, payload: RequestEvaluated) -> None:
+    state.warnings = payload.get("warnings", [])
     if "error" in payload:
         state.status, state.error = "failed", payload["error"]
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from noetl.dsl.playbook_inputs import MAX_WARNINGS
 from noetl.engine.endings import TELLING, Endings, Ignored, add_ignored, ignored_error
 from noetl.engine.events import (
     Event,
@@ -15,6 +16,7 @@ from noetl.engine.events import (
     RequestEvaluated,
     StepScheduled,
     StepSkipped,
+    TaskResumed,
 )
 from noetl.engine.evolve import evolve
 from noetl.engine.state import State, standing_of, status_of
@@ -106,6 +108,9 @@ class Document:
         if not TELLING.isdisjoint(event.payload):
             self.endings.take(event)
         line = self._lines.get(event.step_run_id or "")
+        if event.name == "task.resumed":
+            resumed: TaskResumed = event.payload
+            self._warn((resumed["answer"] or {}).get("warnings", ()))
         match event.name:
             case "playbook.execution.requested":
                 asked: ExecutionRequested = event.payload
@@ -113,7 +118,7 @@ class Document:
                 self._origin = _lineage(asked.get("fork"))
             case "playbook.request.evaluated":
                 evaluated: RequestEvaluated = event.payload
-                self._warnings = evaluated.get("warnings", [])
+                self._warn(evaluated.get("warnings", ()))
             case "workflow.forked":
                 self._fork(event)
             case "workflow.cancelled":
@@ -146,6 +151,11 @@ class Document:
                 line.status = "waiting"
             case "task.resumed" if line is not None:
                 line.status = "running"
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        """Add warnings about inputs, also about those of children, once each."""
+        new = [each for each in warnings if each not in self._warnings]
+        self._warnings = [*self._warnings, *new][:MAX_WARNINGS]
 
     def _fork(self, event: Event) -> None:
         """Restart the running steps at the time of the fork; keep the finished ones."""

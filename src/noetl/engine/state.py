@@ -87,6 +87,7 @@ class State(msgspec.Struct):
     unfired: dict[str, bool] = msgspec.field(default_factory=dict)
     not_reached: int = 0
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
     undone: Undone | None = None
     kept: dict[str, KeptRun] = msgspec.field(default_factory=dict)
     edited: bool = False

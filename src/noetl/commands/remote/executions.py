@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from noetl.client.http import Client, Refused
+from noetl.commands.output.diagnostics import print_warnings
 from noetl.commands.output.progress import Progress
 from noetl.commands.run import finish
 from noetl.dsl.diagnostics import nearest
@@ -178,6 +179,8 @@ def end(
     if wait:
         with leaving(execution_id, f"at {client.url}", client.option):
             document = asyncio.run(watch(client, execution_id, progress))
+        said = answer.get("warnings", ())
+        print_warnings(each for each in document["warnings"] if each not in said)
         finish(document, as_json=as_json, fail_on=fail_on)
     if as_json:
         click.echo(json.dumps(answer))

@@ -71,8 +71,8 @@ class TaskResumed(Payload):
     """The event that the pipeline waited for has occurred."""
 
     answer: Values
-    """The signal's `data`; the child's `status`, `result`, `error`; or the `event` that
-    guards accepted, and their names (`matched`)."""
+    """The signal's `data`; the child's `status`, `result`, `error`, and `warnings` of
+    its inputs; or the `event` that guards accepted, and their names (`matched`)."""
     message: NotRequired[int]
     """`seq` of the signal's `message.received`."""
     missed: NotRequired[int]

@@ -67,6 +67,9 @@ def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> Non
     waiting = find_progress(run, path).waiting
     if waiting is not None and (waiting.child or {}).get("execution_id") == child:
         answer = {**answer, "result": batch.secrets.redact(answer["result"])}
+        if "warnings" in answer:
+            name = f"playbook '{waiting.child['path']}'" if waiting.child else "a child"
+            answer["warnings"] = [f"{name}: {each}" for each in answer["warnings"]]
         emit_resumed(batch, run, path, {"answer": answer})
 
 

@@ -196,6 +196,8 @@ class ChildExecutions:
             "result": state.result,
             "error": state.error,
         }
+        if state.warnings:
+            answer["warnings"] = state.warnings
         await self._give(parent["execution_id"], parent["command_id"], child_id, answer)
 
     async def _fail(
