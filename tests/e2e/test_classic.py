@@ -149,6 +149,19 @@ def test_code_from_elsewhere_and_shell_commands(folder: Folder, peer: str) -> No
     ]
 
 
+def test_code_is_fetched_below_the_endpoint_of_its_source(
+    folder: Folder, peer: str
+) -> None:
+    place = served("", b"result = n + 1").removeprefix("/")
+    (folder.path / "below.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: b}\n"
+        "workflow:\n  - step: start\n    tool: {kind: python, args: {n: 41}, script: "
+        f"{{uri: '{place}', source: {{type: http, endpoint: '{peer}/'}}}}}}\n"
+    )
+
+    assert folder.completed("below") == 42
+
+
 def test_code_from_a_file_below_the_current_folder(folder: Folder) -> None:
     below = folder.path / "below"
     below.mkdir()
