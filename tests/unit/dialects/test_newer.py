@@ -394,3 +394,45 @@ def test_a_credential_that_a_template_names_is_declared_by_the_default(
 
     assert playbook is not None
     assert [entry.name for entry in playbook.keychain] == ["mine"]
+
+
+@pytest.mark.spec("POL-01")
+def test_a_directive_may_stand_beside_its_condition() -> None:
+    [step] = steps(
+        "  - step: start\n    tool:\n      kind: noop\n      spec: {policy: {rules: ["
+        "{when: \"{{ output.status == 'error' }}\", do: retry, attempts: 2}, "
+        "{else: {do: continue, set: {n: 1}}}]}}\n"
+    ).values()
+
+    assert task(step)["spec"]["policy"]["rules"] == [
+        {
+            "when": "{{ outcome.status == 'error' }}",
+            "then": {"do": "retry", "attempts": 2},
+        },
+        {"else": {"then": {"do": "continue", "set_ctx": {"n": 1}}}},
+    ]
+
+
+@pytest.mark.spec("S-34")
+def test_a_template_in_the_workload_is_warned_about_under_the_dialect() -> None:
+    text = f"{HEAD}workload: {{a: {{id: '{{{{ job.uuid }}}}'}}}}\nworkflow:\n{END % 1}"
+    found = load(text, extensions=ON).diagnostics
+    [warning] = [each for each in found if each.severity == "warning"]
+
+    assert (warning.path, warning.code) == ("workload.a.id", "S-01")
+    assert "which stays text" in warning.message
+
+
+@pytest.mark.spec("VAL-04")
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("agent", "kind: playbook"), ("snowflake", "plug-in"), ("gcs", "kind: http")],
+)
+def test_a_kind_of_the_original_that_is_missing_has_a_hint(
+    kind: str, hint: str
+) -> None:
+    text = f"{HEAD}workflow:\n  - {{step: start, tool: {{kind: {kind}}}}}\n"
+    [found] = load(text, extensions=ON).diagnostics
+
+    assert found.message == f"unknown tool kind '{kind}'"
+    assert hint in (found.hint or "")

@@ -13,7 +13,7 @@ from noetl.dialects.classic.shapes import (
     shape_workbook,
 )
 from noetl.dialects.classic.task import Uses, changed, listed, made, text_of
-from noetl.dialects.classic.texts import translate
+from noetl.dialects.classic.texts import templates_in, translate
 from noetl.dialects.classic.workflow import (
     find_meanings,
     rewrite_workbook_root,
@@ -34,6 +34,8 @@ def rewrite(root: Node, report: Report, extensions: frozenset[str]) -> Node:
         changes["metadata"] = shape_metadata(at["metadata"], uses)
     if "keychain" in at and at["keychain"].node.is_sequence:
         changes["keychain"] = rewrite_keychain(at["keychain"], uses)
+    if "workload" in at:
+        _note_templates(at["workload"], uses)
     if "executor" in at:
         changes["executor"] = without_rules(at["executor"], uses)
     workbook, workflow = at.get("workbook"), at.get("workflow")
@@ -57,6 +59,13 @@ def rewrite(root: Node, report: Report, extensions: frozenset[str]) -> Node:
             workbook = Location(spoken, at, "workbook")
             changes["workbook"] = rewrite_workbook_root(workbook, uses)
     return _declared(changed(root, changes), root)
+
+
+def _note_templates(at: Location, uses: Uses) -> None:
+    """Warn of templates in the workload: the original renders them."""
+    what = "a template in 'workload', which stays text,"
+    for leaf in templates_in(at):
+        uses.accept(leaf, what, "the template where the input is read")
 
 
 def shape_workflow(

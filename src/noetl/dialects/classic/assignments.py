@@ -99,6 +99,7 @@ class Assignments(msgspec.Struct):
         return _patched(changed(node, dict.fromkeys(_KEYS)), patch, _GOES_ON)
 
     def _rule(self, at: Location) -> Node:
+        at = Location(self._with_then(at), at.parent, at.part)
         changes: dict[str, Node | None] = {}
         if "then" in at:
             changes["then"] = self._directive(at["then"])
@@ -107,6 +108,19 @@ class Assignments(msgspec.Struct):
             then = self._directive(other["then"])
             changes["else"] = changed(other.node, {"then": then})
         return changed(at.node, changes)
+
+    def _with_then(self, at: Location) -> Node:
+        """Return the rule with its directive below ``then``."""
+        node, other = at.node, at.get("else")
+        if other is not None and "do" in other and "then" not in other:
+            self.uses.accept(other.key("do"), "'else' without 'then'", "then: {do: …}")
+            node = changed(node, {"else": mapping({"then": other.node}, other.node)})
+        if "do" in node.entries and "then" not in node.entries:
+            self.uses.accept(at.key("do"), "a rule without 'then'", "then: {do: …}")
+            directive = {k: v for k, v in node.entries.items() if k != "when"}
+            gone = dict.fromkeys(directive)
+            node = changed(node, {**gone, "then": mapping(directive, node)})
+        return node
 
     def _directive(self, at: Location) -> Node:
         if "set" not in at or not at["set"].node.is_mapping:

@@ -57,7 +57,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 def references(at: Location) -> Iterator[tuple[Location, tuple[str, ...]]]:
     """Yield every name that a template below reads; broken templates read nothing."""
-    for leaf in _templates(at):
+    for leaf in templates_in(at):
         try:
             template = compile_template(leaf.node.value)
         except TemplateError:
@@ -66,7 +66,7 @@ def references(at: Location) -> Iterator[tuple[Location, tuple[str, ...]]]:
             yield leaf, reference.path
 
 
-def _templates(at: Location) -> Iterator[Location]:
+def templates_in(at: Location) -> Iterator[Location]:
     stack = [at]
     while stack:
         here = stack.pop()

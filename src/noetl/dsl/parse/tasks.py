@@ -31,6 +31,10 @@ RETIRED: Mapping[str, Retired] = {
 _NO_KIND = {
     "sink": "storage is a task: use postgres, duckdb, http, … and return a reference",
     "loop": "'loop' is a key of the step, not a kind",
+    "agent": "call another playbook: kind: playbook with path: …",
+    "snowflake": "a python task with the driver, or a plug-in of your own",
+    "gcs": "a python task, or kind: http with an entry of keychain",
+    "artifact": "return the value: large ones are stored by themselves",
 }
 
 
