@@ -54,9 +54,9 @@ class Asking:
         self._claim = server.orchestrator.assignment.claim
         server.orchestrator.assignment.claim = self._counted
 
-    async def _counted(self, *args: Any) -> Any:
+    async def _counted(self, *args: Any, **options: Any) -> Any:
         self.looks += 1
-        return await self._claim(*args)
+        return await self._claim(*args, **options)
 
     async def wait(self, worker: str = "w", slots: int = 4) -> asyncio.Task[Any]:
         """A claim of this worker, once it waits."""

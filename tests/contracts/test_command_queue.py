@@ -49,6 +49,51 @@ async def test_a_pool_gets_its_own_commands(store, facts):
     assert await claimed(store) == ["x-1"]
 
 
+@pytest.mark.spec("S-79")
+async def test_a_claim_for_waits_gets_what_needs_no_slot(store, facts):
+    many = [f"x-{number}" for number in range(40)]
+    wait = Command("x-wait", "x", waits=True)
+    later = Command("x-later", "x", not_before=150.0, waits=True)
+    await store.commit([facts.transition("x", commands=[*many, wait, later])])
+    await store.commit([facts.transition("y", commands=["y-1"])])
+
+    assert await claimed(store, waits=True) == ["x-wait"]
+    assert await claimed(store, waits=True) == []
+    assert await claimed(store, waits=True, now=151.0) == ["x-later"]
+    assert await claimed(store, 3) == ["x-0", "y-1", "x-1"]
+
+
+@pytest.mark.spec("S-79")
+async def test_a_free_slot_takes_what_only_waits_before_the_rest(store, facts):
+    wait = Command("x-wait", "x", waits=True)
+    await store.commit([facts.transition("x", commands=["x-1", "x-2", wait])])
+
+    assert await claimed(store, 2) == ["x-wait", "x-1"]
+
+
+@pytest.mark.spec("S-79", "S-68")
+async def test_a_command_that_has_waited_goes_on_in_a_slot(store, facts):
+    wait = Command("x-1", "x", turn=5, waits=True)
+    await store.commit([facts.transition("x", commands=[wait])])
+    assert await claimed(store, waits=True) == ["x-1"]
+    again = Command("x-1", "x", not_before=110.0, turn=5)
+    parked = facts.transition("x", 1, commands=[again], release=["x-1"])
+    await store.commit([parked])
+
+    assert await claimed(store, waits=True, now=120.0) == []
+    assert await claimed(store, now=120.0) == ["x-1"]
+
+
+@pytest.mark.spec("S-79")
+async def test_the_commands_of_an_execution_go_out_by_their_turns(store, facts):
+    loop = [Command(f"x/{number}", "x", turn=10 + number) for number in range(4)]
+    await store.commit([facts.transition("x", 0, commands=loop)])
+    beside = [Command("y", "x", turn=11), Command("z", "x", turn=12)]
+    await store.commit([facts.transition("x", 1, commands=beside)])
+
+    assert await claimed(store) == ["x/0", "y", "x/1", "z", "x/2", "x/3"]
+
+
 async def test_executions_take_turns(store, facts):
     many = [f"x-{number}" for number in range(50)]
     await store.commit([facts.transition("x", commands=many)])

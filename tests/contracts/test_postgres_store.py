@@ -18,7 +18,7 @@ from noetl.adapters.stores.postgres.queries import SQL
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
 
-ARGUMENTS = 47
+ARGUMENTS = 48
 """Of a commit, a list each."""
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from noetl.adapters.sql_files import statements
-from noetl.adapters.stores.sqlite.schema import SQL, migrations
+from noetl.adapters.stores.sqlite.schema import SQL, WAITS_SQL, migrations
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,17 @@ def test_it_searches(db: sqlite3.Connection, query: str, search: str) -> None:
 
     assert any(search in row[3] for row in plan), plan
     assert not any(row[3].startswith("SCAN") for row in plan), plan
+
+
+@pytest.mark.spec("S-79")
+@pytest.mark.parametrize("query", ["next_family", "next_execution", "ready_commands"])
+def test_a_claim_for_waits_reads_their_index_alone(
+    db: sqlite3.Connection, query: str
+) -> None:
+    sql = WAITS_SQL[query]
+    plan = db.execute(f"EXPLAIN QUERY PLAN {sql}", (0,) * sql.count("?")).fetchall()
+
+    assert any("command_waits (pool=?" in row[3] for row in plan), plan
 
 
 @pytest.mark.spec("S-37")

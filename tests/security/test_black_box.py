@@ -282,7 +282,7 @@ def claim(stage: Stage, marked: str) -> tuple[str, dict[str, Any]]:
     """An execution with this text in its playbook, and the lease of its first step."""
     tool = {"kind": "noop", "result": marked, "spec": {"pool": "claimed"}}
     execution_id = stage.admin.start(stage.text(tool))
-    body = {"worker": marked, "pool": "claimed", "slots": 1, "protocol": 3}
+    body = {"worker": marked, "pool": "claimed", "slots": 1, "protocol": 4}
     [order] = stage.worker.post("/api/worker/claim", body).body["work"]
     return execution_id, order["lease"]
 

@@ -484,7 +484,7 @@ def test_one_viewer_cannot_take_the_streams_of_others(small: Running) -> None:
         connection = stack.enter_context(connected(other))
         connection.sendall(stream_of(other, execution_id))
         mine = status_of(read_head(connection))
-        claim = {"pool": "nowhere", "worker": "w", "slots": 1, "protocol": 3}
+        claim = {"pool": "nowhere", "worker": "w", "slots": 1, "protocol": 4}
         claimed = admin.post("/api/worker/claim", claim)
 
     assert [status_of(each) for each in found] == [200] * 4 + [429] * 4

@@ -30,7 +30,7 @@ class Effects(msgspec.Struct):
     """Effects of one batch. Commands are listed by their ids: ``parked`` ones are due
     at their time, ``woken`` ones now. ``timers`` are listed by their ids, ``children``
     by the command that waits for them. ``freed`` is set if commands that were held back
-    may run."""
+    may run. ``begun`` are commands whose workers have started a task."""
 
     ready: list[str] = msgspec.field(default_factory=list)
     over: list[str] = msgspec.field(default_factory=list)
@@ -38,6 +38,7 @@ class Effects(msgspec.Struct):
     timers: dict[str, float] = msgspec.field(default_factory=dict)
     children: dict[str, dict[str, JSON]] = msgspec.field(default_factory=dict)
     freed: bool = False
+    begun: list[str] = msgspec.field(default_factory=list)
 
 
 def ready_in(events: Iterable[Event]) -> list[str]:
@@ -63,6 +64,8 @@ def effects_of(events: Iterable[Event]) -> Effects:
             _start(effects, event.entity_id, event.payload)
         elif name in _ENDS:
             effects.over.append(event.entity_id)
+        elif name == "task.started":
+            effects.begun.append(_command_of(event))
         elif name == "task.suspended":
             _park(effects, _command_of(event), event.payload)
         elif name == "task.resumed":

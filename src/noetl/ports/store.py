@@ -132,14 +132,23 @@ class CommandQueue(Protocol):
     """Commands that wait for workers, and the leases on them."""
 
     async def claim(
-        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+        self,
+        owner: str,
+        *,
+        pool: str,
+        slots: int,
+        now: float,
+        ttl: float,
+        waits: bool = False,
     ) -> Claimed:
-        """Lease up to ``slots`` ready commands of a pool.
+        """Lease up to ``slots`` ready commands of a pool; with ``waits`` only such as
+        need no slot (S-79).
 
         Families of executions (see ``ExecutionIndex.count_family``) take turns, and so
-        do the executions of each family. The owner of a lease keeps all commands with
-        the same affinity: other owners get none of them until ``ttl`` after its last
-        claim, or after the last ``renew`` of one of these leases.
+        do the executions of each family; the commands of an execution go out by their
+        ``turn``, those that only wait before the others. The owner of a lease keeps all
+        commands with the same affinity: other owners get none of them until ``ttl``
+        after its last claim, or after the last ``renew`` of one of these leases.
         """
         ...
 

@@ -34,6 +34,14 @@ class Command(msgspec.Struct, frozen=True):
     affinity: str | None = None
     """Commands with the same affinity go to one owner: see ``CommandQueue.claim``."""
 
+    turn: int | None = None
+    """Place among the ready commands of the execution. None is the position of the log,
+    or the earlier place of a command that is planned again. Step runs take turns
+    because their commands have interleaved places."""
+
+    waits: bool = False
+    """Whether the command only waits, so that it needs no slot of a worker."""
+
 
 class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The right of one owner to run a command."""

@@ -166,10 +166,14 @@ class Dispatcher(Protocol):
     @property
     def ttl(self) -> float: ...
     @property
-    def time_slice(self) -> float | None:
+    def time_slice(self) -> float:
         """Seconds for which a slot may take pipelines without a claim; claims serve
-        other executions. None if there are no others.
-        """
+        other steps and executions."""
+        ...
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether this process runs one execution, which gets its errors."""
         ...
 
     @property
@@ -186,8 +190,11 @@ class Dispatcher(Protocol):
         """Give first steps to this worker, and stop it on ended commands."""
         ...
 
-    async def claim(self, owner: str, slots: int) -> Sequence[WorkItem]:
-        """Lease ready pipelines; return their work items."""
+    async def claim(
+        self, owner: str, slots: int, *, waits: bool = False
+    ) -> Sequence[WorkItem]:
+        """Lease ready pipelines; return their work items. With ``waits`` only those
+        that need no slot, and without waiting for one."""
         ...
 
     async def report(

@@ -130,10 +130,12 @@ class Cluster:
         request = Request(execution_id, about, merged, **members)
         return await self.server.start(loaded.playbook, request)
 
-    def work(self, owner: str, tool: Recorder, slots: int = 4) -> None:
-        """Let a worker come that runs ``noop`` by this tool."""
+    def work(
+        self, owner: str, tool: Recorder, slots: int = 4, kind: str = "noop"
+    ) -> None:
+        """Let a worker come that runs one kind, ``noop``, by this tool."""
         worker = Executor(
-            self.server.assignment, {"noop": tool}, self.clock, owner=owner, slots=slots
+            self.server.assignment, {kind: tool}, self.clock, owner=owner, slots=slots
         )
         self._workers.append(asyncio.create_task(worker.serve()))
 
@@ -141,10 +143,14 @@ class Cluster:
         """Wait for the end; the log."""
         async with asyncio.timeout(HUNG):
             await self._over.wait()
+        await self.stop()
+        return await self.log()
+
+    async def stop(self) -> None:
+        """Stop all workers."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
-        return await self.log()
 
     async def log(self, execution_id: str = "e") -> list[Event]:
         return list(await self.store.read(execution_id))

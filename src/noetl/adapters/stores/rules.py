@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import LeaseLost, LogConflict, NoPlace, RequestKnown, SetAside
-from noetl.ports import Backlog, Lease, QueuedExecution, Timer, Transition
+from noetl.ports import Backlog, Command, Lease, QueuedExecution, Timer, Transition
 
 GRACE = 2.0
 """Seconds after its expiry in which a lease is not given to another owner.
@@ -35,6 +35,20 @@ def count_by_pool(rows: Iterable[tuple[str, str, int]]) -> dict[str, Backlog]:
         if state in ("ready", "leased"):
             found[pool] = found.get(pool, Backlog()).add(state, count)
     return found
+
+
+_RANK_BITS = 24
+"""Bits of a command's index in its transition; its turn is above them."""
+_WAITS = 1 << 62
+"""Subtracted from the rank of a command that only waits."""
+
+
+def rank_of(command: Command, after: int, index: int) -> int:
+    """Return the place of a command in the order of its execution; below zero, the
+    command only waits."""
+    turn = after if command.turn is None else command.turn
+    rank = (turn << _RANK_BITS) + index
+    return rank - _WAITS if command.waits else rank
 
 
 def outlives(timer: Timer) -> bool:

@@ -17,7 +17,7 @@ from noetl.engine.times import rfc3339, seconds_of
 from noetl.types import JSON
 
 SUSPENDING = frozenset({"wait", "playbook", "choose"})
-"""Kinds without a tool: the pipeline waits for the server."""
+"""Kinds without a tool: the pipeline waits for the server, and needs no slot (S-79)."""
 
 MAX_DEPTH = 16
 _MAX_SECONDS = 100 * 366 * 86_400.0

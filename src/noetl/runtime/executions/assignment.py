@@ -66,20 +66,29 @@ class WorkAssignment:
         return self.placement.ttl
 
     @property
-    def time_slice(self) -> float | None:
-        return TIME_SLICE_S if self.placement.pool is None else None
+    def time_slice(self) -> float:
+        return TIME_SLICE_S
+
+    @property
+    def is_alone(self) -> bool:
+        return self.placement.pool is not None
 
     def register(self, worker: Worker) -> None:
         """Give first steps to this worker, and stop it on ended commands."""
         self.idle_workers.register(worker)
 
     async def claim(
-        self, owner: str, slots: int, pool: str = DEFAULT_POOL
+        self,
+        owner: str,
+        slots: int,
+        pool: str = DEFAULT_POOL,
+        *,
+        waits: bool = False,
     ) -> list[WorkItem]:
-        """Lease ready pipelines of a pool."""
+        """Lease ready pipelines of a pool; with ``waits`` those that need no slot."""
         pool, ttl = self.placement.pool or pool, self.placement.ttl
         leases = await self.store.claim(
-            owner, pool=pool, slots=slots, now=self.clock.now(), ttl=ttl
+            owner, pool=pool, slots=slots, now=self.clock.now(), ttl=ttl, waits=waits
         )
         return await self.work_for(leases, leases.positions)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -11,6 +11,7 @@ from noetl.dsl.model import Playbook
 from noetl.dsl.playbook_inputs import secret_inputs
 from noetl.engine.evolve import replay
 from noetl.engine.recorder import Batch
+from noetl.engine.runs import run_of
 from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import State
 from noetl.engine.values.references import Values
@@ -42,6 +43,38 @@ class InboxItem(msgspec.Struct):
     error: NoetlError | None = None
 
 
+class StepTurns(msgspec.Struct):
+    """The order in which the ready commands of an execution are claimed.
+
+    Each command gets a place: the commands of one step run have places in a row, and a
+    step run begins at the place of the last command that began. So the step runs take
+    turns, however many commands one of them has (S-79). ``now`` is that place, ``last``
+    the last one of each step run, ``waiting`` those of commands that have not begun.
+
+    The order is not recorded. It begins at the position of the log, which no earlier
+    place is far beyond.
+    """
+
+    now: int = 0
+    last: dict[str, int] = msgspec.field(default_factory=dict)
+    waiting: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def place(self, command_id: str) -> int:
+        """Return the place of a command that becomes ready."""
+        run_id = run_of(command_id)
+        place = max(self.now, self.last.get(run_id, -1) + 1)
+        self.last[run_id] = self.waiting[command_id] = place
+        return place
+
+    def note(self, begun: Iterable[str], over: Iterable[str]) -> None:
+        """Note commands whose workers have begun them, and ended ones."""
+        for command_id in begun:
+            self.now = max(self.now, self.waiting.pop(command_id, 0))
+        for command_id in over:
+            self.waiting.pop(command_id, None)
+            self.last.pop(command_id, None)
+
+
 _KINDS_WITH_SECRETS = ("secrets", "playbook")
 
 
@@ -52,7 +85,7 @@ class LoadedExecution(msgspec.Struct):
     drains it. ``stale``: another server may have extended the log. ``saved``
     is the position of the last snapshot. ``children`` maps the ids of called executions
     to the commands that wait for them. ``request_key`` goes into the first commit.
-    ``used`` is the time of the last access.
+    ``used`` is the time of the last access, ``turns`` the order of its commands.
     """
 
     playbook: Playbook
@@ -68,13 +101,15 @@ class LoadedExecution(msgspec.Struct):
     children: dict[str, str] = msgspec.field(default_factory=dict)
     request_key: str | None = None
     used: float = 0.0
+    turns: StepTurns = msgspec.field(default_factory=StepTurns)
 
     @classmethod
     def of(
         cls, playbook: Playbook, state: State, about: dict[str, JSON], secrets: Secrets
     ) -> LoadedExecution:
         net, values = build_net(playbook), Values()
-        return cls(playbook, net, state, about, values, secrets, state.seq)
+        turns = StepTurns(state.seq)
+        return cls(playbook, net, state, about, values, secrets, state.seq, turns=turns)
 
     @property
     def may_have_secrets(self) -> bool:

@@ -12,8 +12,9 @@ from noetl.engine.effects import Effects
 from noetl.engine.limits import CODE_KINDS, Ceilings
 from noetl.engine.recorder import Batch
 from noetl.engine.reports.accept import Fact, record
-from noetl.engine.runs import find_open, find_progress, path_of
+from noetl.engine.runs import find_open, find_progress, path_of, run_of
 from noetl.engine.state import Frame
+from noetl.engine.waits.suspend import SUSPENDING
 from noetl.ports import Command, Lease
 from noetl.runtime.dispatcher import WorkItem
 from noetl.runtime.executions.loaded import InboxItem, LoadedExecution
@@ -93,17 +94,29 @@ class Placement(msgspec.Struct):
         those that end in the same commit."""
         over = set(effects.over)
         planned = {**dict.fromkeys(effects.ready, 0.0), **effects.parked}
-        return [
+        turns = loaded.turns
+        commands = [
             Command(
                 name,
                 loaded.state.execution_id,
                 self.pool_of(loaded, name),
                 due,
                 self.affinity_of(loaded, name),
+                turns.now if name in effects.parked else turns.place(name),
+                _only_waits(loaded, name, parked=name in effects.parked),
             )
             for name, due in planned.items()
             if name not in over
         ]
+        turns.note(effects.begun, effects.over)
+        return commands
+
+
+def _only_waits(loaded: LoadedExecution, command_id: str, *, parked: bool) -> bool:
+    """Return whether the next task of a pipeline only waits. A parked pipeline goes on
+    with the task after it: then all tasks of the step must."""
+    tasks = loaded.playbook.steps[loaded.state.runs[run_of(command_id)].step].tasks
+    return all(task.kind in SUSPENDING for task in (tasks if parked else tasks[:1]))
 
 
 def make_work_item(

@@ -28,6 +28,12 @@ log = logging.getLogger("noetl.worker")
 RENEWALS_PER_LEASE = 3
 """Renewals of a lease within its lifetime."""
 
+WAITS = 16
+"""Pipelines that only wait, which a worker runs outside of its slots (S-79)."""
+
+LOOK_FOR_WAITS_S = 0.25
+"""Seconds between two claims of a busy worker for pipelines that need no slot."""
+
 CLAIM_RETRY_S = 1.0
 """Seconds until work is claimed again after a claim that failed."""
 
@@ -37,6 +43,8 @@ class Executor:
 
     ``tool_time`` is the operator's limit of one call, in seconds. ``logs`` stores what
     tasks print. ``calls`` are the running calls of tools by command.
+
+    While all slots are busy, pipelines that only wait run outside of them.
     """
 
     def __init__(
@@ -59,6 +67,10 @@ class Executor:
         self.tool_time = tool_time
         self.logs = logs
         self._running: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._outside: set[str] = set()
+        self._entering = 0
+        self._freed, self._busy = asyncio.Event(), asyncio.Event()
         self._works: dict[str, WorkItem] = {}
         self.calls: dict[str, RunningCall] = {}
         self._lost: set[Lease] = set()
@@ -73,7 +85,10 @@ class Executor:
         With several executions, neither a failed claim nor an error of one pipeline
         stops the others (I-38).
         """
-        beating = asyncio.create_task(self._beat())
+        beside = [
+            asyncio.create_task(self._beat()),
+            asyncio.create_task(self._serve_waits()),
+        ]
         self._serving = True
         try:
             while True:
@@ -93,7 +108,8 @@ class Executor:
                     await self._wakeup.wait()
         finally:
             self._serving = False
-            beating.cancel()
+            for task in beside:
+                task.cancel()
             await self._stop()
 
     async def _claim(self) -> bool:
@@ -106,10 +122,45 @@ class Executor:
             self._begin(work)
         return bool(works)
 
+    async def _serve_waits(self) -> None:
+        """Run pipelines that need no slot while all slots are busy."""
+        while True:
+            await self._busy.wait()
+            room = WAITS - len(self._waiting)
+            works: Sequence[WorkItem] = []
+            if room > 0:
+                try:
+                    found = await self._dispatcher.claim(self.owner, room, waits=True)
+                    works = await self._sort_out(found)
+                except Exception as error:  # the claim of the next free slot says more
+                    _complain("work could not be claimed", error)
+            for work in works:
+                self._begin(work, outside=True)
+            if not works:
+                await self.clock.sleep(LOOK_FOR_WAITS_S)
+
+    async def enter(self, lease: Lease) -> None:
+        """Wait for a slot if the pipeline of this lease runs outside of them."""
+        if lease.command_id not in self._outside:
+            return
+        self._entering += 1
+        try:
+            while self._free + self._entering <= 0:
+                self._freed.clear()
+                await self._freed.wait()
+        finally:
+            self._entering -= 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._outside.discard(lease.command_id)
+        self._waiting.discard(task)
+        self._running.add(task)
+        self._note_slots()
+
     @property
     def _is_alone(self) -> bool:
         """Return whether this process runs one execution, which gets its errors."""
-        return self._dispatcher.time_slice is None
+        return self._dispatcher.is_alone
 
     def reserve(self) -> str | None:
         if self._retired or not self._serving or self._free <= 0:
@@ -122,16 +173,32 @@ class Executor:
         if work is not None:
             self._begin(work)
         else:
+            self._note_slots()
             self._wakeup.set()
 
     @property
     def _free(self) -> int:
-        return self._slots - len(self._running) - self._reserved
+        taken = len(self._running) + self._reserved + self._entering
+        return self._slots - taken
 
-    def _begin(self, work: WorkItem) -> None:
+    def _note_slots(self) -> None:
+        """Note whether all slots are busy: then pipelines that wait run outside."""
+        if self._free <= 0 and not self._retired:
+            self._busy.set()
+        else:
+            self._busy.clear()
+        if self._free + self._entering > 0:
+            self._freed.set()
+
+    def _begin(self, work: WorkItem, *, outside: bool = False) -> None:
         task = asyncio.create_task(self._work(work))
-        self._running.add(task)
+        if outside:
+            self._waiting.add(task)
+            self._outside.add(work.lease.command_id)
+        else:
+            self._running.add(task)
         task.add_done_callback(self._finished)
+        self._note_slots()
 
     async def _sort_out(self, works: Sequence[WorkItem]) -> Sequence[WorkItem]:
         """Drop leases of commands whose earlier run has lost its lease and still stops:
@@ -142,13 +209,14 @@ class Executor:
             names = [lease.command_id for lease in early]
             self._lose([self._works[name].lease for name in names])
             await self._dispatcher.release(early)
-            if running := set(self._running):
+            if running := self._tasks:
                 await asyncio.wait(running, timeout=1.0, return_when="FIRST_COMPLETED")
         return [work for work in works if work.lease not in early]
 
     async def retire(self) -> None:
         """Take no more work, and wait for the running pipelines."""
         self._retired = True
+        self._note_slots()
         await self.drain()
 
     @property
@@ -158,8 +226,12 @@ class Executor:
 
     async def drain(self) -> None:
         """Wait until the running pipelines have stopped."""
-        while self._running:
-            await asyncio.wait(set(self._running))
+        while tasks := self._tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def _tasks(self) -> set[asyncio.Task[None]]:
+        return self._running | self._waiting
 
     def revoke(self, commands: Sequence[str]) -> None:
         """Stop the tools of pipelines that have ended or moved to another worker."""
@@ -175,6 +247,8 @@ class Executor:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        self._waiting.discard(task)
+        self._note_slots()
         error = None if task.cancelled() else task.exception()
         if error is not None and self._is_alone:
             self._broken = error  # do not wait for it
@@ -183,9 +257,10 @@ class Executor:
         self._wakeup.set()
 
     async def _stop(self) -> None:
-        for task in self._running:
+        tasks = self._tasks
+        for task in tasks:
             task.cancel()
-        for task in list(self._running):
+        for task in tasks:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
 
@@ -207,8 +282,7 @@ class Executor:
     async def _work(self, first: WorkItem) -> None:
         """Run pipelines in one slot; work that a report makes ready needs no claim."""
         work: WorkItem | None = first
-        turn, loop = self._dispatcher.time_slice, asyncio.get_running_loop()
-        until = None if turn is None else loop.time() + turn
+        until = asyncio.get_running_loop().time() + self._dispatcher.time_slice
         while work is not None:
             lease, command_id = work.lease, work.lease.command_id
             step = work.frame.step
@@ -220,9 +294,10 @@ class Executor:
                 work = None
             finally:
                 del self._works[command_id]
+                self._outside.discard(command_id)
                 self._lost.discard(lease)
 
-    async def _run(self, work: WorkItem, until: float | None) -> WorkItem | None:
+    async def _run(self, work: WorkItem, until: float) -> WorkItem | None:
         """Run one pipeline as far as possible; return the work of its last report while
         the slot's time slice lasts.
         """
@@ -254,7 +329,7 @@ class Executor:
         await self._dispatcher.report(lease, last)
 
     async def _pursue(
-        self, work: WorkItem, until: float | None, facts: list[Fact]
+        self, work: WorkItem, until: float, facts: list[Fact]
     ) -> WorkItem | None:
         values = await self._dispatcher.values_for(work)
         try:
@@ -270,6 +345,8 @@ class Executor:
         ``LeaseLost`` if the lease is lost."""
         if lease in self._lost:
             raise LeaseLost(f"{self.owner} does not hold {lease.command_id}")
+        if lease.command_id in self._outside:
+            return False
         return not self._retired and len(self._running) <= self._slots
 
 

@@ -43,6 +43,10 @@ class Slots(Protocol):
     calls: dict[str, RunningCall]
     logs: LogSender | None
 
+    async def enter(self, lease: Lease) -> None:
+        """Wait for a slot if the pipeline of this lease runs outside of them."""
+        ...
+
     def prefetches(self, lease: Lease) -> bool:
         """Return whether the slot of this lease takes the next pipeline. Raises
         ``LeaseLost`` if the lease is lost."""
@@ -51,8 +55,7 @@ class Slots(Protocol):
 
 class PipelineRun:
     """A running pipeline. ``facts`` are unreported; ``until`` is the end of its slot's
-    time slice, None without a limit.
-    """
+    time slice."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class PipelineRun:
         dispatcher: Dispatcher,
         work: WorkItem,
         stored: TaskValues,
-        until: float | None,
+        until: float,
         facts: list[Fact],
     ) -> None:
         self._slots = slots
@@ -129,6 +132,8 @@ class PipelineRun:
             outcome = Outcome.failed("tool.contract", _no_tool(call.task.kind))
         if outcome is None:
             tool = self._slots.tools[call.task.kind]
+            if not tool.instant:
+                await self._slots.enter(work.lease)
             drafts = CallDrafts(self._stored, work.secrets)
             output = None
             if self._slots.logs is not None and not tool.instant:
@@ -187,7 +192,7 @@ class PipelineRun:
     @property
     def _has_time(self) -> bool:
         """Return whether the time slice of the slot lasts."""
-        return self._until is None or asyncio.get_running_loop().time() < self._until
+        return asyncio.get_running_loop().time() < self._until
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         """Evaluate templates in a turn; read the values that they need."""

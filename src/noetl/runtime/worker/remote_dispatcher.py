@@ -79,14 +79,22 @@ class RemoteDispatcher:
         return self.connection.ttl
 
     @property
-    def time_slice(self) -> float | None:
+    def time_slice(self) -> float:
         return TIME_SLICE_S
+
+    @property
+    def is_alone(self) -> bool:
+        return False
 
     def register(self, worker: Worker) -> None:
         self._workers.append(worker)
 
-    async def claim(self, owner: str, slots: int) -> Sequence[WorkItem]:
-        """Wait for work: the caller has a free slot."""
+    async def claim(
+        self, owner: str, slots: int, *, waits: bool = False
+    ) -> Sequence[WorkItem]:
+        """Wait for work: the caller has a free slot. With ``waits`` it has none."""
+        if waits:
+            return await self._claim_waits(owner, slots)
         failures = 0
         while True:
             is_retry, self._claim_was_lost = self._claim_was_lost, False
@@ -120,6 +128,20 @@ class RemoteDispatcher:
             works = [await self._try(each) for each in found.work]
             if taken := [work for work in works if work is not None]:
                 return taken
+
+    async def _claim_waits(self, owner: str, slots: int) -> Sequence[WorkItem]:
+        message = messages.ClaimRequest(
+            owner, self._pool, slots, waits=True, protocol=messages.PROTOCOL
+        )
+        try:
+            found = await self.connection.request_once(
+                message, messages.ClaimReply, seconds=WAIT_SECONDS
+            )
+        except Unreachable:
+            self._claim_was_lost = True  # the next claim asks for its work
+            return []
+        works = [await self._try(each) for each in found.work]
+        return [work for work in works if work is not None]
 
     async def report(
         self, lease: Lease, facts: Sequence[Fact], *, wants: str | None = None

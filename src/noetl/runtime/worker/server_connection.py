@@ -193,7 +193,8 @@ class ServerConnection:
             if error.kind == LeaseLost.kind:
                 raise LeaseLost(str(error)) from None
             raise
-        self._answered_at = self._monotonic()
+        if not _is_beside(message):
+            self._answered_at = self._monotonic()
         if reply is bytes:
             return found  # type: ignore[return-value]
         answer = messages.codec.decode(found, reply)
@@ -361,3 +362,8 @@ def _as_retry(message: messages.ReportBatch) -> messages.ReportBatch:
     """The server may have recorded the reports, though its answer was lost."""
     reports = [msgspec.structs.replace(each, is_retry=True) for each in message.reports]
     return messages.ReportBatch(message.worker, message.pool, reports)
+
+
+def _is_beside(message: messages.Message) -> bool:
+    """Return whether this is the claim of a busy worker: its answer renews no lease."""
+    return isinstance(message, messages.ClaimRequest) and message.waits

@@ -78,9 +78,9 @@ class LongPoll:
     ) -> Sequence[WorkItem]:
         rings, key = self._orchestrator.wakeup.count, (asked.worker, asked.pool)
         works = await self._lost(asked) or await self._orchestrator.assignment.claim(
-            asked.worker, asked.slots, asked.pool
+            asked.worker, asked.slots, asked.pool, waits=asked.waits
         )
-        if not works:
+        if not works and not asked.waits:
             self._without_work[key] = rings, look
             if len(self._without_work) > MAX_WORKERS:
                 del self._without_work[next(iter(self._without_work))]

@@ -23,7 +23,7 @@ Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
 
 MAX_UPLOAD_BYTES = 64 * 1024**3
 
-PROTOCOL = 3
+PROTOCOL = 4
 """The version of these messages: a server refuses workers of another version."""
 
 MAX_REPORTS = 500
@@ -57,7 +57,8 @@ class ClaimRequest(Message, frozen=True):
 
     ``is_retry``: the answer to an earlier claim was lost, and with it perhaps
     pipelines; the worker runs ``held_commands`` and no others. ``protocol`` is the
-    version of the worker's messages; a worker of version 1 sends none.
+    version of the worker's messages; a worker of version 1 sends none. ``waits`` asks
+    for pipelines that need no slot: all slots of the worker are busy.
     """
 
     worker: Name
@@ -67,6 +68,7 @@ class ClaimRequest(Message, frozen=True):
     is_retry: bool = False
     held_commands: Annotated[Sequence[Name], msgspec.Meta(max_length=4096)] = ()
     protocol: int = 1
+    waits: bool = False
 
 
 class WorkMessage(Message, frozen=True):

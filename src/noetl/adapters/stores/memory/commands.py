@@ -10,7 +10,15 @@ from typing import Literal
 
 import msgspec
 
-from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, count_by_pool, in_turn
+from noetl.adapters.stores.rules import (
+    GRACE,
+    OPEN,
+    OVER,
+    Turn,
+    count_by_pool,
+    in_turn,
+    rank_of,
+)
 from noetl.engine.state import ExecutionStatus
 from noetl.ports import Backlog, Command, CommandRow, Lease, Transition
 
@@ -20,6 +28,7 @@ class _Row(msgspec.Struct):
     command: Command
     execution: int
     family: int
+    rank: int
     state: Literal["delayed", "ready", "leased", "done"] = "ready"
     not_before: float = 0.0
     epoch: int = 0
@@ -35,7 +44,7 @@ class _Pool:
     def __init__(self) -> None:
         self.families: list[int] = []
         self.executions: dict[int, list[int]] = {}
-        self.ready: dict[int, list[int]] = {}
+        self.ready: dict[int, list[tuple[int, int]]] = {}
         self.turn = Turn()
 
     def add(self, row: _Row) -> None:
@@ -45,7 +54,7 @@ class _Pool:
                 self.executions[row.family] = []
                 insort(self.families, row.family)
             insort(self.executions[row.family], row.execution)
-        heappush(self.ready[row.execution], row.number)
+        heappush(self.ready[row.execution], (row.rank, row.number))
 
     def remove(self, family: int, execution: int) -> None:
         del self.ready[execution]
@@ -74,7 +83,7 @@ class Commands:
         self._status = status
         self._rows: list[_Row] = []
         self._by_id: dict[str, _Row] = {}
-        self._pools: dict[str, _Pool] = {}
+        self._pools: dict[tuple[str, bool], _Pool] = {}
         self._delayed: list[tuple[float, int]] = []
         self._leased: dict[str, _Row] = {}
         self._keepers: dict[str, tuple[str, float]] = {}
@@ -82,9 +91,12 @@ class Commands:
     def change(self, execution: int, family: int, transition: Transition) -> None:
         changes = transition.commands
         planned = {command.command_id: command for command in changes.planned}
-        for command in planned.values():
+        ranks = {}
+        for index, command in enumerate(planned.values()):
+            rank = rank_of(command, transition.log.after, index)
+            ranks[command.command_id] = rank
             if command.command_id not in self._by_id:
-                row = _Row(len(self._rows), command, execution, family)
+                row = _Row(len(self._rows), command, execution, family, rank)
                 self._rows.append(row)
                 self._by_id[command.command_id] = row
                 self._schedule(row, command.not_before)
@@ -103,15 +115,23 @@ class Commands:
             if given is None or given.state == "done":
                 continue
             if again := planned.get(command_id):
+                if again.turn is not None:
+                    given.rank = ranks[command_id]
                 self._schedule(given, again.not_before)
             elif given.state == "leased":
                 self._make_ready(given)
 
     def claim(
-        self, owner: str, pool: str, slots: int, expires_at: float, now: float
+        self,
+        owner: str,
+        pool: str,
+        slots: int,
+        expires_at: float,
+        now: float,
+        waits: bool = False,
     ) -> list[Lease]:
         self._make_due(now)
-        queue = self._pools.setdefault(pool, _Pool())
+        queue = self._pools.setdefault((pool, waits), _Pool())
         others: list[_Row] = []
         offers = in_turn(
             in_turn(
@@ -218,7 +238,10 @@ class Commands:
     def _make_ready(self, row: _Row) -> None:
         self._leased.pop(row.command.command_id, None)
         row.state, row.owner = "ready", None
-        self._pools.setdefault(row.command.pool, _Pool()).add(row)
+        pool = row.command.pool
+        self._pools.setdefault((pool, False), _Pool()).add(row)
+        if row.rank < 0:
+            self._pools.setdefault((pool, True), _Pool()).add(row)
 
     def _make_due(self, now: float) -> None:
         while self._delayed and self._delayed[0][0] <= now:
@@ -239,7 +262,7 @@ class Commands:
         Commands that another owner keeps are skipped and added to ``others``.
         """
         waiting = queue.ready[execution]
-        family = self._rows[waiting[0]].family
+        family = self._rows[waiting[0][1]].family
         status = self._status(execution)
         if status not in OPEN:
             if status in OVER:
@@ -247,10 +270,13 @@ class Commands:
             return
         last: _Row | None = None
         while waiting:
-            row = self._rows[heappop(waiting)]
+            rank, number = heappop(waiting)
+            row = self._rows[number]
             if not waiting:
                 queue.remove(family, execution)
             # A row that became ready twice is in the queue twice, side by side.
+            if row.rank != rank:  # it has been planned again
+                continue
             if row.state == "ready" and row is not last:
                 if self._is_kept(row, owner, now):
                     others.append(row)

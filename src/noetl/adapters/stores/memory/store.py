@@ -84,9 +84,18 @@ class MemoryStore:
             self._write(item)
 
     async def claim(
-        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+        self,
+        owner: str,
+        *,
+        pool: str,
+        slots: int,
+        now: float,
+        ttl: float,
+        waits: bool = False,
     ) -> Claimed:
-        return Claimed(self._commands.claim(owner, pool, slots, now + ttl, now))
+        expires_at = now + ttl
+        found = self._commands.claim(owner, pool, slots, expires_at, now, waits)
+        return Claimed(found)
 
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float

@@ -9,11 +9,8 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from noetl.adapters.stores.encoding import Encoded
-from noetl.adapters.stores.rules import OPEN, OVER, outlives
+from noetl.adapters.stores.rules import OPEN, OVER, outlives, rank_of
 from noetl.ports import Command, Lease, Transition
-
-RANK_BITS = 24
-"""Bits of a command's index in its transition; the log position is above them."""
 
 
 class _Table(list[tuple[Any, ...]]):
@@ -36,6 +33,7 @@ class Group:
         self._events = _Table(4)
         self._commands = _Table(9)
         self._changes = _Table(4)
+        self._ranks = _Table(1)
         self._disarmed = _Table(2)
         self._timers = _Table(4)
         self._snapshots = _Table(2)
@@ -85,7 +83,9 @@ class Group:
         self._affinities += [
             (each.affinity,) for each in _last(transition.commands.planned)
         ]
-        self._changes += [(number, *row) for row in changed_commands(transition)]
+        for *change, rank in changed_commands(transition):
+            self._changes.append((number, *change))
+            self._ranks.append((rank,))
         timers = transition.timers
         armed = {timer.timer_id for timer in timers.armed}
         self._disarmed += [(number, i) for i in timers.disarmed if i not in armed]
@@ -130,6 +130,7 @@ class Group:
             self._requests,
             self._affinities,
             self._parents,
+            self._ranks,
         )
         return [column for table in tables for column in table.columns()]
 
@@ -153,9 +154,8 @@ def planned_commands(transition: Transition) -> Iterator[_Planned]:
         granted = {lease.command_id: lease for lease in commands.grant.leases}
         until = commands.grant.expires_at
     ended = set(commands.ended)
-    for rank, command in enumerate(
-        _last(commands.planned), transition.log.after << RANK_BITS
-    ):
+    for index, command in enumerate(_last(commands.planned)):
+        rank = rank_of(command, transition.log.after, index)
         name, pool, due = command.command_id, command.pool, command.not_before
         if name in ended:
             yield _Planned(name, rank, pool, "", due)
@@ -166,21 +166,29 @@ def planned_commands(transition: Transition) -> Iterator[_Planned]:
             yield _Planned(name, rank, pool, _state(transition, due), due)
 
 
-def changed_commands(transition: Transition) -> Iterator[tuple[str, str, float | None]]:
-    """Iterate over changes of earlier commands: id, new state, new due time."""
+def changed_commands(
+    transition: Transition,
+) -> Iterator[tuple[str, str, float | None, int | None]]:
+    """Iterate over changes of earlier commands: id, new state, new due time and
+    rank."""
     commands = transition.commands
-    planned = {command.command_id: command for command in commands.planned}
+    planned = {
+        command.command_id: (command, rank_of(command, transition.log.after, index))
+        for index, command in enumerate(_last(commands.planned))
+    }
     ended = set(commands.ended)
     for name in ended:
-        yield name, "", None
+        yield name, "", None, None
     for name in dict.fromkeys(commands.released):
         if name in ended:
             continue
-        if command := planned.get(name):
+        if again := planned.get(name):
+            command, rank = again
             due = command.not_before
-            yield name, _state(transition, due), due
+            place = None if command.turn is None else rank
+            yield name, _state(transition, due), due, place
         else:
-            yield name, _state(transition, 0.0), None
+            yield name, _state(transition, 0.0), None, None
 
 
 def _last(commands: Sequence[Command]) -> list[Command]:

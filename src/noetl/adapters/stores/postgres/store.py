@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -51,7 +52,7 @@ class PostgresStore:
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
         self._committer = Committer(postgres)
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[tuple[str, bool], Turn] = {}
 
     @classmethod
     async def open(cls, postgres: Postgres) -> PostgresStore:
@@ -68,14 +69,20 @@ class PostgresStore:
             await self._committer.commit_together(group)
 
     async def claim(
-        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+        self,
+        owner: str,
+        *,
+        pool: str,
+        slots: int,
+        now: float,
+        ttl: float,
+        waits: bool = False,
     ) -> Claimed:
-        turn = self._turns.setdefault(pool, Turn())
+        turn = self._turns.setdefault((pool, waits), Turn())
+        query = SQL["claim_waits" if waits else "claim"]
         families, executions = list(turn.executions), list(turn.executions.values())
         sought = (owner, pool, slots, now, now + ttl, turn.family)
-        rows = await self._run(
-            lambda c: c.fetch(SQL["claim"], *sought, families, executions)
-        )
+        rows = await self._run(lambda c: c.fetch(query, *sought, families, executions))
         for row in rows:
             turn.note(row["kin"], row["number"])
         claimed = Claimed(
@@ -238,8 +245,19 @@ class PostgresStore:
 
 
 def read_functions() -> str:
-    """Return the functions of the database, created anew at every opening."""
-    return (files(__package__) / "sql" / "functions.sql").read_text(encoding="utf-8")
+    """Return the functions of the database, created anew at every opening.
+
+    ``claim_waits`` is ``claim`` for commands that only wait, which have an index.
+    """
+    text = (files(__package__) / "sql" / "functions.sql").read_text(encoding="utf-8")
+    claim = re.search(r"^CREATE OR REPLACE FUNCTION claim\(.*?^END \$\$;\n", text, _ALL)
+    assert claim is not None
+    waits = claim[0].replace("FUNCTION claim(", "FUNCTION claim_waits(")
+    ready = "c.state = 'ready' AND c.pool"
+    return text + waits.replace(ready, f"c.rank < 0 AND {ready}")
+
+
+_ALL = re.MULTILINE | re.DOTALL
 
 
 def _missing(execution_id: str, seq: int) -> StoreError:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 
 from noetl.adapters.stores.encoding import decode_summary, encode_summary
 from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, in_turn, once_round
-from noetl.adapters.stores.sqlite.schema import SQL
-from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head, Memory
+from noetl.adapters.stores.sqlite.schema import SQL, WAITS_SQL
+from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head, Memory, Queue
 from noetl.engine.times import NEVER
 from noetl.errors import StoreError
 from noetl.ports import Lease, Summary, Timer
@@ -19,28 +19,32 @@ _Offer = tuple[int, int, str, str, int, str | None]
 """Family, execution, execution id, command id, epoch and affinity."""
 
 
+def _sql(waits: bool) -> Mapping[str, str]:
+    return WAITS_SQL if waits else SQL
+
+
 class Leases:
     """Claims commands in turns; remembers the last turn of each pool."""
 
     def __init__(self, boot_id: str, memory: Memory) -> None:
         self._boot_id = boot_id
         self._memory = memory
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[Queue, Turn] = {}
 
     def claim(
         self,
         db: sqlite3.Connection,
         owner: str,
-        pool: str,
+        queue: Queue,
         slots: int,
         expires_at: float,
         now: float,
     ) -> list[Lease]:
         db.execute(SQL["make_due"], (now,))
-        turn = self._turns.setdefault(pool, Turn())
+        turn = self._turns.setdefault(queue, Turn())
         offers = in_turn(
-            in_turn(self._hands(db, pool, family, slots, owner, now))
-            for family in self._families(db, pool, owner, now)
+            in_turn(self._hands(db, queue, family, slots, owner, now))
+            for family in self._families(db, queue, owner, now)
         )
         leases, rows = [], []
         for family, number, execution_id, name, epoch, affinity in list(
@@ -54,9 +58,10 @@ class Leases:
             if affinity is not None:
                 db.execute(SQL["keep_affinity"], (affinity, owner, expires_at))
         db.executemany(SQL["lease"], rows)
-        if not db.execute(SQL["is_offered"], (pool,)).fetchone():
+        pool, waits = queue
+        if not db.execute(_sql(waits)["is_offered"], (pool,)).fetchone():
             (due,) = db.execute(SQL["next_due"]).fetchone()
-            self._memory.quiet[pool] = NEVER if due is None else due
+            self._memory.quiet[queue] = NEVER if due is None else due
         return leases
 
     def sweep(self, db: sqlite3.Connection, now: float) -> list[Timer]:
@@ -69,7 +74,7 @@ class Leases:
         return [Timer(*row) for row in db.execute(SQL["due_timers"], (now,))]
 
     def _families(
-        self, db: sqlite3.Connection, pool: str, owner: str, now: float
+        self, db: sqlite3.Connection, queue: Queue, owner: str, now: float
     ) -> Iterator[int]:
         """Iterate over families with ready commands, from after the last one served.
 
@@ -77,18 +82,21 @@ class Leases:
         so does each of its executions.
         """
 
+        pool, waits = queue
+        query = _sql(waits)["next_family"]
+
         def following(at: int) -> tuple[int] | None:
             sought = (pool, at, owner, now)
-            found: tuple[int] | None = db.execute(SQL["next_family"], sought).fetchone()
+            found: tuple[int] | None = db.execute(query, sought).fetchone()
             return found
 
-        for (family,) in once_round(self._turns[pool].family, following):
+        for (family,) in once_round(self._turns[queue].family, following):
             yield family
 
     def _hands(
         self,
         db: sqlite3.Connection,
-        pool: str,
+        queue: Queue,
         family: int,
         slots: int,
         owner: str,
@@ -97,17 +105,20 @@ class Leases:
         """Iterate over the executions of a family with their ready commands, beginning
         with the execution whose turn it is."""
 
+        pool, waits = queue
+        queries = _sql(waits)
+
         def following(at: int) -> tuple[int, str, str] | None:
             sought = (pool, family, at, owner, now)
             found: tuple[int, str, str] | None
-            found = db.execute(SQL["next_execution"], sought).fetchone()
+            found = db.execute(queries["next_execution"], sought).fetchone()
             return found
 
-        first = self._turns[pool].after(family)
+        first = self._turns[queue].after(family)
         for number, execution_id, status in once_round(first, following):
             if status in OPEN:
                 sought = (pool, family, number, owner, now, slots)
-                ready = db.execute(SQL["ready_commands"], sought).fetchall()
+                ready = db.execute(queries["ready_commands"], sought).fetchall()
                 yield [(family, number, execution_id, *row) for row in ready]
             elif status in OVER:  # the next claim need not skip them again
                 db.execute(SQL["end_ready"], (pool, family, number))

@@ -11,6 +11,14 @@ from noetl.errors import StoreError
 
 _PACKAGE = __name__.rpartition(".")[0]
 SQL = read_queries(_PACKAGE)
+WAITS_SQL = {
+    name: SQL[name]
+    .replace("command AS c", "command AS c INDEXED BY command_waits")
+    .replace("command WHERE", "command INDEXED BY command_waits WHERE")
+    .replace("state = 'ready'", "state = 'ready' AND rank < 0")
+    for name in ("next_family", "next_execution", "ready_commands", "is_offered")
+}
+"""The queries of a claim for commands that only wait."""
 
 
 @cache

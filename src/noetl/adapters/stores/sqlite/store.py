@@ -159,12 +159,20 @@ class SqliteStore:
             )
 
     async def claim(
-        self, owner: str, *, pool: str, slots: int, now: float, ttl: float
+        self,
+        owner: str,
+        *,
+        pool: str,
+        slots: int,
+        now: float,
+        ttl: float,
+        waits: bool = False,
     ) -> Claimed:
-        if now < self._memory.quiet.get(pool, 0.0):  # it has no ready command
+        queue = pool, waits
+        if now < self._memory.quiet.get(queue, 0.0):  # it has no ready command
             return Claimed()
         leases = await self._write(
-            lambda db: self._leases.claim(db, owner, pool, slots, now + ttl, now),
+            lambda db: self._leases.claim(db, owner, queue, slots, now + ttl, now),
             durable=self._durable_leases,
         )
         return Claimed(leases)

@@ -23,6 +23,7 @@ from noetl.adapters.stores.rules import (
     is_slot_free,
     next_to_admit,
     outlives,
+    rank_of,
     refuse_stale,
 )
 from noetl.adapters.stores.sqlite.schema import SQL
@@ -30,6 +31,10 @@ from noetl.ports import Grant, Lease, QueuedExecution, Transition
 
 MAX_HEADS = 10_000
 """Cached ends of logs; at this number the cache is emptied."""
+
+
+Queue = tuple[str, bool]
+"""A pool, and whether a claim asks only for commands that need no slot."""
 
 
 class Head(NamedTuple):
@@ -48,17 +53,22 @@ class Memory(msgspec.Struct):
     by execution, and held leases by command.
 
     Rows that are not cached are read from the file. A rollback empties the cache. A
-    pool has no ready command until its time in ``quiet``.
+    queue has no ready command until its time in ``quiet``.
     """
 
     heads: dict[str, Head] = msgspec.field(default_factory=dict)
     held: dict[str, Lease] = msgspec.field(default_factory=dict)
-    quiet: dict[str, float] = msgspec.field(default_factory=dict)
+    quiet: dict[Queue, float] = msgspec.field(default_factory=dict)
 
     def clear(self) -> None:
         self.heads.clear()
         self.held.clear()
         self.quiet.clear()
+
+    def wake_slots(self) -> None:
+        """Forget that queues of commands which need a slot were empty."""
+        for queue in [queue for queue in self.quiet if not queue[1]]:
+            del self.quiet[queue]
 
 
 def slots_of(db: sqlite3.Connection, key: str) -> list[QueuedExecution]:
@@ -124,9 +134,6 @@ def _repeated(sql: str, count: int) -> str:
 
 SEQ_BITS = 32
 """Bits of ``seq`` in the key of an event; the execution's number is above them."""
-
-RANK_BITS = 24
-"""Bits of a command's index in its transition; the log position is above them."""
 
 
 def record(
@@ -236,11 +243,11 @@ def _change_commands(
     changes = transition.commands
     planned = {command.command_id: command for command in changes.planned}
     granted = _grant(changes.grant, boot_id, memory)
+    ranks: dict[str, int] = {}
     if planned:
         ready, leased = [], []
-        for rank, (name, each) in enumerate(
-            planned.items(), transition.log.after << RANK_BITS
-        ):
+        for index, (name, each) in enumerate(planned.items()):
+            rank = ranks[name] = rank_of(each, transition.log.after, index)
             # A root is its own family: families take turns.
             kin = (head.number, head.family or head.number)
             row = (name, *kin, rank, each.pool, each.affinity)
@@ -249,7 +256,10 @@ def _change_commands(
             else:
                 ready.append((*row, _state(each.not_before), each.not_before))
         if ready:
-            memory.quiet.clear()
+            if any(ranks[row[0]] < 0 for row in ready):
+                memory.quiet.clear()
+            else:
+                memory.wake_slots()
             run(db, SQL["plan"], ready)
         if leased:
             run(db, SQL["plan_leased"], leased)
@@ -269,7 +279,9 @@ def _change_commands(
         memory.held.pop(name, None)
         if command := planned.get(name):
             due = command.not_before
-            db.execute(SQL["reschedule"], (_state(due), due, name))
+            place = None if command.turn is None else ranks[name]
+            again = (_state(due), due, place, name)
+            db.execute(SQL["reschedule"], again)
         else:
             db.execute(SQL["release"], (name,))
 

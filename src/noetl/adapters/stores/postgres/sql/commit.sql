@@ -139,9 +139,11 @@ kept AS (
 changed AS (
   UPDATE command AS c SET state = nullif(n.state, ''), expires_at = NULL,
     owner = CASE WHEN n.state = '' THEN c.owner END,
-    not_before = coalesce(n.not_before, c.not_before)
-  FROM unnest($24::integer[], $25::text[], $26::text[], $27::double precision[])
-    AS n(place, command_id, state, not_before) JOIN fine USING (place)
+    not_before = coalesce(n.not_before, c.not_before),
+    rank = coalesce(n.rank, c.rank)
+  FROM unnest($24::integer[], $25::text[], $26::text[], $27::double precision[],
+    $48::bigint[])
+    AS n(place, command_id, state, not_before, rank) JOIN fine USING (place)
   WHERE c.command_id = n.command_id AND c.state IS NOT NULL
     AND (n.state = '' OR n.not_before IS NOT NULL OR c.state = 'leased')
 )

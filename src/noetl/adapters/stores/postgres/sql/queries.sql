@@ -15,6 +15,9 @@ WHERE x.execution_id = $1 AND e.seq = $2
 -- name: claim
 SELECT * FROM claim($1, $2, $3, $4, $5, $6, $7, $8)
 
+-- name: claim_waits
+SELECT * FROM claim_waits($1, $2, $3, $4, $5, $6, $7, $8)
+
 -- name: renew
 SELECT * FROM renew_leases($1, $2, $3, $4, $5)
 

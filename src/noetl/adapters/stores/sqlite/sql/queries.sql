@@ -79,7 +79,7 @@ UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = N
 WHERE command_id = ? AND state = 'leased'
 
 -- name: reschedule
-UPDATE command SET state = ?, not_before = ?,
+UPDATE command SET state = ?, not_before = ?, rank = coalesce(?, rank),
   owner = NULL, boot_id = NULL, expires_at = NULL
 WHERE command_id = ? AND state IS NOT NULL
 
