@@ -24,7 +24,7 @@ from noetl.dsl.playbook_inputs import MAX_WARNINGS, merge_inputs
 from noetl.engine.decide import Request, pause
 from noetl.engine.decide import resume as resume_execution
 from noetl.engine.events import EXECUTION_REQUESTED, Event
-from noetl.engine.execution_document import Document
+from noetl.engine.execution_document import Document, interruption
 from noetl.engine.forks import Fork
 from noetl.engine.state import status_of
 from noetl.engine.waits.signals import receive
@@ -264,6 +264,10 @@ class Embedded:
             return self._document.as_json()
         return self._document.as_json(self.orchestrator.cache[self.execution_id].state)
 
+    def interruption(self) -> dict[str, JSON]:
+        """Describe the execution as one that this process leaves."""
+        return interruption(self.execution_id, self._document.last)
+
     def watch(self, watcher: Watcher) -> None:
         """Call the watcher with each commit of the execution, not of its children."""
         self._watchers.append(watcher)
@@ -324,6 +328,8 @@ class Embedded:
         if execution_id not in orchestrator.cache:
             raise ConfigError(f"{execution_id} is not running here")
         match request["do"]:
+            case "look":
+                pass
             case "cancel":
                 await orchestrator.cancel(execution_id)
             case "pause":

@@ -62,6 +62,30 @@ def test_a_pause_ends_the_process_and_a_resume_goes_on(shell: Any) -> None:
     assert json.loads(resumed.stdout)["result"] == "bob"
 
 
+@pytest.mark.spec("S-45")
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_whose_process_is_gone_is_interrupted(shell: Any, end: int) -> None:
+    process = shell.start("run", shell.write("sleep", SLEEP), "--no-progress")
+    execution_id = shell.await_event(process, "sleep", "task.started")
+    [running] = json.loads(shell.noetl("list", "--json").stdout)["executions"]
+    process.send_signal(end)
+    last_words, _ = process.communicate()
+
+    [line] = json.loads(shell.noetl("list", "--json").stdout)["executions"]
+    document = json.loads(shell.noetl("show", "--json").stdout)
+    said = [shell.noetl(verb).stdout for verb in ("list", "show")]
+    said += [last_words] if end == signal.SIGTERM else []
+
+    assert (running["status"], "interrupted" in running) == ("running", False)
+    assert (line["status"], document["status"]) == ("running", "running")
+    since = shell.events(execution_id)[-1]["timestamp"]
+    expected = {"since": since, "resume": f"noetl resume {execution_id}"}
+    assert line["interrupted"] == document["interrupted"] == expected
+    for text in said:
+        assert "interrupted (its process is gone)" in text
+        assert f"continue with: noetl resume {execution_id}" in text
+
+
 @pytest.mark.spec("S-38", "S-45")
 def test_what_a_killed_process_left_can_be_cancelled(shell: Any) -> None:
     process = shell.start("run", shell.write("sleep", SLEEP), "--json")

@@ -14,7 +14,12 @@ import click
 import msgspec
 
 from noetl.client.http import Client
-from noetl.commands.local.logs import find_execution, find_executions, list_waiting
+from noetl.commands.local.logs import (
+    find_execution,
+    find_executions,
+    find_interrupted,
+    list_waiting,
+)
 from noetl.commands.output.execution_table import answer_words, print_table
 from noetl.commands.output.live.rows import waiting_words
 from noetl.commands.remote.choose_server import named_server, own_cluster, server_option
@@ -108,10 +113,12 @@ def command(
     if waiting:
         _list_waiting(settings, client, wanted, limit, cursor, as_json=as_json)
         return
+    gone: dict[str, dict[str, JSON]] = {}
     if client is None:
-        listing = find_executions(Home.of(settings), settings, limit, wanted, cursor)
-        page = asyncio.run(listing)
+        home = Home.of(settings)
+        page = asyncio.run(find_executions(home, settings, limit, wanted, cursor))
         found, following = list(page.executions), page.cursor
+        gone = asyncio.run(find_interrupted(home, found))
     else:
         query = _query(wanted, limit, cursor)
         answer = client.call("GET", "/api/executions", query=query)
@@ -119,13 +126,19 @@ def command(
         following = answer["cursor"]
     if as_json:
         executions = [summary_document(each) for each in found]
+        for line in executions:
+            if line["execution_id"] in gone:
+                line["interrupted"] = gone[line["execution_id"]]
         document = {"executions": executions, "cursor": following}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     if not found:
         _say_none(filtered=wanted != Filter() or cursor is not None)
     else:
-        print_table(found)
+        below = {
+            name: [f"  continue with: {each['resume']}"] for name, each in gone.items()
+        }
+        print_table(found, below, interrupted=gone)
     _say_more(wanted, following)
 
 

@@ -39,6 +39,7 @@ from noetl.commands.output.endings import (
     is_unwanted,
     print_endings,
 )
+from noetl.commands.output.execution_table import INTERRUPTED
 from noetl.commands.output.input_help import HelpWithInputs
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.settings import label_option, pass_settings
@@ -221,7 +222,10 @@ async def drive(runtime: Embedded) -> dict[str, JSON]:
     """Run the execution to its end and return its document."""
     gc.enable()  # a run may take days; ``main`` has switched it off
     await runtime.finish()
-    return runtime.document()
+    document = runtime.document()
+    if document["status"] in ("running", "waiting"):  # it leaves: see interruptible
+        document["interrupted"] = runtime.interruption()
+    return document
 
 
 @contextmanager
@@ -343,14 +347,15 @@ def _is_refused(document: dict[str, JSON]) -> bool:
 
 def print_end(document: dict[str, JSON]) -> None:
     """Print the last lines: status, error, result and how to continue."""
-    status = document["status"]
+    status, gone = document["status"], document.get("interrupted")
     colour = {"completed": "green", "paused": "yellow"}.get(status, "red")
     if status == "completed" and has_endings(document):
         colour = "yellow"
     took = duration((document["duration_ms"] or 0) / 1000)
     kept = sum(step["kept"] for step in document["steps"])
     steps = count_of(len(document["steps"]) - kept, "step")
-    head = click.style(status, fg=colour, bold=True)
+    words = INTERRUPTED if gone else status
+    head = click.style(words, fg=colour, bold=True)
     more = f", {kept:,} kept" if kept else ""
     click.echo(f"{head}: {steps} in {took}{more} ({document['execution_id']})")
     if document["error"]:
@@ -366,6 +371,8 @@ def print_end(document: dict[str, JSON]) -> None:
         _print_result(document)
     if status in ("paused", "quarantined"):
         click.echo(f"  continue with: noetl resume {document['execution_id']}")
+    elif gone:
+        click.echo(f"  continue with: {gone['resume']}")
 
 
 def _print_result(document: dict[str, JSON]) -> None:

@@ -11,7 +11,12 @@ import click
 import msgspec
 
 from noetl.commands.files.atomic_write import check_target
-from noetl.commands.local.logs import find_execution, read_pages, read_summary
+from noetl.commands.local.logs import (
+    find_execution,
+    find_interrupted,
+    read_pages,
+    read_summary,
+)
 from noetl.commands.output.diagnostics import (
     count_of,
     label_words,
@@ -149,7 +154,11 @@ async def _read(settings: Settings, execution: str) -> dict[str, JSON]:
     except Exception:
         if summary.status != "quarantined":
             raise
-    return shown(document, summary)
+    found = shown(document, summary)
+    gone = await find_interrupted(Home.of(settings), [summary])
+    if place.execution_id in gone:
+        found["interrupted"] = gone[place.execution_id]
+    return found
 
 
 def _line(step: dict[str, JSON], lost: str | None = None) -> str:

@@ -97,6 +97,11 @@ class Document:
             "duration_ms": elapsed_ms(self._first, self._last),
         }
 
+    @property
+    def last(self) -> str:
+        """When the last event was recorded."""
+        return self._last
+
     def _note(self, event: Event) -> None:
         self.events += 1
         self._first = self._first or event.timestamp
@@ -204,6 +209,12 @@ def _count(line: StepLine, event: Event, *, is_cancelled: bool) -> None:
     if event.name == "loop.iteration.done":
         word = "done"
     line.iterations[word] = line.iterations.get(word, 0) + 1
+
+
+def interruption(execution_id: str, since: str) -> dict[str, JSON]:
+    """Return what documents and listings say of an execution whose process is gone:
+    the time of its last event, and the command that continues it."""
+    return {"since": since, "resume": f"noetl resume {execution_id}"}
 
 
 def elapsed_ms(first: str, last: str) -> float | None:

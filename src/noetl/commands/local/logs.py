@@ -13,7 +13,9 @@ from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.sqlite.connection import Holder, find_holder
 from noetl.config import Settings, read_plugins
 from noetl.engine.events import Event
+from noetl.engine.execution_document import interruption
 from noetl.errors import ConfigError, StoreError
+from noetl.local.control_socket import ask
 from noetl.local.home import Home
 from noetl.ports import LocalStore, Summary
 from noetl.service.executions.queries import (
@@ -25,6 +27,9 @@ from noetl.service.executions.queries import (
 )
 from noetl.types import JSON
 from noetl.wiring.result_stores import make_blobs
+
+OPEN = ("running", "waiting")
+"""Statuses of executions that a process runs."""
 
 PAGE = 500
 """Events read at a time: an execution may have millions of them."""
@@ -180,6 +185,49 @@ async def read_pages(
         while page := await store.read(place.execution_id, after=after, limit=size):
             yield page
             after = page[-1].seq
+
+
+async def find_interrupted(
+    home: Home, found: Sequence[Summary]
+) -> dict[str, dict[str, JSON]]:
+    """Return, by their ids, the unfinished executions whose process is gone: since
+    when, and the command that continues each."""
+    open_ones = [each.execution_id for each in found if each.status in OPEN]
+    gone: dict[str, dict[str, JSON]] = {}
+    if not open_ones:
+        return gone
+    async for store in each_log(home):
+        holder = await find_listener(store.path)
+        for execution_id in open_ones:
+            if not await store.length(execution_id):
+                continue
+            if not await _is_run(holder, execution_id):
+                gone[execution_id] = await _interruption(store, execution_id)
+    return gone
+
+
+async def _is_run(holder: Holder | None, execution_id: str) -> bool:
+    """Return whether the process that writes the log runs the execution; if it takes
+    no requests, it may."""
+    if holder is None or holder.socket is None:
+        return holder is not None
+    try:
+        request = {"do": "look", "execution_id": execution_id}
+        await ask(Path(holder.socket), request)
+    except (ConfigError, OSError):
+        return False
+    return True
+
+
+async def _interruption(store: LocalStore, execution_id: str) -> dict[str, JSON]:
+    """Describe the interruption; a called execution is continued by its root."""
+    [last] = await store.read(
+        execution_id, after=await store.length(execution_id) - 1, limit=1
+    )
+    root = await store.summary(execution_id)
+    while root.parent_id is not None and await store.length(root.parent_id):
+        root = await store.summary(root.parent_id)
+    return interruption(root.execution_id, last.timestamp)
 
 
 async def read_summary(place: Place) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import click
 
@@ -19,6 +19,8 @@ from noetl.report.format import duration
 
 SHORT_ID = 8
 """Characters at the end of an id: they are random, the first ones are the time."""
+INTERRUPTED = "interrupted (its process is gone)"
+"""The words for an unfinished execution whose process is gone."""
 _ERROR = 60
 _HEADER = ("ID", "STATUS", "STARTED", "TOOK", "PLAYBOOK")
 _COLOURS = {
@@ -35,10 +37,13 @@ def short_id(execution_id: str) -> str:
 
 
 def print_table(
-    found: Sequence[Summary], below: Mapping[str, Sequence[str]] | None = None
+    found: Sequence[Summary],
+    below: Mapping[str, Sequence[str]] | None = None,
+    interrupted: Container[str] = (),
 ) -> None:
-    """Print a header and a row for each execution; ``below`` has lines under a row."""
-    rows = [_cells(each) for each in found]
+    """Print a header and a row for each execution; ``below`` has lines under a row.
+    ``interrupted`` are executions whose process is gone."""
+    rows = [_cells(each, each.execution_id in interrupted) for each in found]
     widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
     click.echo(_aligned(_HEADER, widths))
     for each, row in zip(found, rows, strict=True):
@@ -57,16 +62,17 @@ def answer_words(execution_id: str, wait: WaitLine) -> str:
     return " ".join([shlex.join(map(printable, words)), *gaps])
 
 
-def _cells(each: Summary) -> tuple[str, ...]:
+def _cells(each: Summary, is_interrupted: bool) -> tuple[str, ...]:
     name = printable(str(each.playbook.get("path") or each.playbook.get("name")))
     indent = "↳ " if each.parent_id is not None else ""
     notes = "".join(f"  ({note})" for note in _notes(each))
+    status = INTERRUPTED if is_interrupted else each.status
     problem = f"  {_shortened(each.error['message'])}" if each.error else ""
     began = local_moment(seconds_of(each.started_at)) if each.started_at else "-"
     took = elapsed_ms(each.started_at, each.finished_at or "")
     spent = "-" if took is None else duration(took / 1000)
     place = f"{indent}{name}{notes}{problem}"
-    return short_id(each.execution_id), each.status, began, spent, place
+    return short_id(each.execution_id), status, began, spent, place
 
 
 def _notes(each: Summary) -> list[str]:
