@@ -32,7 +32,7 @@ DOCUMENT_KEYS = {
     "waits",
     *("execution_id", "status", "playbook", "error", "workload", "ctx", "result"),
     *("no_arc_fired", "not_reached"),
-    *("ignored_errors", "counts", "warnings"),
+    *("ignored_errors", "counts", "warnings", "undefined_names", "labels"),
     *("steps", "events", "started_at", "duration_ms", "forked_from", "concurrency"),
 }
 

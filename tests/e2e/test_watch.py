@@ -96,8 +96,8 @@ def test_an_execution_whose_process_was_killed_says_how_it_goes_on(shell: Any) -
     done = shell.noetl("watch", "last")
 
     assert done.returncode == 130
-    hint = f"no process runs it now; continue with: noetl resume {name}"
-    assert hint in done.stderr
+    assert done.stdout.startswith("interrupted")
+    assert f"  continue with: noetl resume {name}\n" in done.stdout
 
 
 def test_ctrl_c_ends_any_command_with_130(shell: Any) -> None:

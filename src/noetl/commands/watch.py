@@ -11,7 +11,14 @@ import click
 from noetl.adapters.stores.sqlite.connection import find_holder
 from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.commands.events import LAST_EVENT, POLL_INTERVAL_S, print_json
-from noetl.commands.local.logs import PAGE, Place, find_execution, reading
+from noetl.commands.local.logs import (
+    PAGE,
+    Place,
+    find_execution,
+    find_interrupted,
+    read_summary,
+    reading,
+)
 from noetl.commands.output.endings import fail_on_option
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote import executions
@@ -71,7 +78,6 @@ def command(
         place = asyncio.run(find_execution(home, execution))
         with executions.leaving(place.execution_id, f"in {find_holder(place.log)}"):
             document = asyncio.run(_watch(home, place, progress))
-        _warn_if_left(document)
     if not as_json:
         print_end(document)
     sys.exit(exit_code(document, fail_on))
@@ -112,7 +118,11 @@ async def _watch(home: Home, place: Place, progress: Progress) -> dict[str, JSON
         over.set()
         if logs is not None:
             await logs
-    return document.as_json()
+    found = document.as_json()
+    gone = await find_interrupted(home, [await read_summary(place)])
+    if place.execution_id in gone:
+        found["interrupted"] = gone[place.execution_id]
+    return found
 
 
 async def _show_logs(
@@ -125,10 +135,3 @@ async def _show_logs(
     pages = queries.follow(place.execution_id, LineFilter(), Position(), is_over)
     async for page in pages:
         progress.print_logs([line for line, _ in page.lines])
-
-
-def _warn_if_left(document: dict[str, JSON]) -> None:
-    """Say how an execution goes on that is open and that no process runs."""
-    if document["status"] in ("running", "waiting"):
-        resume = f"noetl resume {document['execution_id']}"
-        click.echo(f"no process runs it now; continue with: {resume}", err=True)
