@@ -75,7 +75,7 @@ def test_a_run_of_another_process_is_watched_and_left(shell: Any) -> None:
 
 def test_an_execution_that_has_ended_is_shown(shell: Any) -> None:
     shell.noetl("run", shell.write("divides", DIVIDE, "workload: {by: 0}\n"))
-    done = shell.noetl("watch", "last")
+    done = shell.noetl("watch")
     streamed = shell.noetl("watch", "last", "--json")
     events = shell.noetl("events", "last", "--json")
 

@@ -34,7 +34,7 @@ from noetl.types import JSON
 
 
 @click.command("watch")
-@click.argument("execution", metavar="ID")
+@click.argument("execution", metavar="ID", default="last")
 @fail_on_option
 @server_option
 @click.option(
@@ -53,8 +53,8 @@ def command(
     """Show an execution live until its end, whatever process or server runs it.
 
     It shows first what has happened so far, also of a finished execution. Ctrl-C
-    detaches: the execution goes on. The start or end of ID is enough, and `last` is the
-    newest execution. With --json, events are printed as they are committed.
+    detaches: the execution goes on. The start or end of ID is enough; without ID it is
+    the newest execution. With --json, events are printed as they are committed.
 
     Exit code: 0 completed, 1 failed or cancelled, or completed with something that
     --fail-on names, 3 the server cannot be reached, 130 detached, or paused and run by
@@ -62,7 +62,7 @@ def command(
 
     \b
     Examples:
-      noetl watch last
+      noetl watch
       noetl watch 019a8f --server http://127.0.0.1:8082
       noetl watch 019a8f --json
     """
