@@ -34,7 +34,7 @@ from noetl.types import JSON
 
 
 @click.command("watch")
-@click.argument("execution", metavar="ID", default="last")
+@click.argument("execution", metavar="[ID]", default="last")
 @fail_on_option
 @server_option
 @click.option(
