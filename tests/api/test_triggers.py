@@ -129,14 +129,25 @@ def test_a_trigger_must_not_contain_a_secret_input(api: Api) -> None:
 @pytest.mark.spec("S-72")
 def test_a_trigger_labels_what_it_starts(api: Api) -> None:
     inputs = {"playbook": "tests/inputs", "workload": {"day": "{{ slot.date }}"}}
-    labels = {"by": "nightly"}
+    labels = {"by": "nightly", "day": "{{ slot.date }}"}
     made = make(api, "labelled", **inputs, schedule=SCHEDULE, labels=labels)
     wrong = make(api, "odd", **inputs, schedule=SCHEDULE, labels={"a b": "c"})
-    started = api.post("/api/triggers/labelled/fire", {}).body["execution_id"]
+    never = make(api, "odd", **inputs, schedule=SCHEDULE, labels={"a": "{{ payload }}"})
+    slot = {"slot": "2026-01-31T02:00"}
+    started = api.post("/api/triggers/labelled/fire", slot).body["execution_id"]
+    empty = {"by": "x", "day": "{{ trigger.slot[:0] }}"}
+    make(api, "blank", **inputs, schedule=SCHEDULE, labels=empty)
+    refused = api.post("/api/triggers/blank/fire", {})
 
     assert made.body["definition"]["labels"] == labels
     assert (wrong.status, wrong.body["kind"]) == (422, "request.invalid")
-    assert api.get(f"/api/executions/{started}").body["labels"] == labels
+    assert (never.body["kind"], never.body["path"]) == ("trigger.invalid", "labels.a")
+    rendered = {"by": "nightly", "day": "2026-01-31"}
+    assert api.get(f"/api/executions/{started}").body["labels"] == rendered
+    assert (refused.status, refused.body["kind"]) == (422, "trigger.inputs")
+    record = api.get(f"/api/executions/{refused.body['execution_id']}").body
+    assert record["labels"] == {"by": "x"}
+    assert "labels.day: the label 'day' is not valid" in record["error"]["message"]
 
 
 @pytest.mark.spec("S-72")

@@ -84,7 +84,7 @@ class Definition(Part, frozen=True):
 
     One of ``webhook``, ``schedule`` and ``finished`` is the source of events.
     ``concurrency`` limits its running executions. ``labels`` are those of each, besides
-    those of the playbook.
+    those of the playbook; their values may be templates.
     """
 
     name: Name

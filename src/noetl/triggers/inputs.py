@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.labels import find_label_problems
 from noetl.engine.steps.concurrency import why_not_key
 from noetl.errors import NoetlError, TemplateError
 from noetl.templates import (
@@ -84,6 +85,25 @@ def render_workload(
     except LeafError as error:
         raise _wrong(error, "workload") from None
     return rendered
+
+
+def plain_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that need no event: those without a template."""
+    return {name: text for name, text in labels.items() if not is_template(text)}
+
+
+def render_labels(
+    labels: Mapping[str, str], scope: Mapping[str, JSON]
+) -> dict[str, str]:
+    """Render the labels; a number becomes text. Raises ``TriggerError``."""
+    rendered: dict[str, JSON] = {}
+    for name, text in labels.items():
+        value = _render(text, scope, f"labels.{name}")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        rendered[name] = str(value) if is_number else value
+    for name, problem in find_label_problems(rendered):
+        raise TriggerError(f"labels.{name}", problem)
+    return {name: str(value) for name, value in rendered.items()}
 
 
 def render_key(source: str, scope: Mapping[str, JSON]) -> str:

@@ -144,6 +144,7 @@ def check(definition: Definition, now: float) -> None:
     if definition.playbook.endswith("@"):
         raise TriggerError("playbook", "no version follows the @")
     check_templates(definition.kind, definition.workload, "workload")
+    check_templates(definition.kind, definition.labels or {}, "labels")
     if definition.webhook is not None and definition.webhook.key is not None:
         check_templates("webhook", definition.webhook.key, "webhook.key")
     if definition.webhook is not None and definition.webhook.rate is not None:

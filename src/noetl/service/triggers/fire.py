@@ -16,7 +16,13 @@ from noetl.service.executions.start import (
     StartInputs,
 )
 from noetl.triggers.definition import Definition
-from noetl.triggers.inputs import TriggerError, render_place, render_workload
+from noetl.triggers.inputs import (
+    TriggerError,
+    plain_labels,
+    render_labels,
+    render_place,
+    render_workload,
+)
 from noetl.types import JSON
 
 
@@ -76,11 +82,11 @@ class TriggerStarter:
         then recorded as an execution, whose id the exception carries.
         """
         definition, name = trigger.definition, trigger.name
-        initiator = initiator or trigger.initiator
+        initiator, labels = initiator or trigger.initiator, definition.labels or {}
         asked = StartInputs(
             path=definition.path,
             version=definition.version,
-            labels=definition.labels or {},
+            labels=plain_labels(labels),
         )
         found = await self._starting.resolve(asked)
         try:
@@ -92,7 +98,7 @@ class TriggerStarter:
                 path=asked.path,
                 version=asked.version,
                 workload=workload,
-                labels=asked.labels,
+                labels=render_labels(labels, scope),
                 concurrency=_concurrency(definition, scope | {"workload": workload}),
             )
         except TriggerError as error:
