@@ -436,3 +436,18 @@ def test_a_kind_of_the_original_that_is_missing_has_a_hint(
 
     assert found.message == f"unknown tool kind '{kind}'"
     assert hint in (found.hint or "")
+
+
+def test_a_loop_over_an_input_with_the_name_of_its_step_reads_the_input() -> None:
+    text = (
+        f"{HEAD}workload: {{rows: [1]}}\nworkflow:\n"
+        "  - step: rows\n    loop: {in: '{{ rows }}', iterator: row}\n"
+        "    tool: {kind: noop}\n    next: [{step: end}]\n"
+        "  - step: end\n    tool: {kind: noop, result: '{{ rows }}'}\n"
+    )
+    playbook = load(text, extensions=ON).playbook
+
+    assert playbook is not None
+    [loop, end] = canonical(playbook)["workflow"]
+    assert loop["loop"]["in"] == "{{ rows }}"
+    assert task(end)["result"] == "{{ {'results': rows, 'stats': rows_stats} }}"

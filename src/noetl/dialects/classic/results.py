@@ -107,7 +107,8 @@ def find_reads(
         for key in step.child_keys():
             # The collection of a loop is read before the iterator exists.
             hidden = written if key == "loop" else written | iterators
-            if key == "next" and own is not None and own in known:
+            # Its own name is no result yet where the collection is read.
+            if key in ("next", "loop") and own is not None and own in known:
                 hidden = hidden | {own}
             if key == "tool":
                 _note_tasks(labelled(step[key]), hidden, known, found)

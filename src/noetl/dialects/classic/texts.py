@@ -54,6 +54,12 @@ class Vocabulary(msgspec.Struct, frozen=True):
         unsure = frozenset(name for name in self.unsure if (name,) not in names)
         return Vocabulary({**kept, **names}, said, self.texts, wholes, kind, unsure)
 
+    def without(self, name: str) -> Vocabulary:
+        """Return the vocabulary in which this name has no meaning of its own."""
+        kept = self.over({(name,): name})
+        names = {path: each for path, each in kept.names.items() if path != (name,)}
+        return msgspec.structs.replace(kept, names=names)
+
 
 def references(at: Location) -> Iterator[tuple[Location, tuple[str, ...]]]:
     """Yield every name that a template below reads; broken templates read nothing."""

@@ -147,7 +147,8 @@ def _names(at: Location, meanings: Meanings, uses: Uses) -> Node:
     inside = msgspec.structs.replace(inside, unsure=unsure - {iterator or ""})
     tasks = labelled(at.get("tool"))
     taken = written_names([at]) | {iterator or ""}
-    spoken = {"next": _in_arcs(at, before, tasks, taken, meanings), "loop": before}
+    arcs = _in_arcs(at, before, tasks, taken, meanings)
+    spoken = {"next": arcs, "loop": before.without(own)}
     changes = {
         key: translate(at[key], spoken.get(key, inside), uses)
         for key in at.child_keys()
