@@ -185,3 +185,41 @@ def test_it_needs_the_right_to_steer_and_for_a_text_to_write(
     assert order(operator, failed, "retry", playbook=FAILS).status == 403
     assert order(author, failed, "retry", playbook=FAILS).status == 403, "it has code"
     assert order(operator, failed, "retry", dry_run=True).status == 200
+
+
+LOOP = playbook(
+    "loops",
+    """
+    - step: work
+      spec: {policy: {failure: best_effort}}
+      loop: {in: "{{ range(workload.n) | list }}", iterator: x}
+      tool:
+        - divide: {kind: noop, result: "{{ 6 // (iter.x - workload.bad) }}", spec: {
+            policy: {rules: [{when: "{{ outcome.status == 'error' }}",
+            then: {do: fail}}, {else: {then: {do: continue}}}]}}}
+    """,
+)
+
+
+@pytest.mark.spec("S-76")
+def test_a_preview_counts_kept_iterations_and_names_a_changed_collection(
+    api: Api,
+) -> None:
+    body = {"playbook": LOOP, "workload": {"n": 5, "bad": 2}}
+    origin = api.post("/api/executions", body).body["execution_id"]
+    api.finish(origin)
+
+    def preview(**workload: int) -> Any:
+        asked = {"dry_run": True, "workload": workload}
+        return api.post(f"/api/executions/{origin}/retry", asked).body["next"]
+
+    [same], [edited], [changed] = preview(), preview(bad=9), preview(n=4)
+    made = api.post(f"/api/executions/{origin}/retry", {"workload": {"bad": 9}}).body
+
+    kept = {"total": 5, "kept": 4, "again": 1}
+    assert (same["step"], same["iterations"], same["changed"]) == ("work", kept, False)
+    assert (edited["iterations"], edited["changed"]) == (kept, False)
+    assert (changed["iterations"]["kept"], changed["changed"]) == (0, True)
+    document = api.finish(made["execution_id"])
+    assert document["result"] == [-3, -6, -1, 6, 3]
+    assert document["steps"][0]["iterations"]["done"] == 5
