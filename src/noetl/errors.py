@@ -241,7 +241,8 @@ class TemplateError(NoetlError):
     """A template failed in a way its author can act on.
 
     ``kind`` is one of ``template.error``, ``template.undefined``,
-    ``template.budget`` and ``template.forbidden``: playbooks match on it.
+    ``template.budget`` and ``template.forbidden``: playbooks match on it. ``place`` is
+    its line and column in the playbook, if the caller of the template knows it.
     """
 
     def __init__(self, kind: str, message: str, *, hint: str | None = None) -> None:
@@ -249,6 +250,16 @@ class TemplateError(NoetlError):
         self.kind = kind
         self.message = message
         self.hint = hint
+        self.place: tuple[int, int] | None = None
+
+    def details(self) -> dict[str, JSON]:
+        """Return place and hint for the details of an error."""
+        details: dict[str, JSON] = {}
+        if self.place is not None:
+            details["place"] = {"line": self.place[0], "column": self.place[1]}
+        if self.hint is not None:
+            details["hint"] = self.hint
+        return details
 
 
 class Unloaded(BaseException):

@@ -85,6 +85,37 @@ def test_an_unhandled_failure_is_exit_code_1_and_names_the_step(folder: Path) ->
     assert document["error"]["step"] == "start"
 
 
+@pytest.mark.spec("OUT-04", "OUT-12", "S-09")
+def test_an_error_of_python_code_is_shown_in_its_line_of_the_file(folder: Path) -> None:
+    text = HEAD + (
+        "workflow:\n"
+        "  - step: start\n"
+        "    loop: {in: [2, 0], iterator: n}\n"
+        "    tool:\n"
+        "      kind: python\n"
+        '      args: {n: "{{ iter.n }}"}\n'
+        "      code: |\n"
+        "        def main(n):\n"
+        "            return 1 / n\n"
+    )
+    lines = [
+        "  tool.exception in step 'start', iteration 1: "
+        "ZeroDivisionError: division by zero",
+        "    playbook.yaml:12 in main",
+        "       12 |             return 1 / n",
+        "          |             ^^^^^^^^^^^^",
+    ]
+
+    done = noetl("run", write(folder, text))
+    shown = noetl("show", "last")
+    document = json.loads(noetl("show", "last", "--json").stdout)
+
+    assert "\n".join(lines) in done.stdout
+    assert "\n".join(lines).replace("playbook.yaml", "tests/t") in shown.stdout
+    assert document["error"]["place"]["line"] == 12
+    assert document["steps"][0]["error"]["place"] == document["error"]["place"]
+
+
 @pytest.mark.spec("SRV-06", "S-42")
 def test_an_invalid_playbook_does_not_run(folder: Path) -> None:
     done = noetl("run", write(folder, HELLO.replace("kind: noop", "kind: nop")))

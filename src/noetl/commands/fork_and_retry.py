@@ -23,6 +23,7 @@ from noetl.commands.output.diagnostics import (
     origin_words,
     warn_of_new_names,
 )
+from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of, server_option
@@ -242,6 +243,7 @@ def fork_execution(
     if client is not None:
         executions.end(client, answer, progress, wait=wait, as_json=as_json)
     document = asyncio.run(run_fork(settings, execution, choose, asked, progress))
+    look_for_places(document)
     finish(document, as_json=as_json)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from noetl.commands.local.logs import Place, find_execution, open_alone, read_pages
+from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote.choose_server import (
     need_own_server,
@@ -66,6 +67,7 @@ def command(
         place = asyncio.run(find_execution(home, execution))
         found = asyncio.run(_resume(settings, home, place, progress, playbooks))
         if found is not None:
+            look_for_places(found)
             finish(found, as_json=as_json)
         client, execution = need_own_server(settings), place.execution_id
     execution_id = whole_id(client, execution)
@@ -74,6 +76,7 @@ def command(
     if status in ("paused", "quarantined"):
         status = send(client, execution_id, {"do": "resume"})["status"]
     elif status in EXIT_CODES:
+        look_for_places(document, client)
         finish(document, as_json=as_json)
     answer = {"execution_id": execution_id, "status": status}
     end(client, answer, progress, wait=wait, as_json=as_json)

@@ -40,6 +40,7 @@ from noetl.commands.output.endings import (
     print_endings,
 )
 from noetl.commands.output.execution_table import INTERRUPTED
+from noetl.commands.output.error_places import add_places, message_of, print_place
 from noetl.commands.output.input_help import HelpWithInputs
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.settings import label_option, pass_settings
@@ -55,6 +56,7 @@ from noetl.embedded import Embedded, open_free_log
 from noetl.errors import ConfigError
 from noetl.local.home import Home
 from noetl.report.format import duration
+from noetl.report.places import Source
 from noetl.types import JSON
 
 REFUSALS = (
@@ -152,6 +154,8 @@ def command(
         )
     )
     _report(settings, document, html)
+    text = source.content.decode("utf-8-sig", "replace")
+    add_places(document, Source(loaded.playbook, text, source.name))
     if loaded.diagnostics:
         document["diagnostics"] = [asdict(found) for found in loaded.diagnostics]
     finish(document, as_json=as_json, fail_on=fail_on)
@@ -363,7 +367,8 @@ def print_end(document: dict[str, JSON]) -> None:
         where = f" in step '{error['step']}'" if error.get("step") else ""
         if error.get("iteration") is not None:
             where += f", iteration {error['iteration']}"
-        click.echo(f"  {error['kind']}{where}: {error['message']}")
+        click.echo(f"  {error['kind']}{where}: {message_of(error)}")
+        print_place(error)
         if child := (error.get("details") or {}).get("execution_id"):
             click.echo(f"  the child that failed: noetl show {child}")
     print_endings(document)

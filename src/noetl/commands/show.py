@@ -23,6 +23,7 @@ from noetl.commands.output.diagnostics import (
     origin_words,
     queue_words,
 )
+from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.live.rows import one_line, waiting_words
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of, server_option
@@ -93,6 +94,7 @@ def command(
         document = asyncio.run(_read(settings, execution))
     else:
         document = executions.show(client, execution)
+    look_for_places(document, client)
     if as_json:
         click.echo(json.dumps(document, ensure_ascii=False))
         return

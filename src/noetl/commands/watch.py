@@ -20,6 +20,7 @@ from noetl.commands.local.logs import (
     reading,
 )
 from noetl.commands.output.endings import fail_on_option
+from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of, server_option
@@ -79,6 +80,7 @@ def command(
         with executions.leaving(place.execution_id, f"in {find_holder(place.log)}"):
             document = asyncio.run(_watch(home, place, progress))
     if not as_json:
+        look_for_places(document, client)
         print_end(document)
     sys.exit(exit_code(document, fail_on))
 

@@ -19,6 +19,7 @@ from noetl.engine.events import (
     TaskDone,
 )
 from noetl.report.fold import Record
+from noetl.report.places import Source
 from noetl.report.runs import TaskLogSample
 from noetl.report.values import Budget, Shown, show_value
 from noetl.types import JSON
@@ -191,6 +192,14 @@ class PageData:
     def step(self, name: str) -> Data:
         """Return a link to a step."""
         return {"name": name, "anchor": self.anchor(name)}
+
+    def place(self, error: dict[str, JSON]) -> str | None:
+        """Return the lines with the place of an error in the playbook."""
+        if self.source is None:
+            return None
+        file = str(self.record.playbook.get("path") or "playbook")
+        place = Source(self.playbook, self.source, file).place_of(error)
+        return None if place is None else "\n".join(place.as_text())
 
     def line(self, line: int | None) -> Data | None:
         """Return a link to a line of the playbook; plain text without its source."""

@@ -62,7 +62,7 @@ async def report_of_server(
     with suppress(Refused, Unreachable):  # the report works without the source text
         source = BytesIO()
         client.download(f"/api/executions/{execution_id}/playbook", source)
-        playbook, text = _load(settings, source.getvalue(), record.playbook)
+        playbook, text = load_pinned(settings, source.getvalue(), record.playbook)
     logs = TaskLogSample()
     with suppress(Refused, Unreachable):  # the report works without the logs
         pages = executions.logs_of(client, execution_id)
@@ -117,12 +117,13 @@ async def read_pinned(
         )
     except (KeyError, BlobGone, BlobCorrupt, StoreError):
         return None, None
-    return _load(settings, source, about)
+    return load_pinned(settings, source, about)
 
 
-def _load(
+def load_pinned(
     settings: Settings, source: bytes, about: dict[str, JSON]
 ) -> tuple[Playbook | None, str]:
+    """Load the stored text of a playbook that ran."""
     loaded = load(
         source, read_plugins(settings).kinds, frozenset(about.get("extensions", ()))
     )

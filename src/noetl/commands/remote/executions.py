@@ -17,6 +17,7 @@ import msgspec
 
 from noetl.client.http import Client, Refused
 from noetl.commands.output.diagnostics import print_warnings
+from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.progress import Progress
 from noetl.commands.run import finish
 from noetl.dsl.diagnostics import nearest
@@ -181,6 +182,7 @@ def end(
             document = asyncio.run(watch(client, execution_id, progress))
         said = answer.get("warnings", ())
         print_warnings(each for each in document["warnings"] if each not in said)
+        look_for_places(document, client)
         finish(document, as_json=as_json, fail_on=fail_on)
     if as_json:
         click.echo(json.dumps(answer))

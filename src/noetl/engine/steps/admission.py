@@ -95,11 +95,12 @@ def _answer(rules: Sequence[AdmitRule], scope: Scope) -> tuple[bool, Admission]:
         for number, rule in enumerate(rules):
             if rule.when is None:
                 fallback = (number, rule.allow)
-            elif rule.when.holds(scope):
+            elif _holds(rule, scope):
                 return rule.allow, {"allow": rule.allow, "rule": number}
     except TemplateError as error:
         message = f"admit: {scope.describe(error)}"
-        problem = msgspec.to_builtins(Failure(error.kind, message))
+        failure = Failure(error.kind, message, details=error.details())
+        problem = msgspec.to_builtins(failure)
         return False, {"allow": False, "rule": None, "error": problem}
     if fallback is not None:
         number, allow = fallback
@@ -107,6 +108,15 @@ def _answer(rules: Sequence[AdmitRule], scope: Scope) -> tuple[bool, Admission]:
     # S-61: a list of permissions denies the rest, a list of refusals admits it.
     allow = not any(rule.allow for rule in rules)
     return allow, {"allow": allow, "rule": None}
+
+
+def _holds(rule: AdmitRule, scope: Scope) -> bool:
+    assert rule.when is not None
+    try:
+        return rule.when.holds(scope)
+    except TemplateError as error:
+        error.place = (rule.at.get("when") or rule.at).mark
+        raise
 
 
 def fill_join(batch: Batch, step: Step) -> tuple[bool, Run | None]:

@@ -33,7 +33,7 @@ from noetl.engine.steps.routing import (
     route,
 )
 from noetl.engine.tasks.outcome import Failure
-from noetl.engine.tasks.scope import Scope, is_equal
+from noetl.engine.tasks.scope import Scope, is_equal, place_of
 from noetl.engine.values.references import STORE
 from noetl.engine.waits.resume import announce
 from noetl.errors import TemplateError
@@ -47,9 +47,12 @@ _NOUNS = {dict: "a mapping", str: "text", bool: "a boolean", type(None): "null"}
 class LoopFailed(Exception):
     """Error of a value that is not a collection: the step or outer iteration fails."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(
+        self, kind: str, message: str, details: dict[str, JSON] | None = None
+    ) -> None:
         super().__init__(message)
-        self.error: dict[str, JSON] = msgspec.to_builtins(Failure(kind, message))
+        failure = Failure(kind, message, details=details or {})
+        self.error: dict[str, JSON] = msgspec.to_builtins(failure)
 
 
 def collection(loop: Loop, scope: Scope) -> JSON:
@@ -64,7 +67,9 @@ def collection(loop: Loop, scope: Scope) -> JSON:
         else:
             value = loop.items.render(scope)
     except TemplateError as error:
-        raise LoopFailed(error.kind, f"loop.in: {error.message}") from None
+        error.place = place_of(loop.at.get("in") or loop.at, error)
+        message = f"loop.in: {error.message}"
+        raise LoopFailed(error.kind, message, error.details()) from None
     if isinstance(value, Undefined):
         raise LoopFailed("loop.in_type", "loop.in is undefined; expected a list")
     if not isinstance(value, list):

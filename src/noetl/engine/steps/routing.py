@@ -95,7 +95,9 @@ def _judge(
     except TemplateError as error:
         origin = f" from '{step}'" if error.kind == "template.budget" else ""
         message = f"the arc{origin} to '{arc.step}': {scope.describe(error)}"
-        problem = msgspec.to_builtins(Failure(error.kind, message))
+        error.place = (arc.at.get("when") or arc.at).mark
+        failure = Failure(error.kind, message, details=error.details())
+        problem = msgspec.to_builtins(failure)
         return {**answer, "why": "its template failed", "error": problem}, None
     return {**answer, "fired": True}, args
 

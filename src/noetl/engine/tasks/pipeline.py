@@ -38,7 +38,7 @@ from noetl.engine.tasks.policy import (
     skip_before,
     too_many_names,
 )
-from noetl.engine.tasks.scope import Scope, apply_patch
+from noetl.engine.tasks.scope import Scope, apply_patch, place_of
 from noetl.engine.values.references import (
     WORKER_LIMIT,
     Values,
@@ -147,7 +147,8 @@ class Pipeline:
                 if task.kind == "choose":
                     outcome = choose(task, inputs, scope)
         except TemplateError as error:
-            outcome = Outcome.failed(error.kind, error.message)
+            details = error.details()
+            outcome = Outcome.failed(error.kind, error.message, details=details)
         note_started(progress)
         if outcome is None and progress.in_doubt and spec.get("on_in_doubt") == "fail":
             outcome = _in_doubt(label, progress.attempt)
@@ -208,7 +209,8 @@ class Pipeline:
             inputs = _render(task, scope, self._secrets)
             outcome = choose_event(task, inputs, scope, waiting)
         except TemplateError as error:
-            outcome = Outcome.failed(error.kind, scope.describe(error))
+            message = scope.describe(error)
+            outcome = Outcome.failed(error.kind, message, details=error.details())
         if outcome is not None:
             return self._answered(task, scope, outcome)
         call = self._answered(task, scope, Outcome.ok())
@@ -257,7 +259,8 @@ class Pipeline:
         try:
             verdict = self._skip or judge(task.rules, scope, attempt)
         except TemplateError as error:  # S-32: fail closed, with the reason
-            failure = Failure(error.kind, scope.describe(error))
+            message = scope.describe(error)
+            failure = Failure(error.kind, message, details=error.details())
             return failure_of(outcome, task.label, error_of_rules(outcome, failure))
         if verdict.do == "retry" and attempt >= (verdict.attempts or 1):
             return exhausted(outcome, task.label, verdict, attempt)
@@ -278,7 +281,7 @@ class Pipeline:
         try:
             self._skip = skip_before(task.rules, scope) if task.rules else None
         except TemplateError as error:
-            return Failure(error.kind, error.message)
+            return Failure(error.kind, error.message, details=error.details())
         return None
 
     def _scope_after(self, label: str) -> Scope:
@@ -344,7 +347,9 @@ def _render_each(task: Task, scope: Scope) -> dict[str, JSON]:
             inputs[name] = value.render(scope)
         except TemplateError as error:
             message = f"input '{name}' of task '{task.label}': {error.message}"
-            raise TemplateError(error.kind, message) from None
+            located = TemplateError(error.kind, message, hint=error.hint)
+            located.place = place_of(task.at.get(name), error)
+            raise located from None
     inputs.update(task.literals)
     return inputs
 

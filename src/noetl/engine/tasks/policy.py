@@ -98,7 +98,7 @@ def _match(rules: Sequence[Rule], scope: Scope, attempt: int) -> Verdict:
     for number, rule in enumerate(rules):
         if rule.when is None:
             fallback = (number, rule)
-        elif rule.when.holds(scope):
+        elif _holds(rule, scope):
             return _render(rule.then, number, scope, attempt)
     if fallback is not None:
         number, rule = fallback
@@ -107,7 +107,24 @@ def _match(rules: Sequence[Rule], scope: Scope, attempt: int) -> Verdict:
     return Verdict("continue", ignored=scope["outcome"]["status"] == "error")
 
 
+def _holds(rule: Rule, scope: Scope) -> bool:
+    assert rule.when is not None
+    try:
+        return rule.when.holds(scope)
+    except TemplateError as error:
+        error.place = (rule.at.get("when") or rule.at).mark
+        raise
+
+
 def _render(then: Then, number: int, scope: Scope, attempt: int) -> Verdict:
+    try:
+        return _verdict(then, number, scope, attempt)
+    except TemplateError as error:
+        error.place = then.at.mark
+        raise
+
+
+def _verdict(then: Then, number: int, scope: Scope, attempt: int) -> Verdict:
     retry = then.do == "retry"
     delay = _delay(then, scope, attempt) if retry else 0.0
     return Verdict(

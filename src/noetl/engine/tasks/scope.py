@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from noetl.dsl.node import shorten
+from noetl.dsl.node import Location, shorten
 from noetl.engine.events import Event, Judged
 from noetl.engine.secrets.handles import Secrets
 from noetl.errors import TemplateError
+from noetl.templates.errors import LeafError
 from noetl.templates.evaluation import Decision, Stored
 from noetl.types import JSON
 
@@ -161,6 +162,17 @@ def note_undefined(payload: Judged, names: Mapping[str, str | None]) -> None:
     nearest = {path: name for path, name in names.items() if name is not None}
     if nearest:
         payload["nearest"] = nearest
+
+
+def place_of(at: Location | None, error: TemplateError) -> tuple[int, int] | None:
+    """Return line and column of the template that failed in the value at ``at``."""
+    if at is None:
+        return None
+    for part in error.path if isinstance(error, LeafError) else ():
+        if isinstance(part, str) and part not in at:
+            break
+        at = at[part]
+    return at.mark
 
 
 def iteration_scope(

@@ -60,16 +60,19 @@ def _failure(page: PageData) -> Data | None:
     error = page.record.state.error or page.record.refusal
     if not error:
         return None
-    kind, step, details = (
-        str(error.get("kind", "")),
-        error.get("step"),
-        error.get("details"),
-    )
+    kind, step = str(error.get("kind", "")), error.get("step")
+    details = error.get("details")
+    place = page.place(error)
+    if place is not None and isinstance(details, dict):
+        hidden = ("traceback", "line", "place", "hint")
+        details = {key: each for key, each in details.items() if key not in hidden}
     return {
         "kind": kind,
         "step": page.step(step) if step else None,
         "task": error.get("task"),
+        "iteration": error.get("iteration"),
         "message": str(error.get("message", "")),
+        "place": place,
         "remedy": (remedy_of(kind) or "").split("`"),
         "child": details.get("execution_id") if isinstance(details, dict) else None,
         "can_retry": _can_retry(page),
