@@ -39,8 +39,8 @@ from noetl.commands.output.endings import (
     is_unwanted,
     print_endings,
 )
-from noetl.commands.output.execution_table import INTERRUPTED
 from noetl.commands.output.error_places import add_places, message_of, print_place
+from noetl.commands.output.execution_table import INTERRUPTED
 from noetl.commands.output.input_help import HelpWithInputs
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.settings import label_option, pass_settings

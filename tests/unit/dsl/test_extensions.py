@@ -18,7 +18,7 @@ TASK = "- step: start\n  tool: {kind: noop, KEY}\n"
 
 CONSTRUCTS = [
     pytest.param(
-        STEP + "  when: '{{ ctx.go }}'\n", "", "when", "VAL-08", id="step when"
+        STEP + "  when: '{{ args.go }}'\n", "", "when", "VAL-08", id="step when"
     ),
     pytest.param(STEP, "vars: {a: 1}\n", "vars", "VAL-05", id="root vars"),
     pytest.param(STEP + "  case: []\n", "", "case", "VAL-17", id="case"),

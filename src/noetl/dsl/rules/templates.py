@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from itertools import islice
 
 from noetl.dsl.diagnostics import did_you_mean, nearest
 from noetl.dsl.grammar.earlier_forms import (
@@ -219,15 +218,16 @@ _MEMBERS: Mapping[tuple[str, ...], frozenset[str]] = {
 
 @rule("unknown-member", "S-75", "warning")
 def members_are_given(draft: Draft) -> Iterator[Found]:
-    """A template reads members that its event, its outcome or its iteration has."""
+    """A condition reads members that its event or its outcome has."""
     if accepts_older_forms(draft.playbook.extensions):
         return
-    names = Names(draft)
     for use in draft.uses:
+        if use.site not in ("arc", "admit", "policy"):
+            continue
         for reference in use.template.references:
             if reference.guarded:
                 continue
-            for owner, known in _known_members(names, use):
+            for owner, known in _MEMBERS.items():
                 key = reference.path[len(owner) : len(owner) + 1]
                 if reference.path[: len(owner)] != owner or not key:
                     continue
@@ -236,39 +236,44 @@ def members_are_given(draft: Draft) -> Iterator[Found]:
                     yield use.at, message, partial(_nearest_member, key[0], known)
 
 
-def _known_members(
-    names: Names, use: TemplateUse
-) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
-    """Yield what may be read at a location: its owner, and all its members."""
-    if use.site in ("arc", "admit", "policy"):
-        yield from _MEMBERS.items()
-    if use.depth > 0:
-        yield ("iter",), names.iterated(use.step)
-
-
 def _nearest_member(name: str, known: Collection[str]) -> str:
     match = nearest(name, known)
     return f"did you mean '{match}'?" if match else f"known: {', '.join(sorted(known))}"
 
 
-@rule("unknown-key", "C-34", "hint")
+@rule("unknown-key", "C-34", "warning")
 def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
-    """A key of workload or ctx is defined in the playbook, if a similar key is."""
+    """A key of ctx or iter is set by something in the playbook, and so is a key of
+    workload that is similar to a defined one."""
     names = Names(draft)
-    unknown = (
-        (use, reference.path[0], reference.path[1], names.keys(reference.path[0]))
-        for use in draft.uses
-        for reference in use.template.references
-        if len(reference.path) > 1
-        and not reference.guarded
-        and reference.path[1] not in names.keys(reference.path[0])
-    )
-    likely = (each for each in unknown if each[3])
-    for use, namespace, key, known in islice(likely, _LOOKED_UP):
-        match = nearest(key, known)
-        if match is not None:
+    similar = 0
+    for use in draft.uses:
+        for reference in use.template.references:
+            if len(reference.path) < 2 or reference.guarded:
+                continue
+            namespace, key = reference.path[:2]
+            known = names.keys(namespace, use.step)
+            if known is None or key in known:
+                continue
+            if namespace not in offered(use.site, use.depth):
+                continue
             message = f"nothing in this playbook defines {namespace}.{shorten(key)}"
-            yield use.at, message, f"did you mean {namespace}.{match}?"
+            if namespace != "workload":
+                yield use.at, message, partial(_nearest_key, namespace, key, known)
+            elif known and similar < _LOOKED_UP:  # a request may bring other keys
+                similar += 1
+                match = nearest(key, known)
+                if match is not None:
+                    yield use.at, message, f"did you mean workload.{match}?"
+
+
+def _nearest_key(namespace: str, key: str, known: Collection[str]) -> str:
+    match = nearest(key, known)
+    if match is not None:
+        return f"did you mean {namespace}.{match}?"
+    if namespace == "ctx":
+        return "write it with set_ctx, or read it with default(…)"
+    return f"known: {', '.join(f'iter.{name}' for name in sorted(known))}"
 
 
 @rule("keychain-name", "C-34", "warning")
