@@ -112,6 +112,12 @@ def test_an_error_of_python_code_is_shown_in_its_line_of_the_file(folder: Path) 
 
     assert "\n".join(lines) in done.stdout
     assert "\n".join(lines).replace("playbook.yaml", "tests/t") in shown.stdout
+    for printed in (done.stdout, shown.stdout):
+        assert printed.count("ZeroDivisionError") == 1
+        assert printed.endswith(
+            f"  look: noetl show {document['execution_id']} --html\n"
+            f"  again: noetl retry {document['execution_id']}\n"
+        )
     assert document["error"]["place"]["line"] == 12
     assert document["steps"][0]["error"]["place"] == document["error"]["place"]
 

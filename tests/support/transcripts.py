@@ -125,7 +125,10 @@ class Reader:
         lines = before.count("\n") if after else None
         actual = self._run(self._translate(command), lines).rstrip("\n")
         self._ids |= zip(ID.findall(expected), ID.findall(actual), strict=False)
-        actual = actual.replace(self._address, ADDRESS)
+        here, shown = (
+            each.removeprefix("http://") for each in (self._address, ADDRESS)
+        )
+        actual = actual.replace(here, shown)  # messages name it without the scheme
         for ours, real in self._ids.items():
             actual = actual.replace(real, ours)
         return Shown(command, expected, actual, part.span("output"))

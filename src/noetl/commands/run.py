@@ -374,10 +374,21 @@ def print_end(document: dict[str, JSON]) -> None:
     print_endings(document)
     if document["result"] is not None:
         _print_result(document)
+    for line in next_commands(document):
+        click.echo(f"  {line}")
+
+
+def next_commands(document: dict[str, JSON]) -> list[str]:
+    """Return the commands that continue, inspect or repeat an execution."""
+    execution_id, status = document["execution_id"], document["status"]
     if status in ("paused", "quarantined"):
-        click.echo(f"  continue with: noetl resume {document['execution_id']}")
-    elif gone:
-        click.echo(f"  continue with: {gone['resume']}")
+        return [f"continue with: noetl resume {execution_id}"]
+    if gone := document.get("interrupted"):
+        return [f"continue with: {gone['resume']}"]
+    if status != "failed" or _is_refused(document):
+        return []
+    look = f"look: noetl show {execution_id} --html"
+    return [look, f"again: noetl retry {execution_id}"]
 
 
 def _print_result(document: dict[str, JSON]) -> None:

@@ -112,9 +112,11 @@ def command(
         for each in msgspec.convert(document["no_arc_fired"], list[NoArcFired])
     }
     read = msgspec.convert(document.get("undefined_names", []), list[UndefinedName])
+    failed = (document["error"] or {}).get("step")
     for step in document["steps"]:
         run_id = step["step_run_id"]
-        click.echo(_line(step, lost.get(run_id)))
+        said = document["error"] if step["step"] == failed else None
+        click.echo(_line(step, lost.get(run_id), said))
         for name in read:
             is_here = (name.step, name.step_run_id) == (step["step"], run_id or "")
             if is_here and (name.task or run_id not in lost):
@@ -163,7 +165,12 @@ async def _read(settings: Settings, execution: str) -> dict[str, JSON]:
     return found
 
 
-def _line(step: dict[str, JSON], lost: str | None = None) -> str:
+def _line(
+    step: dict[str, JSON],
+    lost: str | None = None,
+    said: dict[str, JSON] | None = None,
+) -> str:
+    """Describe a step in one line, without the error that is ``said`` at the end."""
     sign = _SIGNS.get(step["status"], "…")
     ignored = step.get("ignored")
     kinds = step.get("error_kinds")
@@ -192,6 +199,9 @@ def _line(step: dict[str, JSON], lost: str | None = None) -> str:
         text += f", {one_line(msgspec.convert(ignored, Ignored).words())}"
     if lost:
         text += f", {one_line(lost)}"
+    is_said = said is not None and step["error"] is not None
+    if is_said and said["message"] == step["error"].get("message"):  # type: ignore[index]
+        return text
     if step["error"]:
         text += f": {iteration_words(step['error'])}{step['error'].get('message', '')}"
     return text

@@ -258,7 +258,8 @@ def test_an_error_status_is_an_error_outcome(
     assert (outcome.error.kind, outcome.error.retryable) == (kind, retryable)
     assert outcome.error.details == {"body": {"why": "so"}}
     assert outcome.helper["status"] == status
-    assert str(status) in outcome.error.message
+    assert outcome.error.message.startswith(str(status))
+    assert re.search(r" from 127\.0\.0\.1:\d+/", outcome.error.message)
 
 
 @pytest.mark.spec("S-47")

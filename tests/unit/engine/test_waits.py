@@ -252,6 +252,21 @@ def test_a_child_is_the_same_for_the_same_attempt_only() -> None:
     assert uuid.UUID(child_id("sim", "a1x", 1)).version == 8
 
 
+@pytest.mark.spec("S-37", "OUT-04")
+def test_a_failed_child_names_its_step_its_iteration_and_its_id() -> None:
+    error = {"kind": "x", "message": "no", "step": "fetch", "iteration": 3}
+    answer = {"status": "failed", "error": error}
+    child = {"execution_id": "c", "path": "t/child"}
+
+    failure = answer_of(Waiting("playbook", child=child, answer=answer)).error
+
+    assert failure is not None
+    assert failure.message == (
+        "playbook 't/child' failed in step 'fetch', iteration 3: no"
+    )
+    assert failure.details == {"error": error, "execution_id": "c"}
+
+
 @pytest.mark.spec("S-37")
 @pytest.mark.parametrize(
     ("answer", "status", "kind"),

@@ -151,7 +151,10 @@ def answer_of(waiting: Waiting) -> Outcome:
     if answer["status"] is None:  # it never began
         return Outcome.failed(error["kind"], error["message"], **about)
     why = error.get("message", f"it ended as {answer['status']}")
-    message = f"playbook '{child.get('path')}' {answer['status']}: {why}"
+    where = f" in step '{error['step']}'" if error.get("step") else ""
+    if error.get("iteration") is not None:
+        where += f", iteration {error['iteration']}"
+    message = f"playbook '{child.get('path')}' {answer['status']}{where}: {why}"
     kind = "playbook.failed"
     if answer["status"] == "cancelled":
         kind = "playbook.cancelled"

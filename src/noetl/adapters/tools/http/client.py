@@ -185,7 +185,7 @@ async def answer(
 def refused(status: int, response: aiohttp.ClientResponse, body: JSON) -> ToolError:
     reason = f" {response.reason}" if response.reason else ""
     # The path helps to find the call; the query may contain secrets.
-    message = f"{status}{reason} from {response.url.host}{response.url.path}"
+    message = f"{status}{reason} from {address_of(response.url)}{response.url.path}"
     if status >= 500:
         kind = "http.server"
     elif status >= 400:
@@ -210,6 +210,12 @@ def read_statuses(spec: Mapping[str, JSON]) -> frozenset[int] | None:
         raise ToolError("tool.contract", message) from None
 
 
+def address_of(url: URL) -> str:
+    """Return the host, with the port unless it is that of the scheme."""
+    host = f"[{url.host}]" if ":" in (url.host or "") else url.host or ""
+    return host if url.is_default_port() else f"{host}:{url.port}"
+
+
 def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError:
     """Translate an error to an error kind."""
     if isinstance(error, ToolError):
@@ -217,7 +223,7 @@ def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError
     blocked = find_blocked(error)
     if blocked is not None:
         return ToolError("http.blocked_address", str(blocked))
-    host = request.url.host
+    host = address_of(request.url)
     match error:
         case aiohttp.ConnectionTimeoutError():
             message = f"no connection to {host} after {timeouts.connect:g} s"
@@ -238,10 +244,10 @@ def explain(error: Exception, request: Request, timeouts: Timeouts) -> ToolError
             message = f"{host} sent invalid HTTP: {error.message[:200]}"
             return ToolError("connection", message, retryable=True)
         case aiohttp.ClientConnectorDNSError():
-            message = f"no host is known by the name '{host}'"
+            message = f"no host is known by the name '{request.url.host}'"
             return ToolError("connection", message, retryable=True)
         case aiohttp.ClientConnectorError():
-            where = f"{host}:{request.url.port}"
+            where = f"{request.url.host}:{request.url.port}"
             why = os.strerror(error.os_error.errno) if error.os_error.errno else error
             message = f"no connection to {where}: {str(why)[:200].lower()}"
             return ToolError("connection", message, retryable=True)
