@@ -245,7 +245,7 @@ def test_an_exception_shows_the_users_own_frames(run: Run) -> None:
         pytest.param(
             "raise KeyError('x')",
             "tool.exception",
-            "KeyError: 'x' (line 1)",
+            "KeyError: 'x' (line 1 of the code)",
             id="a key",
         ),
         pytest.param(

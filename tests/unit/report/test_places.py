@@ -191,7 +191,7 @@ workflow:
 """
 ERROR = {
     "kind": "tool.exception",
-    "message": "ZeroDivisionError: division by zero (line 2)",
+    "message": "ZeroDivisionError: division by zero (line 2 of the code)",
     "step": "a",
     "task": "work",
 }

@@ -18,7 +18,7 @@ from noetl.types import JSON
 if TYPE_CHECKING:
     from noetl.client.http import Client
 
-_LINE_OF_CODE = re.compile(r" \(line \d+\)$")
+_LINE_OF_CODE = re.compile(r" \(line \d+ of the code\)")
 _STEPS = 50  # failed steps of which the place is looked for
 
 

@@ -56,7 +56,7 @@ def explain(
     text = said(error)
     message = f"{name}: {text}" if text else name
     if line is not None and not isinstance(error, SyntaxError):
-        message += f" (line {line})"
+        message += f" (line {line} of the code)"
     if isinstance(error, ModuleNotFoundError):
         message += how_to_install(error.name)
     trace = "\n".join(story(error, folder, source))
