@@ -34,6 +34,9 @@ _SIZE = Shape(("text", "integer"), words="bytes, or a size such as 512MiB")
 _MEMORY = "Maximum memory per process, up to the setting `limits.memory`, its default."
 
 _NOTES = """
+A result is JSON; dates, decimals, sets and other types become JSON by
+[one rule](../how-to/write-python-tasks.md#what-a-task-may-return).
+
 A process runs one call at a time. `warm` ones are kept and run calls of one execution;
 more are started while calls wait. `fresh` is a process for each call, `required` a
 sandbox around it.
