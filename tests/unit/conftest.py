@@ -60,21 +60,15 @@ def compile_here(codes: list[str]) -> list[CodeFacts]:
     return [msgspec.json.decode(answer, type=CodeFacts) for answer in answers]
 
 
-@pytest.fixture(autouse=True, scope="session")
-def compiled_here() -> Iterator[None]:
-    compile_apart = code_inspection._compile
-    code_inspection._compile = compile_here
-    yield
-    code_inspection._compile = compile_apart
-
-
 @pytest.fixture(autouse=True)
 def pure() -> Iterator[None]:
-    sleep = time.sleep
+    sleep, compile_apart = time.sleep, code_inspection._compile
+    code_inspection._compile = compile_here
     time.sleep = lambda seconds: GUARD.refuse("time.sleep")
     GUARD.refused.clear()
     GUARD.is_active = True
     yield
     GUARD.is_active = False
     time.sleep = sleep
+    code_inspection._compile = compile_apart
     assert not GUARD.refused, f"not a unit test: {GUARD.refused}"

@@ -200,7 +200,10 @@ def test_a_missing_package_names_the_interpreter_and_the_command(
 def test_a_missing_part_of_a_package_needs_no_installation(run: Run) -> None:
     _, message = error_of(run("import json.nothing"))
 
-    assert message == "ModuleNotFoundError: No module named 'json.nothing' (line 1)"
+    assert (
+        message
+        == "ModuleNotFoundError: No module named 'json.nothing' (line 1 of the code)"
+    )
 
 
 def test_an_exception_shows_the_users_own_frames(run: Run) -> None:
