@@ -5,19 +5,188 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import click
+import msgspec
 
-from noetl.commands.local.retention import Removal, collect
+from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.task_log_files import TaskLogFiles
+from noetl.commands.local.logs import PAGE, each_log
 from noetl.commands.output.diagnostics import bytes_of, count_of
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings, read_plugins
 from noetl.dsl.times import parse_duration
+from noetl.engine.times import seconds_of
+from noetl.errors import ConfigError, StoreError
 from noetl.local.home import Home
-from noetl.ports import Blob
+from noetl.ports import Blob, Blobs, LocalStore, Summary
+from noetl.service.executions.results import LOG, execution_of, keys_in
 from noetl.types import JSON
 from noetl.wiring.result_stores import make_blobs
+
+GRACE_S = 24 * 3600.0
+"""Seconds before an unreferenced result is removed: its task may still be running."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An execution, and the blobs and other logs that its log references."""
+
+    log: Path
+    summary: Summary
+    blobs: frozenset[str]
+    logs: frozenset[str]
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """The executions and results that were removed, or would be by a dry run.
+
+    ``busy`` executions are old enough, but another process uses their log.
+    ``unlisted`` is the reason why results were not examined.
+    """
+
+    executions: Sequence[str]
+    busy: Sequence[str]
+    blobs: Sequence[Blob]
+    drafts: Sequence[Blob]
+    unlisted: str | None = None
+
+
+async def collect(
+    home: Home, blobs: Blobs, now: float, age: float | None, *, dry_run: bool
+) -> Removal:
+    """Remove executions that ended more than ``age`` seconds ago, then results.
+
+    Every log is read first. A log that cannot be read raises an error, because its
+    references are unknown. If the result store cannot be listed, all results stay;
+    without ``age`` that raises an error, because nothing else could be removed.
+    """
+    unlisted = await _why_not_listed(blobs)
+    if unlisted is not None and age is None:
+        raise ConfigError(unlisted)
+    found = [kept async for kept in _survey(home)]
+    old = _old(found, now - age) if age is not None else []
+    busy: list[Kept] = []
+    if not dry_run:
+        busy = await _remove(home, old)
+    removed = [kept for kept in old if kept not in busy]
+    gone = {kept.summary.execution_id for kept in removed}
+    left = [kept for kept in found if kept.summary.execution_id not in gone]
+    named = frozenset[str]().union(*(kept.blobs for kept in left))
+    return Removal(
+        sorted(gone),
+        [kept.summary.execution_id for kept in busy],
+        await _sweep(blobs, named, now - GRACE_S, dry_run=dry_run)
+        if unlisted is None
+        else [],
+        await blobs.sweep(now - GRACE_S, dry_run=dry_run),
+        unlisted,
+    )
+
+
+async def _why_not_listed(blobs: Blobs) -> str | None:
+    try:
+        others = await blobs.others()
+    except StoreError as error:
+        if error.kind != "store.unlisted":
+            raise
+        return str(error)
+    if others:
+        raise ConfigError(
+            f"{blobs.place} holds the results of {others} other homes, whose logs "
+            "are not known here; give each home its own results folder"
+        )
+    return None
+
+
+async def _survey(home: Home) -> AsyncIterator[Kept]:
+    async for store in each_log(home):
+        cursor = None
+        while page := await store.find(before=cursor, limit=PAGE):
+            for summary in page:
+                yield await _read(store, summary)
+            cursor = page[-1].execution_id
+
+
+async def _read(store: LocalStore, summary: Summary) -> Kept:
+    keys: set[str] = set()
+    async for page in store.pages(summary.execution_id, size=PAGE):
+        for event in page:
+            keys.update(keys_in(event))
+    logs = {execution_of(key) for key in keys if key.startswith(LOG)}
+    blobs = frozenset(key for key in keys if not key.startswith(LOG))
+    return Kept(store.path, summary, blobs, frozenset(logs - {summary.execution_id}))
+
+
+def _old(found: Sequence[Kept], before: float) -> list[Kept]:
+    """Return families that have finished and whose logs no remaining log reads."""
+    parents = {kept.summary.execution_id: kept.summary.parent_id for kept in found}
+
+    def root(execution_id: str) -> str:
+        parent = parents.get(execution_id)
+        return execution_id if parent is None else root(parent)
+
+    families: dict[str, list[Kept]] = {}
+    for kept in found:
+        families.setdefault(root(kept.summary.execution_id), []).append(kept)
+    young = {
+        name
+        for name, family in families.items()
+        if any(_ended(kept.summary) >= before for kept in family)
+    }
+    waiting = list(young)
+    while waiting:  # a log that a kept log reads must be kept, too
+        needed = {root(name) for kept in families[waiting.pop()] for name in kept.logs}
+        new = (needed & families.keys()) - young
+        young |= new
+        waiting += new
+    return [kept for name in families.keys() - young for kept in families[name]]
+
+
+def _ended(summary: Summary) -> float:
+    if summary.finished_at is None:
+        return float("inf")
+    return seconds_of(summary.finished_at)
+
+
+async def _remove(home: Home, old: Sequence[Kept]) -> list[Kept]:
+    """Remove executions with their task logs; return those whose log another process
+    uses."""
+    busy: list[Kept] = []
+    task_logs = TaskLogFiles(home.task_logs)
+    logs: dict[Path, list[Kept]] = {}
+    for kept in old:
+        logs.setdefault(kept.log, []).append(kept)
+    for log, executions in logs.items():
+        try:
+            store = SqliteStore.open(log)
+        except StoreError as error:
+            if error.kind != "store.locked":
+                raise
+            busy += executions
+            continue
+        try:
+            names = [kept.summary.execution_id for kept in executions]
+            await store.remove(names)
+            await task_logs.remove(names)
+        finally:
+            await store.close()
+    return busy
+
+
+async def _sweep(
+    blobs: Blobs, named: frozenset[str], before: float, *, dry_run: bool
+) -> list[Blob]:
+    """Remove unreferenced blobs; a blob that is stored again during the sweep stays."""
+    unnamed = [
+        blob
+        async for blob in blobs.each()
+        if blob.key not in named and blob.at < before
+    ]
+    if dry_run:
+        return unnamed
+    return [blob for blob in unnamed if await blobs.remove(blob.key, before)]
 
 
 class Duration(click.ParamType[float]):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.tools.quantum.jobs import Jobs
+from noetl.adapters.tools.quantum.local import Jobs
 from noetl.adapters.tools.quantum.tool import QUANTUM, QuantumTool
 from noetl.errors import ToolError
 from noetl.extras import install_command

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
+from noetl.adapters.catalogs.catalog import next_number, rank, same_or_taken
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.sql_files import read_migrations
 from noetl.ports import Registered
