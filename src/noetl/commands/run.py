@@ -37,6 +37,7 @@ from noetl.commands.output.endings import (
     fail_on_option,
     has_endings,
     is_unwanted,
+    next_commands,
     print_endings,
 )
 from noetl.commands.output.error_places import add_places, message_of, print_place
@@ -374,21 +375,8 @@ def print_end(document: dict[str, JSON]) -> None:
     print_endings(document)
     if document["result"] is not None:
         _print_result(document)
-    for line in next_commands(document):
+    for line in next_commands(document, refused=_is_refused(document)):
         click.echo(f"  {line}")
-
-
-def next_commands(document: dict[str, JSON]) -> list[str]:
-    """Return the commands that continue, inspect or repeat an execution."""
-    execution_id, status = document["execution_id"], document["status"]
-    if status in ("paused", "quarantined"):
-        return [f"continue with: noetl resume {execution_id}"]
-    if gone := document.get("interrupted"):
-        return [f"continue with: {gone['resume']}"]
-    if status != "failed" or _is_refused(document):
-        return []
-    look = f"look: noetl show {execution_id} --html"
-    return [look, f"again: noetl retry {execution_id}"]
 
 
 def _print_result(document: dict[str, JSON]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 ALWAYS = frozenset({"workload", "keychain", "ctx", "args", "execution_id", "execution"})
 LOCALS = frozenset({"_prev", "_task", "_attempt", "_action_id", "_outcomes"})
 NAMESPACES = ALWAYS | LOCALS | {"iter", "outcome", "event"}
-
-_POSITION = frozenset({"index", "parent"})
 
 
 @cache
@@ -51,11 +48,9 @@ class Names:
         self._ctx: set[str] = set()
         self._args: set[str] = set()
         self._iter: dict[str, set[str]] = {}
-        self._loops: set[str] = set()
         for step in playbook.workflow:
             local = self._iter.setdefault(step.name, set())
             for level in step.loop.levels() if step.loop else ():
-                self._loops.add(step.name)
                 local.add(level.iterator)
             for task in step.tasks:
                 for each in task.rules or ():
@@ -65,6 +60,7 @@ class Names:
                 args = arc.at.get("args")
                 self._args.update(args.child_keys() if args is not None else ())
         self._shared = self._workload | self._ctx | self._args
+        self._keys = {"workload": self._workload, "ctx": frozenset(self._ctx)}
 
     def defines(self, step: str, name: str) -> bool:
         """Return whether a bare name can resolve in this step: args, ctx, iter,
@@ -75,16 +71,13 @@ class Names:
         """Return all bare names that can resolve in this step."""
         return self._shared | self._iter.get(step, set())
 
-    def keys(self, namespace: str, step: str) -> Collection[str] | None:
-        """Return the keys that the playbook defines in a namespace; None if it cannot
-        be known."""
-        if namespace == "workload":
-            return self._workload
-        if namespace == "ctx":
-            return self._ctx
-        if namespace == "iter" and step in self._loops:
-            return self._iter[step] | _POSITION
-        return None
+    def iterated(self, step: str) -> frozenset[str]:
+        """Return the members of ``iter`` in a step with a loop."""
+        return frozenset({*self._iter.get(step, ()), "index", "parent"})
+
+    def keys(self, namespace: str) -> frozenset[str]:
+        """Return the keys that the playbook defines in a namespace."""
+        return self._keys.get(namespace, frozenset())
 
 
 def _patched(then: Location, key: str) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl.commands.run import next_commands
+from noetl.commands.output.endings import next_commands
 
 pytestmark = pytest.mark.spec("OUT-04")
 
@@ -29,10 +29,17 @@ FAILED = {"kind": "http.server", "message": "500", "details": {}}
             document("failed", FAILED),
             ["look: noetl show e1 --html", "again: noetl retry e1"],
         ),
-        ({**document("failed", {"kind": "inputs.invalid"}), "steps": []}, []),
+        (
+            {**document("running"), "interrupted": {"resume": "noetl resume e1"}},
+            ["continue with: noetl resume e1"],
+        ),
     ],
 )
 def test_the_end_offers_what_can_be_done_next(
     ended: dict[str, Any], commands: list[str]
 ) -> None:
-    assert next_commands(ended) == commands
+    assert next_commands(ended, refused=False) == commands
+
+
+def test_a_refused_request_offers_no_command() -> None:
+    assert next_commands(document("failed", FAILED), refused=True) == []

@@ -88,6 +88,20 @@ def _place(name: UndefinedName) -> str:
     return f"{name.step}.{name.task}" if name.task else name.step
 
 
+def next_commands(document: dict[str, JSON], *, refused: bool) -> list[str]:
+    """Return the commands that continue, inspect or repeat an execution; none if the
+    request was ``refused``."""
+    execution_id, status = document["execution_id"], document["status"]
+    if status in ("paused", "quarantined"):
+        return [f"continue with: noetl resume {execution_id}"]
+    if gone := document.get("interrupted"):
+        return [f"continue with: {gone['resume']}"]
+    if status != "failed" or refused:
+        return []
+    look = f"look: noetl show {execution_id} --html"
+    return [look, f"again: noetl retry {execution_id}"]
+
+
 def _error_words(error: dict[str, JSON]) -> str:
     path = "".join(f"[{index}]" for index in error["iteration"])
     place = f"{error['step']}{path}.{error['task']}"

@@ -218,22 +218,31 @@ _MEMBERS: Mapping[tuple[str, ...], frozenset[str]] = {
 
 @rule("unknown-member", "S-75", "warning")
 def members_are_given(draft: Draft) -> Iterator[Found]:
-    """A condition reads members that its event or its outcome has."""
+    """A template reads members that its event, its outcome or its iteration has."""
     if accepts_older_forms(draft.playbook.extensions):
         return
+    names = Names(draft)
     for use in draft.uses:
-        if use.site not in ("arc", "admit", "policy"):
-            continue
         for reference in use.template.references:
             if reference.guarded:
                 continue
-            for owner, known in _MEMBERS.items():
+            for owner, known in _known_members(names, use):
                 key = reference.path[len(owner) : len(owner) + 1]
                 if reference.path[: len(owner)] != owner or not key:
                     continue
                 if key[0] not in known and key[0] not in draft.kinds:
                     message = f"nothing gives {'.'.join((*owner, shorten(key[0])))}"
                     yield use.at, message, partial(_nearest_member, key[0], known)
+
+
+def _known_members(
+    names: Names, use: TemplateUse
+) -> Iterator[tuple[tuple[str, ...], frozenset[str]]]:
+    """Yield what may be read at a location: its owner, and all its members."""
+    if use.site in ("arc", "admit", "policy"):
+        yield from _MEMBERS.items()
+    if use.depth > 0:
+        yield ("iter",), names.iterated(use.step)
 
 
 def _nearest_member(name: str, known: Collection[str]) -> str:
@@ -243,8 +252,8 @@ def _nearest_member(name: str, known: Collection[str]) -> str:
 
 @rule("unknown-key", "C-34", "warning")
 def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
-    """A key of ctx or iter is set by something in the playbook, and so is a key of
-    workload that is similar to a defined one."""
+    """A key of ctx is set by something in the playbook; a key of workload is not a
+    misspelled one."""
     names = Names(draft)
     similar = 0
     for use in draft.uses:
@@ -252,28 +261,24 @@ def keys_are_defined_somewhere(draft: Draft) -> Iterator[Found]:
             if len(reference.path) < 2 or reference.guarded:
                 continue
             namespace, key = reference.path[:2]
-            known = names.keys(namespace, use.step)
-            if known is None or key in known:
-                continue
-            if namespace not in offered(use.site, use.depth):
+            known = names.keys(namespace)
+            if namespace not in ("ctx", "workload") or key in known:
                 continue
             message = f"nothing in this playbook defines {namespace}.{shorten(key)}"
-            if namespace != "workload":
-                yield use.at, message, partial(_nearest_key, namespace, key, known)
+            if namespace == "ctx" and "ctx" in offered(use.site, use.depth):
+                yield use.at, message, partial(_nearest_of_ctx, key, known)
             elif known and similar < _LOOKED_UP:  # a request may bring other keys
                 similar += 1
                 match = nearest(key, known)
                 if match is not None:
-                    yield use.at, message, f"did you mean workload.{match}?"
+                    yield use.at, message, f"did you mean {namespace}.{match}?"
 
 
-def _nearest_key(namespace: str, key: str, known: Collection[str]) -> str:
+def _nearest_of_ctx(key: str, known: Collection[str]) -> str:
     match = nearest(key, known)
     if match is not None:
-        return f"did you mean {namespace}.{match}?"
-    if namespace == "ctx":
-        return "write it with set_ctx, or read it with default(…)"
-    return f"known: {', '.join(f'iter.{name}' for name in sorted(known))}"
+        return f"did you mean ctx.{match}?"
+    return "write it with set_ctx, or read it with default(…)"
 
 
 @rule("keychain-name", "C-34", "warning")
