@@ -11,7 +11,7 @@ from pathlib import Path
 
 from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.catalogs.files import FileCatalog, pin
-from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.stores.sqlite import SqliteStore
@@ -82,9 +82,9 @@ class Embedded:
         files = FileCatalog(paths, self._blobs, extensions, plugins.kinds)
         catalog: Catalog = files
         if home.catalog.is_file():
-            shelf = SqliteShelf(home.catalog)
+            catalog_rows = SqliteCatalogRows(home.catalog)
             catalog = RegisteredCatalog(
-                shelf, self._blobs, extensions, files, plugins.kinds
+                catalog_rows, self._blobs, extensions, files, plugins.kinds
             )
         clock = SystemClock()
         policy = host_policy(settings, home.folder, "embedded")

@@ -49,8 +49,8 @@ from noetl.runtime.worker.task_output import LogSender
 from noetl.service.access.authenticate import Tenancy
 from noetl.wiring.backend import (
     Backend,
-    make_doorbell,
     make_link,
+    make_wakeup_bus,
     open_backend,
     patiently,
 )
@@ -111,7 +111,7 @@ class Server:
             server = cls(home, options, settings, backend, plugins, link, tls, network)
             undo.callback(server._presence.end)
             await patiently(lambda: server._check_binding(home))
-            await server._site.scheduler.hearing.refresh()
+            await server._site.scheduler.completion.refresh()
             undo.pop_all()
         return server
 
@@ -142,12 +142,12 @@ class Server:
         store, results, keys = backend.store, backend.results, backend.keys
         ceilings = options.ceilings or Ceilings()
         catalog = RegisteredCatalog(
-            backend.shelf, results.own, options.extensions, kinds=plugins.kinds
+            backend.catalog_rows, results.own, options.extensions, kinds=plugins.kinds
         )
         self._subscriptions = Subscriptions(store)
-        self._doorbell = None
+        self._wakeup_bus = None
         if options.nats is not None and options.database is not None:
-            self._doorbell = make_doorbell(options.nats, settings)
+            self._wakeup_bus = make_wakeup_bus(options.nats, settings)
         metrics = Metrics()
         self.orchestrator = make_orchestrator(
             store,
@@ -156,7 +156,7 @@ class Server:
             self._clock,
             keys,
             ttl=options.lease_ttl,
-            wakeup_bus=self._doorbell,
+            wakeup_bus=self._wakeup_bus,
             rights=AccountRights(backend.accounts),
             ceilings=ceilings,
             family_limit=options.family_limit,
@@ -188,8 +188,8 @@ class Server:
         self._connections = make_connections(options, limits)
         metrics.watch_load(self._connections, quotas)
         metrics.watch_executions(self.orchestrator, self._subscriptions)
-        if self._doorbell is not None:
-            metrics.watch_wakeups(self._doorbell.count_missed)
+        if self._wakeup_bus is not None:
+            metrics.watch_wakeups(self._wakeup_bus.count_missed)
         self._site = make_services(
             backend,
             options,
@@ -307,8 +307,8 @@ class Server:
             log.warning("NATS does not answer: browsers cannot sign in until it does")
 
     async def _listen(self) -> None:
-        if self._doorbell is not None:
-            await self._doorbell.serve(self.orchestrator.wakeup.notify)
+        if self._wakeup_bus is not None:
+            await self._wakeup_bus.serve(self.orchestrator.wakeup.notify)
 
     async def _tick(self) -> None:
         while True:

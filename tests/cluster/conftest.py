@@ -180,9 +180,9 @@ class Bus:
 
     target: WakeupBus | None = None
 
-    def ring(self, pools: Collection[str]) -> None:
+    def wake(self, pools: Collection[str]) -> None:
         if self.target is not None:
-            self.target.ring(pools)
+            self.target.wake(pools)
 
 
 class Server:

@@ -14,8 +14,8 @@ import pytest
 from nats.aio.msg import Msg
 from nats_servers import NatsServer
 
-from noetl.adapters.nats.permissions import RINGS
-from noetl.adapters.nats.wakeup import NatsDoorbell
+from noetl.adapters.nats.permissions import WAKEUPS
+from noetl.adapters.nats.wakeup import NatsWakeups
 from noetl.runtime.worker_protocol import long_poll, messages
 
 HUNG = 30.0
@@ -45,7 +45,7 @@ class Ear:
 @asynccontextmanager
 async def doorbells(address: str, count: int) -> AsyncIterator[list[Any]]:
     """Pairs of a doorbell and an ear; each has heard each other once."""
-    made = [(NatsDoorbell(address), Ear()) for _ in range(count)]
+    made = [(NatsWakeups(address), Ear()) for _ in range(count)]
     tasks = [asyncio.create_task(bell.serve(ear)) for bell, ear in made]
     try:
         await acquaint(made)
@@ -64,7 +64,7 @@ async def acquaint(made: Sequence[Any]) -> None:
         for bell, _ in made:
             for other, ear in made:
                 while other is not bell and not ear.heard.is_set():
-                    bell.ring({"default"})
+                    bell.wake({"default"})
                     await asyncio.sleep(0.01)
                 ear.heard.clear()
 
@@ -112,7 +112,7 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
 async def test_a_server_ignores_its_own_wakeup_message(nats_server: NatsServer) -> None:
     async with doorbells(nats_server.address, 2) as ((ours, mine), (_, theirs)):
         before = mine.rings
-        ours.ring({"gpu", "a pool.with > odd * names"})
+        ours.wake({"gpu", "a pool.with > odd * names"})
         await theirs.wait()
 
         assert mine.rings == before
@@ -130,7 +130,7 @@ async def test_a_killed_nats_is_missed_and_found_again(
         before = ours.count_missed()
         async with asyncio.timeout(HUNG):
             while ours.count_missed() == before:
-                ours.ring({"default"})
+                ours.wake({"default"})
                 await asyncio.sleep(0.01)
         start_nats(server.port)
         theirs.heard.clear()
@@ -141,7 +141,7 @@ async def test_a_killed_nats_is_missed_and_found_again(
 
 async def test_without_nats_everything_is_done(cluster_of: Any) -> None:
     """Nobody listens at that address: servers look by themselves."""
-    lonely = NatsDoorbell("nats://127.0.0.1:1")
+    lonely = NatsWakeups("nats://127.0.0.1:1")
     serving = asyncio.create_task(lonely.serve(lambda: None))
     async with cluster_of(servers=2, workers=2) as cluster:
         for server in cluster.servers:
@@ -164,13 +164,13 @@ async def test_a_ring_holds_nothing_of_the_work(nats_server: NatsServer) -> None
     async def hear(message: Msg) -> None:
         heard.put_nowait((message.subject, message.data))
 
-    await client.subscribe(f"{RINGS}.>", cb=hear)
+    await client.subscribe(f"{WAKEUPS}.>", cb=hear)
     await client.flush()
     async with doorbells(nats_server.address, 2) as ((bell, _), _):
-        bell.ring({"gpu"})
+        bell.wake({"gpu"})
         async with asyncio.timeout(HUNG):
-            while (ring := await heard.get())[0] == f"{RINGS}.default":
+            while (ring := await heard.get())[0] == f"{WAKEUPS}.default":
                 assert ring[1] == b""
     await client.close()
 
-    assert ring == (f"{RINGS}.gpu", b"")
+    assert ring == (f"{WAKEUPS}.gpu", b"")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.catalogs.postgres import PostgresShelf
-from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.catalogs.postgres import PostgresCatalogRows
+from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.memory.store import MemoryStore
 from noetl.adapters.stores.postgres import PostgresStore, group_commit
@@ -20,13 +20,13 @@ from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.ports import (
     Append,
+    CatalogRows,
     Command,
     CommandChanges,
     ConcurrencySlot,
     Grant,
     Lease,
     Reports,
-    Shelf,
     Summary,
     Timer,
     TimerChanges,
@@ -158,13 +158,13 @@ def store(
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
-    opened: Shelf
+def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CatalogRows]:
+    opened: CatalogRows
     database: Postgres | None = None
     if request.param == "postgres":
         database = Postgres(request.getfixturevalue("postgres"))
-        opened = RUNNER.run(PostgresShelf.open(database))
+        opened = RUNNER.run(PostgresCatalogRows.open(database))
     else:
-        opened = SqliteShelf(tmp_path / "catalog.db")
+        opened = SqliteCatalogRows(tmp_path / "catalog.db")
     yield opened
     RUNNER.run((database or opened).close())

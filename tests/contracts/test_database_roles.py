@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from noetl.adapters.blobs.postgres import PostgresBlobs
-from noetl.adapters.catalogs.postgres import PostgresShelf
+from noetl.adapters.catalogs.postgres import PostgresCatalogRows
 from noetl.adapters.database_roles import (
     PARTS,
     Role,
@@ -107,7 +107,7 @@ async def test_a_server_works_with_the_rights_of_its_role_alone(roles, facts, tm
 
     database = Postgres(server)
     store = await PostgresStore.open(database)
-    await PostgresShelf.open(database)
+    await PostgresCatalogRows.open(database)
     (tmp_path / "key").write_bytes(bytes(32))
     await SealedRows(database, Cipher(tmp_path / "key")).open()
     await PostgresBlobs(database, str(tmp_path)).open()

@@ -14,7 +14,7 @@ import pytest
 from nats_servers import NatsServer
 from servers import HELLO, Answer, Api, Running
 
-from noetl.adapters.nats.permissions import RINGS
+from noetl.adapters.nats.permissions import WAKEUPS
 from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 BEGUN = {"name": "step.started"}
@@ -343,7 +343,7 @@ def test_a_wakeup_message_only_wakes_and_carries_no_facts(
 
 async def _ring(address: str) -> None:
     client = await nats.connect(address)
-    for subject in (f"{RINGS}.default", f"{RINGS}.nobody", f"{RINGS}.x.y"):
+    for subject in (f"{WAKEUPS}.default", f"{WAKEUPS}.nobody", f"{WAKEUPS}.x.y"):
         for data in (b"", b"\xff\x00garbage", b'{"command_id": "x-1"}', b"x" * 900_000):
             await client.publish(subject, data)
     await client.flush()

@@ -37,7 +37,7 @@ from noetl.api import (
     webhooks,
     worker_protocol,
 )
-from noetl.api import workers as roster
+from noetl.api import workers as worker_list
 from noetl.api.audit_trail import AuditTrail
 from noetl.api.events import STREAM
 from noetl.api.http.openapi import document
@@ -70,7 +70,7 @@ log = logging.getLogger("noetl.api")
 NOUNS = (
     *(executions, bulk, control, forks, events, results, task_logs, catalog),
     *(triggers, backfills, webhooks),
-    *(keychain, worker_protocol, roster, users, sessions, monitoring),
+    *(keychain, worker_protocol, worker_list, users, sessions, monitoring),
 )
 Answering = Callable[[Request], Awaitable[Response]]
 

@@ -139,7 +139,7 @@ def make_services(
         results=Results(backend.store, orchestrator.owners, blobs),
         task_logs=TaskLogQueries(backend.task_logs),
         playbooks=CatalogService(
-            backend.shelf,
+            backend.catalog_rows,
             blobs,
             clock,
             new_id,
@@ -157,7 +157,7 @@ def make_services(
             tenancy,
             backend.task_logs,
         ),
-        roll=WorkerRegistry(backend.roster, clock),
+        roll=WorkerRegistry(backend.records, clock),
         keychain=backend.keychain,
         keychain_kinds=kinds.keychain,
         streams=streams,

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from noetl.adapters.blobs.files import FileBlobs
-from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.client.http import Client, Refused
 from noetl.commands.files.playbook_files import SourceFile, find_playbooks
 from noetl.commands.output.diagnostics import (
@@ -41,7 +41,7 @@ class LocalCatalog:
     def __init__(self, settings: Settings) -> None:
         home = Home.of(settings)
         self._playbooks = CatalogService(
-            SqliteShelf(home.catalog),
+            SqliteCatalogRows(home.catalog),
             FileBlobs(home.blobs),
             SystemClock(),
             new_execution_id,

@@ -150,7 +150,7 @@ class Batch(Recorder):
         self._share = share
         self._spent = 0
         self._decision = Decision()
-        self.hearing = Decision()
+        self.wait_conditions = Decision()
 
     def emit_step(
         self, run: Run, kind: EventType[P], payload: P, source: Source
@@ -170,12 +170,12 @@ class Batch(Recorder):
 
     def begin(self) -> None:
         """Begin another input: all guards that it triggers share one budget."""
-        self._spent += self.hearing.spent
-        self.hearing = Decision()
+        self._spent += self.wait_conditions.spent
+        self.wait_conditions = Decision()
 
     def may_move(self) -> bool:
         """Return whether the batch may continue; if not, mark it as cut."""
-        spent = self._spent + self._decision.spent + self.hearing.spent
+        spent = self._spent + self._decision.spent + self.wait_conditions.spent
         spent += EVENT * len(self.events)
         if self._share is None or spent < self._share:
             return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from noetl.ports.blobs import Blob, Blobs, tool_error
-from noetl.ports.catalogs import Catalog, CatalogEntry, Registered, Shelf
+from noetl.ports.catalogs import Catalog, CatalogEntry, CatalogRows, Registered
 from noetl.ports.log_maintenance import (
     Damage,
     LocalStore,
@@ -70,6 +70,7 @@ __all__ = [
     "Blobs",
     "Catalog",
     "CatalogEntry",
+    "CatalogRows",
     "Claimed",
     "Clock",
     "Command",
@@ -102,7 +103,6 @@ __all__ = [
     "Reports",
     "SealedStore",
     "SecretProvider",
-    "Shelf",
     "Snapshot",
     "Store",
     "Summary",

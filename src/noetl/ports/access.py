@@ -161,9 +161,9 @@ class WorkerRecord(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerRecords(Protocol):
     """The store of worker records that all servers share. Raises ``StoreError``."""
 
-    async def note(self, heard: WorkerRecord) -> None: ...
+    async def note(self, worker: WorkerRecord) -> None: ...
 
-    async def heard(self, *, since: float) -> Sequence[WorkerRecord]:
+    async def seen(self, *, since: float) -> Sequence[WorkerRecord]:
         """Return the workers that contacted a server since then."""
         ...
 

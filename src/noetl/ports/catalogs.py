@@ -50,7 +50,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     extensions: tuple[str, ...] = ()
 
 
-class Shelf(Protocol):
+class CatalogRows(Protocol):
     """Registered versions of playbooks; a version never changes."""
 
     async def add(self, playbook: Registered) -> Registered:

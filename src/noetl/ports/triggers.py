@@ -84,7 +84,7 @@ class Triggers(Protocol):
         """Remove the trigger and its backfills; False if there is no such trigger."""
         ...
 
-    async def hearing(self) -> Sequence[Trigger]:
+    async def on_finished(self) -> Sequence[Trigger]:
         """Return active triggers that fire at the end of executions."""
         ...
 

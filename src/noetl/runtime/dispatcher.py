@@ -90,7 +90,7 @@ class WakeupBus(Protocol):
     """Wakes other servers. The store decides what is done: a lost wake-up delays work
     for a moment, a superfluous one does no harm."""
 
-    def ring(self, pools: Collection[str]) -> None:
+    def wake(self, pools: Collection[str]) -> None:
         """Announce stored work of these pools. Never waits, never fails."""
         ...
 

@@ -16,7 +16,7 @@ from noetl.dsl.load import Loaded
 from noetl.dsl.tool_kinds import Kinds
 from noetl.engine.times import rfc3339
 from noetl.errors import VersionTaken
-from noetl.ports import Blobs, Clock, Registered, Shelf
+from noetl.ports import Blobs, CatalogRows, Clock, Registered
 from noetl.service.errors import RequestRefused, no_playbook
 
 PAGE_SIZE = 500
@@ -35,7 +35,7 @@ class CatalogService:
 
     def __init__(
         self,
-        shelf: Shelf,
+        rows: CatalogRows,
         blobs: Blobs,
         clock: Clock,
         new_id: Callable[[], str],
@@ -43,7 +43,7 @@ class CatalogService:
         extensions: frozenset[str] = frozenset(),
         kinds: Kinds = BUILTIN,
     ) -> None:
-        self._shelf = shelf
+        self._rows = rows
         self._blobs = blobs
         self._clock = clock
         self._new_id = new_id
@@ -84,7 +84,7 @@ class CatalogService:
             extensions=tuple(sorted(playbook.extensions)),
         )
         try:
-            found = await self._shelf.add(asked)
+            found = await self._rows.add(asked)
         except VersionTaken as error:
             hint = "raise metadata.version, or remove it for automatic numbers"
             raise RequestRefused(error.kind, str(error), hint) from None
@@ -99,7 +99,7 @@ class CatalogService:
         """
         found: list[Registered] = []
         while True:
-            page = await self._shelf.latest(prefix=prefix, after=after, limit=PAGE_SIZE)
+            page = await self._rows.latest(prefix=prefix, after=after, limit=PAGE_SIZE)
             found += [each for each in page if visible(each.path)]
             if len(found) > limit:
                 return found[:limit], found[limit - 1].path
@@ -108,14 +108,14 @@ class CatalogService:
             after = page[-1].path
 
     async def show(self, path: str, version: str | None = None) -> Version:
-        found = await self._shelf.find(path, version)
+        found = await self._rows.find(path, version)
         if found is None:
             raise no_playbook(path, version)
         return Version(found, (await self._blobs.get(found.source)).decode())
 
     async def versions(self, path: str) -> Sequence[Registered]:
         """Return all versions, the latest first."""
-        found = await self._shelf.versions(path)
+        found = await self._rows.versions(path)
         if not found:
             raise no_playbook(path)
         return found

@@ -84,7 +84,7 @@ def covers(pattern: str, path: str) -> bool:
     return path == pattern
 
 
-def hears(definition: Definition, path: str | None, status: str) -> bool:
+def starts_after(definition: Definition, path: str | None, status: str) -> bool:
     """Return whether the end of such an execution starts one."""
     finished = definition.finished
     if finished is None or path is None:

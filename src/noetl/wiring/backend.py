@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import OidcClient, Provider
-from noetl.adapters.accounts.tables import SqlAccounts, SqlAudit, SqlRoster
-from noetl.adapters.catalogs.sqlite import SqliteShelf
+from noetl.adapters.accounts.tables import SqlAccounts, SqlAudit, SqlWorkerRecords
+from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.aes_gcm import Cipher
@@ -29,7 +29,7 @@ from noetl.errors import ConfigError, StoreError
 from noetl.extras import install_command
 from noetl.local.home import Home
 from noetl.local.services.nats import nats_tls
-from noetl.ports import Clock, LogVerifier, Shelf, Store, TaskLogs, Triggers
+from noetl.ports import CatalogRows, Clock, LogVerifier, Store, TaskLogs, Triggers
 from noetl.ports.access import Accounts, Sessions, WorkerRecords
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.values.stores import Results
@@ -39,7 +39,7 @@ from noetl.wiring.result_stores import make_results
 
 if TYPE_CHECKING:
     from noetl.adapters.nats.connection import NatsLink
-    from noetl.adapters.nats.wakeup import NatsDoorbell
+    from noetl.adapters.nats.wakeup import NatsWakeups
 
 
 TOKENS_FRESH = 1.0
@@ -63,13 +63,13 @@ class Backend:
     """The open stores of a server; ``closing`` closes them."""
 
     store: ServerStore
-    shelf: Shelf
+    catalog_rows: CatalogRows
     results: Results
     keys: Keyring
     keychain: StoredKeychain
     accounts: Accounts
     audit: Audit
-    roster: WorkerRecords
+    records: WorkerRecords
     sessions: Sessions
     triggers: Triggers
     cipher: Cipher
@@ -127,22 +127,24 @@ def _open_files(
     undo.push_async_callback(closing.aclose)
     store = SqliteStore.open(home.server_log, threaded=True)
     closing.push_async_callback(store.close)
-    shelf = SqliteShelf(home.catalog)
-    closing.push_async_callback(shelf.close)
+    catalog_rows = SqliteCatalogRows(home.catalog)
+    closing.push_async_callback(catalog_rows.close)
     results = make_results(home, plugins, settings, nats=nats)
     keys = make_keyring(home, plugins, declared_only=True, network=network)
     stored = StoredKeychain(home.keychain, Cipher(home.key))
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
-    audit, roster = SqlAudit(file), SqlRoster(file)
+    audit, records = SqlAudit(file), SqlWorkerRecords(file)
     sessions = SqliteSessions(file) if link is None else _shared_sessions(link)
     standing = SqliteFile.open(home.triggers, TRIGGERS)
     closing.push_async_callback(standing.close)
-    known = (accounts, audit, roster, sessions, SqlTriggers(standing))
+    known = (accounts, audit, records, sessions, SqlTriggers(standing))
     sealing = (Cipher(home.key), _receipts(token_bytes(32), settings))
     logs = TaskLogFiles(home.task_logs)
     closing.callback(logs.close)
-    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing, logs)
+    return Backend(
+        store, catalog_rows, results, keys, stored, *known, *sealing, closing, logs
+    )
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -163,7 +165,7 @@ async def _open_database(
 ) -> Backend:
     try:
         from noetl.adapters.blobs.postgres import PostgresBlobs
-        from noetl.adapters.catalogs.postgres import PostgresShelf
+        from noetl.adapters.catalogs.postgres import PostgresCatalogRows
         from noetl.adapters.database_roles import judge_role, look_at_role
         from noetl.adapters.postgres import Postgres
         from noetl.adapters.secrets.postgres import SealedRows
@@ -180,7 +182,7 @@ async def _open_database(
     warning = judge_role(await look_at_role(postgres))
     if warning is not None:
         log.warning("%s; see NOETL_DATABASE_OWNER in the guide to deploying", warning)
-    shelf = await PostgresShelf.open(postgres)
+    catalog_rows = await PostgresCatalogRows.open(postgres)
     cipher = Cipher(home.key)
     sealed = SealedRows(postgres, cipher)
     await sealed.open()
@@ -191,7 +193,7 @@ async def _open_database(
     keys = Keyring(providers, sealed)
     tables = PostgresDatabase(postgres)
     accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)
-    audit, roster = SqlAudit(tables), SqlRoster(tables)
+    audit, records = SqlAudit(tables), SqlWorkerRecords(tables)
     if link is None:  # SES-01: sessions are not in PostgreSQL; each server has its own
         sessions: Sessions = SqliteSessions(_open_file(home, closing))
     else:
@@ -200,10 +202,12 @@ async def _open_database(
     await rows.open()
     results = make_results(home, plugins, settings, rows=rows, nats=nats)
     triggers = SqlTriggers(PostgresDatabase(postgres, "triggers"))
-    known = (accounts, audit, roster, sessions, triggers)
+    known = (accounts, audit, records, sessions, triggers)
     sealing = (cipher, _receipts(await rows.secret(), settings))
     logs = PostgresTaskLogs(postgres)
-    return Backend(store, shelf, results, keys, stored, *known, *sealing, closing, logs)
+    return Backend(
+        store, catalog_rows, results, keys, stored, *known, *sealing, closing, logs
+    )
 
 
 async def _prepare(owner: str, database: str) -> None:
@@ -256,10 +260,10 @@ def make_link(address: str | None, settings: Settings) -> NatsLink | None:
     return NatsLink(address, tls=nats_tls(address, settings))
 
 
-def make_doorbell(address: str, settings: Settings) -> NatsDoorbell:
-    from noetl.adapters.nats.wakeup import NatsDoorbell
+def make_wakeup_bus(address: str, settings: Settings) -> NatsWakeups:
+    from noetl.adapters.nats.wakeup import NatsWakeups
 
-    return NatsDoorbell(address, nats_tls(address, settings))
+    return NatsWakeups(address, nats_tls(address, settings))
 
 
 def make_provider(

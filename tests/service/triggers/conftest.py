@@ -49,7 +49,7 @@ class Node:
 
     def __init__(self, backend: Backend, watch: Watch) -> None:
         self.backend, self.store = backend, backend.store
-        catalog = RegisteredCatalog(backend.shelf, backend.results.own)
+        catalog = RegisteredCatalog(backend.catalog_rows, backend.results.own)
         self.orchestrator = make_orchestrator(
             backend.store, backend.results, catalog, SystemClock(), backend.keys
         )
@@ -65,7 +65,7 @@ class Node:
             new_execution_id,
         )
         self.playbooks = CatalogService(
-            backend.shelf, blobs, SystemClock(), new_execution_id
+            backend.catalog_rows, blobs, SystemClock(), new_execution_id
         )
         self.tools = make_tools(4, backend.keys)
         self.executor = Executor(

@@ -18,7 +18,7 @@ class Bus:
     def __init__(self) -> None:
         self.rings: list[set[str]] = []
 
-    def ring(self, pools: Collection[str]) -> None:
+    def wake(self, pools: Collection[str]) -> None:
         self.rings.append(set(pools))
 
 

@@ -38,7 +38,7 @@ class Records:
             raise StoreError("store.unavailable", "down")
         self.saved.append(heard)
 
-    async def heard(self, *, since: float) -> Sequence[WorkerRecord]:
+    async def seen(self, *, since: float) -> Sequence[WorkerRecord]:
         latest = {each.worker: each for each in self.saved}
         return [each for each in latest.values() if each.seen_at >= since]
 

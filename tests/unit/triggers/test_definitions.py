@@ -10,7 +10,7 @@ import pytest
 
 from noetl.triggers.definition import Definition, Finished
 from noetl.triggers.inputs import TriggerError
-from noetl.triggers.parse import check, find_loop, hears
+from noetl.triggers.parse import check, find_loop, starts_after
 
 SCHEDULE = {"cron": "0 2 * * *"}
 
@@ -88,12 +88,12 @@ def test_a_schedule_without_its_package_names_the_package_and_the_command(
 def test_a_trigger_fires_on_the_endings_that_it_names() -> None:
     one = read(finished={"path": "sales/*", "status": ["failed"]})
 
-    assert hears(one, "sales/orders", "failed")
-    assert not hears(one, "sales/orders", "completed")
-    assert not hears(one, "sales", "failed")
-    assert not hears(one, "sales2/orders", "failed")
-    assert not hears(one, None, "failed")
-    assert not hears(read(webhook={}), "sales/orders", "failed")
+    assert starts_after(one, "sales/orders", "failed")
+    assert not starts_after(one, "sales/orders", "completed")
+    assert not starts_after(one, "sales", "failed")
+    assert not starts_after(one, "sales2/orders", "failed")
+    assert not starts_after(one, None, "failed")
+    assert not starts_after(read(webhook={}), "sales/orders", "failed")
 
 
 def after(name: str, heard: str, playbook: str) -> Definition:

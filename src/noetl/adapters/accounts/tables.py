@@ -203,15 +203,17 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 _WORKER_SQL = read_queries(__package__)
 
 
-class SqlRoster:
+class SqlWorkerRecords:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def note(self, heard: WorkerRecord) -> None:
-        await self._database.fetch(_WORKER_SQL["hear"], *msgspec.structs.astuple(heard))
+    async def note(self, worker: WorkerRecord) -> None:
+        await self._database.fetch(
+            _WORKER_SQL["note_worker"], *msgspec.structs.astuple(worker)
+        )
 
-    async def heard(self, *, since: float) -> Sequence[WorkerRecord]:
-        rows = await self._database.fetch(_WORKER_SQL["heard"], since)
+    async def seen(self, *, since: float) -> Sequence[WorkerRecord]:
+        rows = await self._database.fetch(_WORKER_SQL["workers_seen"], since)
         names = WorkerRecord.__struct_fields__
         return [WorkerRecord(**dict(zip(names, row, strict=True))) for row in rows]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from noetl.adapters.catalogs.files import FileCatalog, describe
 from noetl.adapters.tools import BUILTIN
@@ -13,38 +12,9 @@ from noetl.dialects import load, load_validated
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.dsl.tool_kinds import Kinds
-from noetl.errors import ConfigError, VersionTaken
-from noetl.ports import Blobs, CatalogEntry, Registered, Shelf
+from noetl.errors import ConfigError
+from noetl.ports import Blobs, CatalogEntry, CatalogRows, Registered
 from noetl.types import JSON
-
-_WHOLE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
-_DIGITS = 20
-
-
-def rank(version: str) -> str:
-    """Return a text that sorts by version: 1.10 after 1.9, names before numbers."""
-    return "\x01".join(_part(part) for part in version.split("."))
-
-
-def _part(part: str) -> str:
-    return f"1{part:0>{_DIGITS}}" if _WHOLE.match(part) else f"0{part}"
-
-
-def next_number(versions: Iterable[str]) -> str:
-    """Return one more than the largest leading whole number of the versions."""
-    leads = (version.split(".")[0] for version in versions)
-    return str(max((int(lead) for lead in leads if _WHOLE.match(lead)), default=0) + 1)
-
-
-def same_or_taken(known: Registered, playbook: Registered) -> Registered:
-    """Return the known playbook if it is the same. Raises ``VersionTaken``."""
-    if known.sha256 == playbook.sha256:
-        return known
-    raise VersionTaken(
-        f"version {known.version} of '{known.path}' is another playbook, registered at "
-        f"{known.registered_at}"
-    )
-
 
 _Known = tuple[Loaded, dict[str, JSON]]
 
@@ -56,17 +26,17 @@ MAX_HINTS = 1_000
 
 
 class RegisteredCatalog:
-    """Looks on the shelf, then among the files of a folder, if one is given."""
+    """Finds registered playbooks, then files of a folder if one is given."""
 
     def __init__(
         self,
-        shelf: Shelf,
+        rows: CatalogRows,
         blobs: Blobs,
         extensions: frozenset[str] = frozenset(),
         files: FileCatalog | None = None,
         kinds: Kinds = BUILTIN,
     ) -> None:
-        self.shelf = shelf
+        self.rows = rows
         self._blobs = blobs
         self._extensions = extensions
         self._files = files
@@ -75,13 +45,13 @@ class RegisteredCatalog:
         self.place = "the catalog" + (f", {files.place}" if files else "")
 
     async def find(self, path: str, version: str | None) -> CatalogEntry | None:
-        found = await self.shelf.find(path, version)
+        found = await self.rows.find(path, version)
         if found is not None:
             return await self.entry(found)
         return await self._files.find(path, version) if self._files else None
 
     async def paths(self) -> Sequence[str]:
-        registered = [each.path for each in await self.shelf.latest(limit=MAX_HINTS)]
+        registered = [each.path for each in await self.rows.latest(limit=MAX_HINTS)]
         return [*registered, *(await self._files.paths() if self._files else ())]
 
     async def entry(self, found: Registered) -> CatalogEntry:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from noetl.adapters.catalogs.catalog import rank
+from noetl.adapters.catalogs.versions import rank
 from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load, load_validated

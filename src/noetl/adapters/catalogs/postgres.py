@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.adapters.catalogs.catalog import next_number, rank, same_or_taken
+from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.sql_files import read_migrations
 from noetl.ports import Registered
@@ -25,14 +25,14 @@ _INSERT = (
 )
 
 
-class PostgresShelf:
+class PostgresCatalogRows:
     """Registrations of the same path are serialized by an advisory lock."""
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
 
     @classmethod
-    async def open(cls, postgres: Postgres) -> PostgresShelf:
+    async def open(cls, postgres: Postgres) -> PostgresCatalogRows:
         """Bring the tables up to date. Raises ``StoreError``.
 
         The caller closes ``postgres``.

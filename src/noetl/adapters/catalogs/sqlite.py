@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from noetl.adapters.catalogs.catalog import next_number, rank, same_or_taken
+from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
 from noetl.errors import StoreError
 from noetl.ports import Registered
 
@@ -42,7 +42,7 @@ _OF_PATH = "SELECT body FROM playbook WHERE path = ? "
 _NEWEST = "ORDER BY rank DESC, number DESC LIMIT ?"
 
 
-class SqliteShelf:
+class SqliteCatalogRows:
     """One connection, used by one thread at a time; each change is a transaction."""
 
     def __init__(self, path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 USER = "noetl"
 """User of servers. Workers, tasks and the command line have none."""
 
-RINGS = "noetl.cmd"
+WAKEUPS = "noetl.cmd"
 SESSIONS = "noetl_sessions"
 SESSION_KEYS = "noetl.sessions"
 RESULTS = "noetl-results"
@@ -38,7 +38,7 @@ def server_permissions(buckets: Iterable[str] = ()) -> Permissions:
     No stream can be deleted. Streams of results can be purged, which is how NATS
     removes an object.
     """
-    publish = [f"{RINGS}.*", f"{_API}.STREAM.LIST", f"{_API}.STREAM.NAMES"]
+    publish = [f"{WAKEUPS}.*", f"{_API}.STREAM.LIST", f"{_API}.STREAM.NAMES"]
     keys = KEYS_STREAM + SESSIONS
     publish += [f"$KV.{SESSIONS}.{SESSION_KEYS}.>", f"{_API}.STREAM.UPDATE.{keys}"]
     publish += [f"{_API}.DIRECT.GET.{keys}.>"]  # if the operator's stream allows it
@@ -47,7 +47,7 @@ def server_permissions(buckets: Iterable[str] = ()) -> Permissions:
         objects = OBJECTS_STREAM + bucket
         publish += [f"$O.{bucket}.>", f"{_API}.STREAM.PURGE.{objects}"]
         publish += _on_stream(objects)
-    return Permissions(tuple(publish), (f"{RINGS}.*", "_INBOX.>"))
+    return Permissions(tuple(publish), (f"{WAKEUPS}.*", "_INBOX.>"))
 
 
 def _on_stream(stream: str) -> Iterator[str]:

@@ -16,43 +16,43 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from noetl.adapters.nats.connection import NatsLink
-from noetl.adapters.nats.permissions import RINGS
+from noetl.adapters.nats.permissions import WAKEUPS
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class NatsDoorbell:
+class NatsWakeups:
     """Sends wake-ups while ``serve`` runs; counts those that could not be sent."""
 
     def __init__(self, address: str, tls: ssl.SSLContext | None = None) -> None:
         self._link = NatsLink(address, tls=tls, no_echo=True)
         self._pools: set[str] = set()
-        self._ringing: asyncio.Task[None] | None = None
+        self._publishing: asyncio.Task[None] | None = None
         self._missed = 0
 
     def count_missed(self) -> float:
         return float(self._missed)
 
-    def ring(self, pools: Collection[str]) -> None:
+    def wake(self, pools: Collection[str]) -> None:
         if not self._link.client.is_connected:
             self._missed += 1
             return
         self._pools.update(pools)
-        if self._ringing is None or self._ringing.done():
-            self._ringing = asyncio.create_task(self._publish())
+        if self._publishing is None or self._publishing.done():
+            self._publishing = asyncio.create_task(self._publish())
 
     async def serve(self, wake: Callable[[], None]) -> None:
         """Listen until cancelled.
 
-        Calls ``wake`` when another server rings, and after each reconnect, since a
-        ring may have been missed.
+        Calls ``wake`` when another server publishes one, and after each reconnect:
+        one may have been missed.
         """
 
-        async def hear(_: Msg) -> None:
+        async def receive(_: Msg) -> None:
             wake()
 
         async def listen(client: Client) -> None:
-            await client.subscribe(f"{RINGS}.*", cb=hear)
+            await client.subscribe(f"{WAKEUPS}.*", cb=receive)
 
         await self._link.serve(listen, wake)
 
@@ -63,7 +63,7 @@ class NatsDoorbell:
             while self._pools:
                 pools, self._pools = self._pools, set()
                 for pool in sorted(pools):
-                    await client.publish(f"{RINGS}.{_OTHER.sub('_', pool)}")
+                    await client.publish(f"{WAKEUPS}.{_OTHER.sub('_', pool)}")
                 await client.flush(timeout=2)
         except (nats.errors.Error, OSError, TimeoutError):
             self._missed += 1

@@ -57,8 +57,8 @@ class SqlTriggers:
     async def remove(self, name: str) -> bool:
         return await self._changes("remove", name)
 
-    async def hearing(self) -> Sequence[Trigger]:
-        return [_trigger(row) for row in await self._fetch("hearing")]
+    async def on_finished(self) -> Sequence[Trigger]:
+        return [_trigger(row) for row in await self._fetch("on_finished")]
 
     async def due(self, now: float) -> Sequence[Trigger]:
         return [_trigger(row) for row in await self._fetch("due", now)]

@@ -216,7 +216,7 @@ def offer(
     progress, step = find_progress(run, path), batch.playbook.steps[run.step]
     task = next(task for task in step.tasks if task.label == progress.label)
     scope = batch.scope(run.args)
-    scope.decision = batch.hearing
+    scope.decision = batch.wait_conditions
     scope.update(
         _prev=progress.prev,
         _task=task.label,

@@ -177,4 +177,4 @@ class WakeWorkers:
         """Announce these commands to other servers, by their pools."""
         if self._bus is not None:
             pools = {self._placement.pool_of(loaded, name) for name in commands}
-            self._bus.ring(pools)
+            self._bus.wake(pools)

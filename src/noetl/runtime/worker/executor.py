@@ -80,7 +80,7 @@ class Executor:
         dispatcher.register(self)
 
     async def serve(self) -> None:
-        """Run work until cancelled; the bell rings when there may be some.
+        """Run work until cancelled; a wake-up says that there may be some.
 
         With several executions, neither a failed claim nor an error of one pipeline
         stops the others (I-38).

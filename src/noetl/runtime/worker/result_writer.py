@@ -34,10 +34,10 @@ def new_draft(folder: str) -> str:
 class RowDraft:
     """A JSON list with one row on each line, which readers of lines can read, too."""
 
-    def __init__(self, file: str, shelf: TaskValues, secrets: Secrets) -> None:
+    def __init__(self, file: str, values: TaskValues, secrets: Secrets) -> None:
         self._path = file
         self._file: BinaryIO = open(file, "xb", buffering=0)  # noqa: SIM115
-        self._shelf = shelf
+        self._values = values
         self._secrets = secrets
         self._buffer = bytearray(b"[")
         self._separator = b"\n"
@@ -75,7 +75,7 @@ class RowDraft:
         self._buffer += b"\n]"
         await asyncio.to_thread(self._flush)
         self._file.close()
-        return await _adopted(self._shelf, self._path, "list")
+        return await _adopted(self._values, self._path, "list")
 
     def drop(self) -> None:
         self._file.close()
@@ -109,27 +109,27 @@ def _checked(line: bytes) -> bytes:
 class CallDrafts(msgspec.Struct, frozen=True):
     """The drafts of one call, and the secrets of its execution."""
 
-    shelf: TaskValues
+    values: TaskValues
     secrets: Secrets
 
     def open(self) -> RowDraft:
-        return RowDraft(self.file(), self.shelf, self.secrets)
+        return RowDraft(self.file(), self.values, self.secrets)
 
     def file(self) -> str:
-        return new_draft(self.shelf.drafts)
+        return new_draft(self.values.drafts)
 
     @asynccontextmanager
     async def stored(self, key: str) -> AsyncIterator[str]:
         async with AsyncExitStack() as stack:
             try:
-                path = await stack.enter_async_context(self.shelf.file(key))
+                path = await stack.enter_async_context(self.values.file(key))
             except StoreError as error:
                 raise tool_error(error, str(error)) from None
             yield path
 
     async def adopt(self, file: str, hint: str) -> Stored:
         if hint != "json":
-            return await _adopted(self.shelf, file, hint)
+            return await _adopted(self.values, file, hint)
         draft = self.open()
         try:
             lines = _lines(file)
@@ -141,9 +141,9 @@ class CallDrafts(msgspec.Struct, frozen=True):
             os.unlink(file)
 
 
-async def _adopted(shelf: TaskValues, file: str, hint: str) -> Stored:
+async def _adopted(values: TaskValues, file: str, hint: str) -> Stored:
     try:
-        blob = await shelf.adopt(file)
+        blob = await values.adopt(file)
     except StoreError as error:  # the call has failed: retry rules may apply
         raise tool_error(error, str(error)) from None
     return Stored(blob.key, blob.size, hint)

@@ -14,8 +14,8 @@ from noetl.runtime.worker_protocol.idle_workers import WaitingWorker
 IsGone = Callable[[], bool]
 
 LOOK_AGAIN_SECONDS = 2.0
-"""After this time the store is asked again for a waiting worker. The sweep rings the
-bell more often than that; this is for a server whose sweep has failed."""
+"""After this time the store is asked again for a waiting worker. The sweep wakes it
+more often than that; this is for a server whose sweep has failed."""
 MAX_WORKERS = 10_000
 """Workers for which the server remembers that there was no work."""
 
@@ -64,11 +64,11 @@ class LongPoll:
         """Return the time of the next query: now, or later if the store had no work for
         this worker and no wake-up came since.
         """
-        rings, look = self._without_work.get((asked.worker, asked.pool), (-1, 0.0))
+        wakeups, look = self._without_work.get((asked.worker, asked.pool), (-1, 0.0))
         if (
             asked.is_retry
             or not asked.wait_seconds
-            or rings != self._orchestrator.wakeup.count
+            or wakeups != self._orchestrator.wakeup.count
         ):
             return 0.0
         return look
@@ -76,12 +76,12 @@ class LongPoll:
     async def _find(
         self, asked: messages.ClaimRequest, look: float
     ) -> Sequence[WorkItem]:
-        rings, key = self._orchestrator.wakeup.count, (asked.worker, asked.pool)
+        wakeups, key = self._orchestrator.wakeup.count, (asked.worker, asked.pool)
         works = await self._lost(asked) or await self._orchestrator.assignment.claim(
             asked.worker, asked.slots, asked.pool, waits=asked.waits
         )
         if not works and not asked.waits:
-            self._without_work[key] = rings, look
+            self._without_work[key] = wakeups, look
             if len(self._without_work) > MAX_WORKERS:
                 del self._without_work[next(iter(self._without_work))]
         return works
@@ -93,7 +93,7 @@ class LongPoll:
         seconds: float,
         is_gone: IsGone,
     ) -> Sequence[WorkItem]:
-        """Waits until the bell rings, or until this worker gets work that begins."""
+        """Wait for a wake-up, or until this worker gets work that begins."""
         waiting = WaitingWorker(asked.worker, asked.slots, woken, is_gone)
         with (
             self._orchestrator.idle_workers.hold(waiting, asked.pool),

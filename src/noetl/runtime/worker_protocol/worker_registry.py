@@ -19,10 +19,10 @@ MAX_WORKERS = 10_000
 
 
 class WorkerRegistry:
-    """The workers that ask this server; ``Roster`` has those of all servers."""
+    """The workers that ask this server; ``WorkerRecords`` has those of all servers."""
 
-    def __init__(self, roster: WorkerRecords, clock: Clock) -> None:
-        self._roster = roster
+    def __init__(self, records: WorkerRecords, clock: Clock) -> None:
+        self._records = records
         self._clock = clock
         self._last: dict[str, WorkerRecord] = {}
         self._noted: dict[str, float] = {}
@@ -31,18 +31,18 @@ class WorkerRegistry:
         """Note a claim of a worker with this number of free slots."""
         last = self._last.get(worker)
         slots = free if last is None else max(free, last.slots)
-        await self._hear(worker, pool, slots, slots - free, address)
+        await self._record(worker, pool, slots, slots - free, address)
 
     async def beats(
         self, worker: str, pool: str, slots: int, running: int, address: str
     ) -> None:
         """Note a heartbeat of a worker."""
-        await self._hear(worker, pool, slots, running, address)
+        await self._record(worker, pool, slots, running, address)
 
     async def list_all(self) -> Sequence[WorkerRecord]:
         """Return workers by pool and name. Raises ``StoreError``."""
         since = self._clock.now() - FORGET_AFTER_S
-        found = {each.worker: each for each in await self._roster.heard(since=since)}
+        found = {each.worker: each for each in await self._records.seen(since=since)}
         for name, mine in self._last.items():
             if mine.seen_at >= since and (
                 name not in found or mine.seen_at >= found[name].seen_at
@@ -50,11 +50,11 @@ class WorkerRegistry:
                 found[name] = mine
         return sorted(found.values(), key=lambda each: (each.pool, each.worker))
 
-    async def _hear(
+    async def _record(
         self, worker: str, pool: str, slots: int, running: int, address: str
     ) -> None:
         now = self._clock.now()
-        heard = WorkerRecord(
+        seen = WorkerRecord(
             worker=worker,
             pool=pool,
             slots=slots,
@@ -65,12 +65,12 @@ class WorkerRegistry:
         if worker not in self._last and len(self._last) >= MAX_WORKERS:
             await self._tidy(now)
             return
-        self._last[worker] = heard
+        self._last[worker] = seen
         if now - self._noted.get(worker, -SAVE_INTERVAL_S) < SAVE_INTERVAL_S:
             return
         self._noted[worker] = now
         with suppress(StoreError):  # informative only: workers get work without it
-            await self._roster.note(heard)
+            await self._records.note(seen)
         await self._tidy(now)
 
     async def _tidy(self, now: float) -> None:
@@ -84,4 +84,4 @@ class WorkerRegistry:
             self._noted.pop(name, None)
         if gone:
             with suppress(StoreError):
-                await self._roster.forget(before=now - FORGET_AFTER_S)
+                await self._records.forget(before=now - FORGET_AFTER_S)

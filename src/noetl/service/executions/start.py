@@ -123,7 +123,7 @@ class ExecutionStarter:
         if asked.playbook is not None:
             return await self._inline(asked.playbook)
         if asked.playbook_id is not None:
-            row = await self._catalog.shelf.get(asked.playbook_id)
+            row = await self._catalog.rows.get(asked.playbook_id)
             if row is None:
                 return missing(asked)
             return _judged(await self._catalog.entry(row), row.path)

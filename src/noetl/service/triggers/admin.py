@@ -71,7 +71,7 @@ class TriggerAdmin:
         starting: ExecutionStarter,
         firing: TriggerStarter,
         receiving: WebhookReceiver,
-        hearing: CompletionTriggers,
+        completion: CompletionTriggers,
         looking: ExecutionQueries,
         clock: Clock,
         new_id: Callable[[], str],
@@ -80,7 +80,7 @@ class TriggerAdmin:
         self._starting = starting
         self._firing = firing
         self._receiving = receiving
-        self._hearing = hearing
+        self._completion = completion
         self._looking = looking
         self._clock = clock
         self._new_id = new_id
@@ -155,7 +155,7 @@ class TriggerAdmin:
                 secret=secret,
                 replace=replace,
             )
-        await self._hearing.refresh()
+        await self._completion.refresh()
         return Made(trigger, True, token, warnings)
 
     async def pause(self, name: str) -> Trigger:
@@ -170,7 +170,7 @@ class TriggerAdmin:
         """Remove the trigger and its backfills; executions remain."""
         if not await self._triggers.remove(name):
             raise no_trigger(name)
-        await self._hearing.refresh()
+        await self._completion.refresh()
 
     async def fire(
         self, trigger: Trigger, fired: Fired, initiator: Initiator
@@ -191,7 +191,7 @@ class TriggerAdmin:
             else:
                 slot = fired.execution_id or ""
                 summary = await self._looking.summary(slot)
-                scope = {"execution": await self._hearing.scope(definition, summary)}
+                scope = {"execution": await self._completion.scope(definition, summary)}
         except TriggerError as error:
             raise _invalid(error) from None
         again = fired.again
@@ -279,14 +279,14 @@ class TriggerAdmin:
                 next_at = _first_at(known.definition, now)
                 changed = msgspec.structs.replace(changed, cursor=now, next_at=next_at)
             if await self._triggers.replace(changed, known.revision):
-                await self._hearing.refresh()
+                await self._completion.refresh()
                 return await self.get(name)
         raise _busy(name)
 
     async def _put(self, trigger: Trigger, revision: int) -> Trigger:
         if not await self._triggers.replace(trigger, revision):
             raise _busy(trigger.name)
-        await self._hearing.refresh()
+        await self._completion.refresh()
         return await self.get(trigger.name)
 
     def _credential(

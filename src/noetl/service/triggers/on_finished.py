@@ -16,7 +16,7 @@ from noetl.service.triggers.fire import TriggerStarter
 from noetl.templates import compile_value
 from noetl.triggers.definition import Definition
 from noetl.triggers.inputs import TriggerError
-from noetl.triggers.parse import MAX_CHAIN, covers, hears
+from noetl.triggers.parse import MAX_CHAIN, covers, starts_after
 from noetl.types import JSON
 
 log = logging.getLogger("noetl.triggers")
@@ -43,15 +43,17 @@ class CompletionTriggers:
         self._patterns: frozenset[str] = frozenset()
 
     async def refresh(self) -> None:
-        found = [each.definition.finished for each in await self._triggers.hearing()]
+        found = [
+            each.definition.finished for each in await self._triggers.on_finished()
+        ]
         self._patterns = frozenset(each.path for each in found if each is not None)
 
-    def heard(self, path: str | None) -> bool:
+    def is_awaited(self, path: str | None) -> bool:
         if path is None:
             return False
         return any(covers(pattern, path) for pattern in self._patterns)
 
-    async def hear(self, execution_id: str) -> None:
+    async def fire(self, execution_id: str) -> None:
         """Start the executions of all triggers that match this completion; idempotent.
 
         A trigger matches only executions that its owner may see.
@@ -61,8 +63,8 @@ class CompletionTriggers:
         needed = PAYLOADS if is_sensitive(summary.playbook) else READ
         fitting = [
             each
-            for each in await self._triggers.hearing()
-            if hears(each.definition, path, status)
+            for each in await self._triggers.on_finished()
+            if starts_after(each.definition, path, status)
             and await self._rights.allow(each.initiator, needed, path or "")
         ]
         if not fitting:

@@ -120,7 +120,7 @@ class TriggerScheduler:
         rights = orchestrator.rights
         firing = TriggerStarter(starting, rights)
         self.receiving = WebhookReceiver(triggers, firing, seal, new_id)
-        self.hearing = CompletionTriggers(
+        self.completion = CompletionTriggers(
             triggers, firing, store, looking, orchestrator.owners, rights
         )
         self.schedules = ScheduleRunner(triggers, firing, store, clock)
@@ -130,17 +130,19 @@ class TriggerScheduler:
             starting,
             firing,
             self.receiving,
-            self.hearing,
+            self.completion,
             looking,
             clock,
             new_id,
         )
         self._changed = asyncio.Event()
         orchestrator.watch(self._note, ends_only=True)
-        orchestrator.finished.subscribe(self.hearing.heard, self.hearing.hear)
+        orchestrator.finished.subscribe(
+            self.completion.is_awaited, self.completion.fire
+        )
 
     async def tick(self) -> None:
-        await self.hearing.refresh()
+        await self.completion.refresh()
         await self.schedules.tick()
         await self.backfills.tick()
 

@@ -70,14 +70,14 @@ WHERE (CAST($1 AS text) IS NULL OR principal = $1)
 ORDER BY audit_id DESC
 LIMIT $5
 
--- name: hear
+-- name: note_worker
 INSERT INTO worker (worker, pool, slots, running, seen_at, address)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (worker) DO UPDATE
 SET pool = excluded.pool, slots = excluded.slots, running = excluded.running,
   seen_at = excluded.seen_at, address = excluded.address
 
--- name: heard
+-- name: workers_seen
 SELECT * FROM worker WHERE seen_at >= $1
 
 -- name: forget

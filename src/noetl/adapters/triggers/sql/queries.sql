@@ -21,7 +21,7 @@ RETURNING name
 -- name: remove
 DELETE FROM triggers WHERE name = $1 RETURNING name
 
--- name: hearing
+-- name: on_finished
 SELECT * FROM triggers WHERE kind = 'finished' AND NOT paused ORDER BY name
 
 -- name: due
