@@ -38,7 +38,7 @@ from noetl.runtime.forks.create import begin_fork
 from noetl.runtime.forks.points import Point
 from noetl.runtime.make_orchestrator import make_orchestrator
 from noetl.runtime.values.ownership import Events
-from noetl.runtime.worker.executor import Executor
+from noetl.runtime.worker.executor import Executor, SlotUse
 from noetl.runtime.worker.task_output import LogSender
 from noetl.types import JSON
 from noetl.wiring.identifiers import new_execution_id
@@ -267,6 +267,10 @@ class Embedded:
     def interruption(self) -> dict[str, JSON]:
         """Describe the execution as one that this process leaves."""
         return interruption(self.execution_id, self._document.last)
+
+    def slot_use(self) -> SlotUse:
+        """Return which commands the slots of this process run."""
+        return self._executor.use
 
     def watch(self, watcher: Watcher) -> None:
         """Call the watcher with each commit of the execution, not of its children."""

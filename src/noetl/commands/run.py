@@ -205,6 +205,7 @@ async def _execute(
     try:
         runtime.watch(progress.take)
         show_logs(runtime, progress)
+        progress.watch_slots(runtime.slot_use)
         with progress, interruptible(runtime, progress):
             if not await runtime.start(loaded, source, inputs, deadline, labels):
                 return runtime.document()

@@ -44,6 +44,8 @@ from noetl.local.home import Home
 from noetl.report.format import duration
 from noetl.types import JSON
 
+QUEUED_MS = 100.0
+"""Milliseconds in the queue from which people are told of them."""
 _SIGNS = {"done": "✓", "failed": "✗", "skipped": "-", "cancelled": "■"}
 
 
@@ -177,7 +179,12 @@ def _line(
     if (ignored or lost or kinds) and step["status"] == "done":
         sign = "!"
     spent = step["duration_ms"]
+    queued = step.get("queued_ms") or 0.0
+    is_late = queued >= QUEUED_MS
+    if is_late and spent is not None:
+        spent = max(0.0, spent - queued)
     took = "" if spent is None else f" in {duration(spent / 1000)}"
+    took += f", after {duration(queued / 1000)} in the queue" if is_late else ""
     text = f"{sign} {step['step']}: {step['status']}{took}"
     if step["attempts"] > 1:
         each = "up to " if step["iterations"] else ""

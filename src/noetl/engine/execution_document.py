@@ -26,9 +26,12 @@ from noetl.types import JSON
 
 
 class StepLine(msgspec.Struct):
-    """One step run, or one denied token; ``kept`` if it had finished before the
-    fork; ``ignored`` if no rule matched some of its errors; ``errors`` and
-    ``error_kinds`` are those of failed iterations."""
+    """One step run, or one denied token.
+
+    ``queued_ms`` is the time from its start until its first task began; ``kept`` if it
+    had finished before the fork; ``ignored`` if no rule matched some of its errors;
+    ``errors`` and ``error_kinds`` are those of failed iterations.
+    """
 
     step: str
     step_run_id: str | None
@@ -44,6 +47,48 @@ class StepLine(msgspec.Struct):
     ignored: Ignored | None = None
     errors: list[dict[str, JSON]] | None = None
     error_kinds: dict[str, int] | None = None
+    queued_ms: float | None = None
+
+
+class QueueTimes:
+    """Time that open step runs waited until the first of their tasks began.
+
+    ``task.started`` may be recorded with the outcome of the task: then the worker's own
+    time of the begin, in the outcome, is the earlier one.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, str] = {}
+        self._began: dict[str, float] = {}
+
+    def take(self, event: Event) -> float | None:
+        """Return the milliseconds that the run of this event has waited, if known."""
+        run_id, name = event.step_run_id or "", event.name
+        if name == "step.scheduled":
+            self._waiting[run_id] = event.timestamp
+        elif name == "workflow.forked":  # what is open is scheduled again
+            self._waiting = dict.fromkeys(
+                [*self._waiting, *self._began], event.timestamp
+            )
+            self._began.clear()
+        elif name in ("step.done", "step.failed"):
+            self._waiting.pop(run_id, None)
+            return self._began.pop(run_id, None)
+        elif name in ("task.started", "task.done") and run_id in self._waiting:
+            self._note(run_id, event)
+        return self._began.get(run_id)
+
+    def _note(self, run_id: str, event: Event) -> None:
+        moment, is_done = event.timestamp, event.name == "task.done"
+        if is_done:
+            meta = event.payload["outcome"].get("meta") or {}
+            moment = str(meta.get("started_at", moment))
+        waited = elapsed_ms(self._waiting[run_id], moment)
+        if waited is not None:
+            known = self._began.get(run_id, waited)
+            self._began[run_id] = max(0.0, min(known, waited))
+        if is_done:
+            del self._waiting[run_id]
 
 
 class Document:
@@ -64,6 +109,7 @@ class Document:
         self._origin: dict[str, JSON] | None = None
         self._warnings: list[str] = []
         self._undone: Undone | None = None
+        self._queue = QueueTimes()
 
     def take(self, events: Iterable[Event]) -> Document:
         for event in events:
@@ -116,6 +162,9 @@ class Document:
         if event.name == "task.resumed":
             resumed: TaskResumed = event.payload
             self._warn((resumed["answer"] or {}).get("warnings", ()))
+        queued = self._queue.take(event)
+        if line is not None:
+            line.queued_ms = queued
         match event.name:
             case "playbook.execution.requested":
                 asked: ExecutionRequested = event.payload
@@ -167,7 +216,7 @@ class Document:
         for line in self.steps:
             line.kept = line.status in ("done", "failed", "skipped")
         for line in self._lines.values():
-            line.started_at = event.timestamp
+            line.started_at, line.queued_ms = event.timestamp, None
 
     def _schedule(self, event: Event) -> None:
         run_id = event.step_run_id or ""

@@ -254,6 +254,12 @@ class StepRun:
         return None if self.end is None else seconds_of(self.end.timestamp)
 
     @property
+    def queued_until(self) -> float | None:
+        """When the first task began; None for a loop, or while none has begun."""
+        first = self.trail.calls.kept().get(0)
+        return None if first is None else max(self.started, first.started)
+
+    @property
     def attempts(self) -> int:
         trails = (self.trail, *self.iterations, *self.failures)
         return max(trail.attempts for trail in trails)

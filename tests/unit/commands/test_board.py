@@ -16,11 +16,13 @@ from noetl.commands.output.live.rows import (
     clock,
     local_moment,
     one_line,
+    queue_words,
     rate,
 )
 from noetl.commands.output.live.terminal import Frame, bar, branches, headline
 from noetl.engine.events import Event
 from noetl.report.format import duration
+from noetl.runtime.worker.executor import SlotUse
 
 START = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 NOW = START.timestamp()
@@ -564,3 +566,18 @@ def test_a_loop_that_failed_in_part_is_amber() -> None:
 
     assert branch.line[0] == ("! ", "yellow")
     assert branch.line[-1] == ("  1 \u00d7 timeout: [1] too slow", "yellow")
+
+
+@pytest.mark.spec("S-79")
+def test_a_step_of_which_nothing_runs_is_queued_while_all_slots_are_busy() -> None:
+    board = Board()
+    board.take([of_run("step.scheduled", payload={"tokens": [], "args": {}})])
+    row = board.rows["fetch"]
+    use = SlotUse(["x-2", "x-3/0"], busy=2, slots=2)
+    board.queues = lambda row: queue_words(row, use)
+    board.tick(NOW + 4)
+    line = "".join(text for text, _ in branches(board, Frame(NOW + 4))[0].line)
+
+    assert line.endswith("queued, 2 of 2 slots busy")
+    assert queue_words(row, SlotUse(["x-1/0"], busy=2, slots=2)) == ""
+    assert queue_words(row, SlotUse(["x-2"], busy=1, slots=2)) == ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from hashlib import sha256
 
+import msgspec
 import pytest
 
 from noetl import load
@@ -323,3 +325,21 @@ def test_iterations_that_a_cancellation_stops_have_not_failed() -> None:
     assert record.steps["a"].failed_iterations == 0
     assert "3 of 3 iterations ended, 2 cancelled" in page.text
     assert "Iterations 3 none failed" in page.text
+
+
+@pytest.mark.spec("S-79")
+@pytest.mark.parametrize(("seconds", "is_drawn"), [(5, True), (0, False)])
+def test_the_time_in_the_queue_is_dashed(seconds: int, is_drawn: bool) -> None:
+    simulation, text = simulate("- step: start\n  tool: {kind: noop}")
+    log = list(simulation.log)
+    names = [event.name for event in log]
+    for place in range(names.index("step.scheduled") + 1):
+        began = datetime.fromisoformat(log[place].timestamp)
+        moment = (began - timedelta(seconds=seconds)).isoformat()
+        log[place] = msgspec.structs.replace(log[place], timestamp=moment)
+    page = Page(write_page(Record().take(log), simulation.playbook, text, version="0"))
+
+    bars = [bar for bar in page.all("rect") if bar.get("class") == "queue"]
+    assert bool(bars) is is_drawn
+    assert ("queued 5" in page.source) is is_drawn
+    assert ("dashed, grey: queued, no slot was free" in page.text) is is_drawn

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import click
 
@@ -24,7 +24,11 @@ from noetl.engine.endings import (
 from noetl.engine.events import Event, LoopStarted, NextEvaluated, TaskDone
 
 if TYPE_CHECKING:
+    from noetl.runtime.worker.executor import SlotUse
     from noetl.service.executions.task_logs import LogLine
+
+LookAtSlots: TypeAlias = "Callable[[], SlotUse]"
+"""A function that returns what the slots run at this moment."""
 
 
 class Progress:
@@ -33,6 +37,9 @@ class Progress:
     """
 
     shows_logs = False
+
+    def watch_slots(self, look: LookAtSlots) -> None:
+        """Receive the function that tells which steps wait for a slot."""
 
     def take(self, events: Sequence[Event]) -> None:
         pass

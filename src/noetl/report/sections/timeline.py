@@ -16,6 +16,8 @@ LANES = 6
 SEPARATE = 60
 """Iterations that are drawn one by one; above it, only the number in flight is."""
 BUCKETS = 160
+QUEUED_S = 0.1
+"""Seconds in the queue from which a run has a dashed bar."""
 
 
 class _Scale:
@@ -47,7 +49,9 @@ def timeline(page: PageData) -> Data | None:
         return None
     scale = _Scale(record.started, record.ended)
     marks = [(scale.at(scale.start + tick), tick) for tick in scale.ticks()]
+    shown = [run for _, run in record.runs.parts() if run is not None]
     return {
+        "has_queue": any(_queued(run) is not None for run in shown),
         "ticks": [
             {"x": _percent(at), "words": duration(tick) if tick else "0"}
             for at, tick in marks
@@ -64,10 +68,13 @@ def timeline(page: PageData) -> Data | None:
 
 
 def _row(page: PageData, run: StepRun, scale: _Scale) -> Data:
-    took = None if run.ended is None else run.ended - run.started
+    began = run.started if _queued(run) is None else run.queued_until
+    took = None if run.ended is None or began is None else run.ended - began
     words = "denied" if run.is_skipped else duration(took)
     offset = duration(run.started - scale.start)
     when = "kept" if run.is_kept else f"begun after {offset}"
+    if (queued := _queued(run)) is not None:
+        when = f"queued {duration(queued)}, scheduled after {offset}"
     is_tall = run.loop is not None and run.loop.starts and not run.is_kept
     return {
         "step": page.step(run.step),
@@ -79,6 +86,13 @@ def _row(page: PageData, run: StepRun, scale: _Scale) -> Data:
     }
 
 
+def _queued(run: StepRun) -> float | None:
+    """Return how long a run waited for a slot, if that is worth telling."""
+    until = run.queued_until
+    waited = 0.0 if until is None or run.is_kept else until - run.started
+    return waited if waited >= QUEUED_S else None
+
+
 def _shapes(run: StepRun, scale: _Scale) -> Iterator[Data]:
     """Yield bars, a dot, or a curve of the number in flight."""
     end = scale.end if run.ended is None else run.ended
@@ -87,7 +101,11 @@ def _shapes(run: StepRun, scale: _Scale) -> Iterator[Data]:
         return
     loop = run.loop if run.loop is not None and run.loop.starts else None
     height = HEIGHT if loop is None else TALL
-    yield _bar(scale, run.started, end, 3, height - 6, "span")
+    started, queued = run.started, _queued(run)
+    if queued is not None:
+        tip, started = f"queued {duration(queued)}", run.started + queued
+        yield _bar(scale, run.started, started, 7, HEIGHT - 14, "queue", tip)
+    yield _bar(scale, started, end, 3, height - 6, "span")
     if loop is not None:
         yield from _iterations(loop, scale, end)
     for call in run.trail.calls.kept().values():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
 
 from noetl.engine.limits import TOOL_TIME
 from noetl.engine.reports.accept import Fact, OutOfOrder
@@ -36,6 +38,14 @@ LOOK_FOR_WAITS_S = 0.25
 
 CLAIM_RETRY_S = 1.0
 """Seconds until work is claimed again after a claim that failed."""
+
+
+class SlotUse(msgspec.Struct, frozen=True):
+    """The commands that an executor runs, and how many of its slots are busy."""
+
+    commands: Collection[str]
+    busy: int
+    slots: int
 
 
 class Executor:
@@ -218,6 +228,11 @@ class Executor:
         self._retired = True
         self._note_slots()
         await self.drain()
+
+    @property
+    def use(self) -> SlotUse:
+        """Return which commands run now."""
+        return SlotUse(self._works.keys(), len(self._running), self._slots)
 
     @property
     def leases(self) -> list[Lease]:

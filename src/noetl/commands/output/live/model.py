@@ -30,7 +30,8 @@ _WAITS: dict[str, On] = {
 
 
 class Board:
-    """The rows of the view: one per step, in the order of their first run."""
+    """The rows of the view: one per step, in the order of their first run. ``queues``
+    returns the words for a step that waits for a slot, or none."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
@@ -41,6 +42,7 @@ class Board:
         self.ended: float | None = None
         self.error = ""
         self._undone: Undone | None = None
+        self.queues: Callable[[Row], str] = lambda row: ""
 
     def take(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -62,6 +64,7 @@ class Board:
     def tick(self, now: float) -> None:
         """Sample the counts of each row, from which rates are computed."""
         for row in self.rows.values():
+            row.queued = self.queues(row)
             if row.open:
                 for level in row.levels:
                     level.pace.note(now, level.over)

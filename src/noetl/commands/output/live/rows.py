@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime, tzinfo
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -15,6 +15,9 @@ from noetl.engine.times import seconds_of
 from noetl.engine.waits.resume import WaitLine
 from noetl.report.format import duration
 from noetl.types import JSON
+
+if TYPE_CHECKING:
+    from noetl.runtime.worker.executor import SlotUse
 
 On = Literal["work", "retry", "timer", "signal", "event", "playbook"]
 State = Literal["running", "waiting", "done", "failed", "skipped"]
@@ -93,6 +96,7 @@ class Row(msgspec.Struct):
     ignored: Ignored | None = None
     unfired: str = ""
     partial: str = ""
+    queued: str = ""
 
     @property
     def state(self) -> State:
@@ -221,3 +225,11 @@ def _until(activity: Activity, now: float, zone: tzinfo | None) -> str:
         return ""
     left = max(0.0, activity.until - now)
     return f"until {clock(activity.until, now, zone)} (in {duration(left)})"
+
+
+def queue_words(row: Row, use: SlotUse) -> str:
+    """Format ``queued, 16 of 16 slots busy`` for a step of which nothing runs."""
+    runs = {command.partition("/")[0] for command in use.commands}
+    if row.holding or use.busy < use.slots or not runs.isdisjoint(row.open):
+        return ""
+    return f"queued, {use.busy:,} of {use.slots:,} slots busy"

@@ -18,14 +18,21 @@ from rich.text import Text
 from rich.tree import Tree
 
 from noetl.commands.output.live.model import Board
-from noetl.commands.output.live.rows import Level, Row, activity_words, one_line, rate
+from noetl.commands.output.live.rows import (
+    Level,
+    Row,
+    activity_words,
+    one_line,
+    queue_words,
+    rate,
+)
 from noetl.commands.output.log_lines import (
     colour_of,
     label_of,
     shorten,
     text_of,
 )
-from noetl.commands.output.progress import Progress
+from noetl.commands.output.progress import LookAtSlots, Progress
 from noetl.engine.events import Event
 from noetl.report.format import duration
 from noetl.service.executions.task_logs import LogLine
@@ -190,7 +197,9 @@ def _head(row: Row, frame: Frame, width: int, size: int, *, with_rate: bool) -> 
         line += _loop(row, row.levels[0], frame, size, with_rate=with_rate)
     else:
         line += _runs(row, frame.now)
-    if _is_single(row):
+    if row.open and row.queued:
+        line.append((f"  {row.queued}", "yellow"))
+    elif _is_single(row):
         activity = next(iter((*row.working.values(), *row.holding.values())))
         line.append((f"  {activity_words(activity, frame.now, frame.zone)}", style))
     elif len(row.working) > 1:
@@ -318,6 +327,9 @@ class LiveProgress(Progress):
             redirect_stderr=False,
         )
         self._timer: asyncio.TimerHandle | None = None
+
+    def watch_slots(self, look: LookAtSlots) -> None:
+        self._board.queues = lambda row: queue_words(row, look())
 
     def take(self, events: Sequence[Event]) -> None:
         self._board.take(events)
