@@ -37,6 +37,32 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
     server.stop()
 
 
+BESIDE = playbook(
+    "beside",
+    """
+    - step: start
+      next:
+        spec: {mode: inclusive}
+        arcs: [{step: hold}, {step: watch}]
+    - step: hold
+      loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel}}
+      tool: {kind: shell, command: sleep 3}
+    - step: watch
+      tool: {kind: wait, for: 10ms}
+    """,
+)
+
+
+@pytest.mark.spec("S-79")
+def test_a_wait_needs_no_slot_beside_a_loop_that_has_them_all(api: Api) -> None:
+    execution_id = api.start(BESIDE)
+    ends = ("step.done", "loop.iteration.done")
+    ended = (e["step"] for e in api.stream(execution_id) if e["name"] in ends)
+
+    assert [next(ended), next(ended)] == ["start", "watch"]
+    assert api.post(f"/api/executions/{execution_id}/cancel").status == 200
+
+
 @pytest.mark.parametrize(
     "mode",
     ["mode: sequential", "mode: parallel, max_in_flight: 4", "mode: parallel"],
