@@ -87,9 +87,9 @@ async def test_work_of_one_server_wakes_a_worker_at_another(
         looks, asked = 0, asyncio.Event()
         claim = second.orchestrator.assignment.claim
 
-        async def counted(*args: Any) -> Any:
+        async def counted(*args: Any, **options: Any) -> Any:
             nonlocal looks
-            found = await claim(*args)
+            found = await claim(*args, **options)
             looks += 1
             asked.set()
             return found
