@@ -1,5 +1,11 @@
 """Plugins of the whole test suite; fixtures live beside the tests that use them."""
 
+import signal
+
+# A shell starts background jobs with Ctrl-C ignored; commands would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 pytest_plugins = [
     "async_tests",
     "browser",
