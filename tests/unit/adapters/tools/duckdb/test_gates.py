@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from noetl.adapters.tools.duckdb.file_locks import Files, Gates
+from noetl.adapters.tools.duckdb.client import Files, Gates
 
 READ, WRITE = {"a": False}, {"a": True}
 
