@@ -59,9 +59,9 @@ async def test_versions_are_in_their_own_order(rows: CatalogRows) -> None:
 
 
 async def test_without_a_version_there_are_numbers(rows: CatalogRows) -> None:
-    rows = [row(1), row(1), row(2), row(1), row(3, version="7.5"), row(4)]
+    given = [row(1), row(1), row(2), row(1), row(3, version="7.5"), row(4)]
 
-    added = [await rows.add(each) for each in rows]
+    added = [await rows.add(each) for each in given]
 
     assert [each.version for each in added] == ["1", "1", "2", "3", "7.5", "8"]
     assert added[1] == added[0]

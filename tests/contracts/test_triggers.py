@@ -140,7 +140,7 @@ async def test_they_are_listed_by_name(opening: Opening) -> None:
             await triggers.add(each)
 
         assert [each.name for each in await triggers.list_all()] == ["a", "b", "c"]
-        assert [each.name for each in await triggers.hearing()] == ["b"]
+        assert [each.name for each in await triggers.on_finished()] == ["b"]
 
 
 async def test_a_paused_trigger_is_not_notified(opening: Opening) -> None:
@@ -149,7 +149,7 @@ async def test_a_paused_trigger_is_not_notified(opening: Opening) -> None:
         paused = msgspec.structs.replace(listener("b"), paused=True)
         assert await triggers.replace(paused, 1)
 
-        assert list(await triggers.hearing()) == []
+        assert list(await triggers.on_finished()) == []
 
 
 async def test_what_is_due_is_found(opening: Opening) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from servers import Api
 
+from noetl.runtime.worker_protocol.messages import PROTOCOL
+
 PASSWORD = "correct horse battery"
 
 
@@ -186,7 +188,7 @@ def test_workers_elsewhere_are_seen(shell: Any) -> None:
     url = json.loads(shell.noetl(*start).stdout)["url"]
     try:
         token = (Path(shell._env["NOETL_HOME"]) / "token").read_text().strip()
-        body = {"worker": "rack-7", "pool": "gpu", "slots": 4, "protocol": 3}
+        body = {"worker": "rack-7", "pool": "gpu", "slots": 4, "protocol": PROTOCOL}
         said = {"X_Forwarded_For": "192.0.2.7"}
         assert Api(url, token).post("/api/worker/claim", body, **said).status == 200
 

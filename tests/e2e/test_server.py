@@ -167,7 +167,7 @@ def test_every_verb_reaches_executions_of_the_server(
     listed = noetl("list", "--status", "paused")["executions"]
     assert [each["execution_id"] for each in listed] == [execution_id]
     assert noetl("signal", execution_id, "go")["status"] == "paused"
-    document = noetl("resume", execution_id)
+    document = noetl("resume", execution_id, "--wait")
     assert (document["status"], document["result"]) == ("completed", "Bo")
     assert noetl("show", execution_id) == document
     assert noetl("replay", execution_id, "--at", "3")["seq"] == 3

@@ -71,7 +71,7 @@ CODE = {
     "nan": (python("result = float('nan')"), "tool.contract"),
     "deep_nan": (python("result = {'a': [1, float('-inf')]}"), "tool.contract"),
     "object": (python("result = object()"), "tool.contract"),
-    "set": (python("result = {1, 2}"), "tool.contract"),
+    "bytes": (python("result = b'x'"), "tool.contract"),
     "cyclic": (python("result = []; result.append(result)"), "tool.contract"),
     "deep": (
         python("result = []\nfor _ in range(100000): result = [result]"),

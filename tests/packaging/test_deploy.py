@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -40,7 +41,16 @@ def _filled(found: re.Match[str]) -> str:
 
 
 def parse(words: list[str]) -> None:
-    """As the command line does, without doing it. Raises ``click.UsageError``."""
+    """As the command line does, without doing it. Raises ``click.UsageError``.
+
+    Options such as ``--ca`` are put into the environment, but not in that of the tests.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "environ", dict(os.environ))
+        _parse(words)
+
+
+def _parse(words: list[str]) -> None:
     command: click.Command = noetl
     context = click.Context(command, info_name="noetl", **noetl.context_settings)
     while isinstance(command, click.Group):

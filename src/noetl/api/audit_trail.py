@@ -11,7 +11,7 @@ from noetl.access.audit import Audit, Entry, plain
 from noetl.access.permissions import Principal
 from noetl.errors import StoreError
 from noetl.types import JSON
-from noetl.wiring.identifiers import new_execution_id
+from noetl.wiring.identifiers import new_audit_id
 
 log = logging.getLogger("noetl.audit")
 
@@ -82,7 +82,7 @@ class AuditTrail:
 
     def _entry(self, status: int | None, problem: str | None) -> Entry:
         return Entry(
-            audit_id=self._begun or new_execution_id(),
+            audit_id=self._begun or new_audit_id(),
             at=self._at,
             action=self._action,
             address=self.address,

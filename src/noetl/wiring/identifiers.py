@@ -11,6 +11,11 @@ def new_server_id() -> int:
     return secrets.randbits(12)
 
 
+def new_audit_id() -> str:
+    """Make an identifier whose order is that of time, to a quarter of a microsecond."""
+    return new_execution_id((time.time_ns() % 1_000_000 << 12) // 1_000_000)
+
+
 def new_execution_id(server_id: int | None = None) -> str:
     """Make a UUID of version 7: unique, and in the order of time.
 

@@ -124,6 +124,11 @@ WITH begun AS (
 ), forked AS (
   SELECT execution_id, max(seq) AS fork, max(timestamp) AS forked_at
   FROM events WHERE name = 'workflow.forked' GROUP BY ALL
+), undone AS (  -- runs of an origin that a retry does not count
+  SELECT execution_id, (payload->>'$.fork.undone.last')::BIGINT AS last,
+    coalesce((payload->'$.fork.undone.keep')::BIGINT[], []) AS keep,
+    unnest((payload->'$.fork.undone.runs')::BIGINT[][]) AS runs
+  FROM events WHERE seq = 1
 ), ended AS (
   SELECT e.execution_id,
     CASE WHEN e.name LIKE 'loop.%' THEN 'iteration' ELSE 'step' END AS kind,
@@ -151,7 +156,17 @@ SELECT execution_id, seq, kind, step, step_run_id, iteration_id, status,
   if(seq > fork, greatest(started_at, forked_at), started_at) AS began_at, ended_at,
   epoch_us(ended_at - began_at) / 1000.0 AS duration_ms,
   coalesce(seq < fork, false) AS kept
-FROM ended LEFT JOIN forked USING (execution_id) ORDER BY execution_id, seq
+FROM ended LEFT JOIN forked USING (execution_id)
+WHERE NOT EXISTS (
+  SELECT 1 FROM undone AS u
+  WHERE u.execution_id = ended.execution_id AND ended.seq <= u.last
+    AND regexp_extract(ended.step_run_id, '-([0-9]+)$', 1)::BIGINT
+      BETWEEN u.runs[1] AND u.runs[2]
+    AND NOT (ended.kind = 'iteration' AND ended.status = 'done'
+      AND list_contains(u.keep,
+        regexp_extract(ended.step_run_id, '-([0-9]+)$', 1)::BIGINT))
+)
+ORDER BY execution_id, seq
 """
 
 

@@ -37,18 +37,22 @@ def count_by_pool(rows: Iterable[tuple[str, str, int]]) -> dict[str, Backlog]:
     return found
 
 
-_RANK_BITS = 24
+_INDEX_BITS = 24
 """Bits of a command's index in its transition; its turn is above them."""
-_WAITS = 1 << 62
-"""Subtracted from the rank of a command that only waits."""
 
 
 def rank_of(command: Command, after: int, index: int) -> int:
-    """Return the place of a command in the order of its execution; below zero, the
-    command only waits."""
+    """Return the place of a command in the order of its execution.
+
+    It is odd if the command only waits: such commands have an index of their own.
+    """
     turn = after if command.turn is None else command.turn
-    rank = (turn << _RANK_BITS) + index
-    return rank - _WAITS if command.waits else rank
+    return ((turn << _INDEX_BITS) + index) << 1 | command.waits
+
+
+def only_waits(rank: int) -> bool:
+    """Return whether a command of this rank only waits."""
+    return bool(rank & 1)
 
 
 def outlives(timer: Timer) -> bool:

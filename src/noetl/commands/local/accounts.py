@@ -19,7 +19,7 @@ from noetl.local.home import Home
 from noetl.runtime.event_loop import SystemClock
 from noetl.service.access.accounts import LOCAL, AccountService
 from noetl.types import JSON
-from noetl.wiring.identifiers import new_execution_id
+from noetl.wiring.identifiers import new_audit_id
 
 
 def add_account(
@@ -56,7 +56,7 @@ def add_account(
                 display_name=display_name,
             )
             entry = Entry(
-                audit_id=new_execution_id(),
+                audit_id=new_audit_id(),
                 at=time.time(),
                 action="add_user",
                 principal=LOCAL,

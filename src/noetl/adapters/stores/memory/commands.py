@@ -17,6 +17,7 @@ from noetl.adapters.stores.rules import (
     Turn,
     count_by_pool,
     in_turn,
+    only_waits,
     rank_of,
 )
 from noetl.engine.state import ExecutionStatus
@@ -240,7 +241,7 @@ class Commands:
         row.state, row.owner = "ready", None
         pool = row.command.pool
         self._pools.setdefault((pool, False), _Pool()).add(row)
-        if row.rank < 0:
+        if only_waits(row.rank):
             self._pools.setdefault((pool, True), _Pool()).add(row)
 
     def _make_due(self, now: float) -> None:

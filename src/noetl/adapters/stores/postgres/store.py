@@ -254,7 +254,7 @@ def read_functions() -> str:
     assert claim is not None
     waits = claim[0].replace("FUNCTION claim(", "FUNCTION claim_waits(")
     ready = "c.state = 'ready' AND c.pool"
-    return text + waits.replace(ready, f"c.rank < 0 AND {ready}")
+    return text + waits.replace(ready, f"(c.rank & 1) = 1 AND {ready}")
 
 
 _ALL = re.MULTILINE | re.DOTALL

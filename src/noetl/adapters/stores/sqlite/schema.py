@@ -15,7 +15,7 @@ WAITS_SQL = {
     name: SQL[name]
     .replace("command AS c", "command AS c INDEXED BY command_waits")
     .replace("command WHERE", "command INDEXED BY command_waits WHERE")
-    .replace("state = 'ready'", "state = 'ready' AND rank < 0")
+    .replace("state = 'ready'", "state = 'ready' AND rank & 1")
     for name in ("next_family", "next_execution", "ready_commands", "is_offered")
 }
 """The queries of a claim for commands that only wait."""

@@ -22,6 +22,7 @@ from noetl.adapters.stores.rules import (
     Aside,
     is_slot_free,
     next_to_admit,
+    only_waits,
     outlives,
     rank_of,
     refuse_stale,
@@ -256,7 +257,7 @@ def _change_commands(
             else:
                 ready.append((*row, _state(each.not_before), each.not_before))
         if ready:
-            if any(ranks[row[0]] < 0 for row in ready):
+            if any(only_waits(ranks[row[0]]) for row in ready):
                 memory.quiet.clear()
             else:
                 memory.wake_slots()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
-from noetl.adapters.tools.duckdb.request import may_write
+from noetl.adapters.tools.duckdb.effects import may_write
 from noetl.dsl.grammar.records import (
     BOOLEAN,
     LIST,
