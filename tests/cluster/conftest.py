@@ -62,6 +62,7 @@ CALLS: dict[str, tuple[type[Any], str]] = {
     "value": (messages.ValueRequest, "value"),
     "secret": (messages.SecretRequest, "secret"),
     "token": (messages.TokenRequest, "token"),
+    "permit": (messages.PermitRequest, "permit"),
 }
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: t, path: {path}}}\n"
 

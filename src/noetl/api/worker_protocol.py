@@ -238,6 +238,21 @@ async def fetch_token(call: Call[messages.TokenRequest, Nothing]) -> Reply:
     return Reply(200, await _held(call.site.gateway.token(*_asked(call))))
 
 
+@routes.route(
+    "POST",
+    "/api/worker/permit",
+    permission=CLAIM,
+    body=messages.PermitRequest,
+    answers={200: messages.PermitReply},
+    problems=_LOST,
+    recorded="never",
+)
+async def permit_call(call: Call[messages.PermitRequest, Nothing]) -> Reply:
+    """Permit one call of a tool under its rate and slots, or return when the worker may
+    ask again."""
+    return Reply(200, await _held(call.site.gateway.permit(*_asked(call))))
+
+
 async def _check_again(
     call: Call[messages.ClaimRequest, Nothing],
     caller: Caller,

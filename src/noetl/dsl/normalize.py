@@ -111,4 +111,6 @@ def _flatten(
     own = layer.get(kind)
     if isinstance(own, Mapping):
         flat = deep_merge(flat, {k: v for k, v in own.items() if k not in _OWN})
+    if isinstance(flat.get("rate"), str):  # so that a key of an outer level stays
+        flat = {**flat, "rate": {"limit": flat["rate"]}}
     return flat

@@ -28,7 +28,7 @@ class Waiting(msgspec.Struct):
     that a guard accepted. ``timers`` are the remaining ones, the next one first.
     """
 
-    on: Literal["delay", "timer", "signal", "playbook", "event"]
+    on: Literal["delay", "limit", "timer", "signal", "playbook", "event"]
     until: str | None = None
     signal: str | None = None
     child: dict[str, JSON] | None = None

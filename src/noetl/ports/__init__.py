@@ -17,6 +17,7 @@ from noetl.ports.log_maintenance import (
 from noetl.ports.secrets import Keys, SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.ports.store import (
     Backlog,
+    CallLimit,
     Claimed,
     CommandQueue,
     CommandRow,
@@ -68,6 +69,7 @@ __all__ = [
     "Backlog",
     "Blob",
     "Blobs",
+    "CallLimit",
     "Catalog",
     "CatalogEntry",
     "CatalogRows",

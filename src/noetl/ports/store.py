@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
@@ -178,6 +178,31 @@ class CommandQueue(Protocol):
         ...
 
 
+class CallLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A limit of the calls of one key: a rate, whose calls are ``interval`` seconds
+    apart with up to ``burst`` of them at once, or ``limit`` slots without an interval.
+    """
+
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1
+    interval: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 0.0
+    burst: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 1
+
+
+class CallLimits(Protocol):
+    """Rates and slots of calls, for all workers of the store."""
+
+    async def permit(
+        self, lease: Lease, limits: Sequence[CallLimit], *, now: float
+    ) -> float:
+        """Permit one call under a lease; return 0, or the time at which to ask again.
+
+        A permitted call takes one call of each rate, and its slots until the next call
+        of ``permit`` under the lease, or the end of the lease. Raises ``LeaseLost``.
+        """
+        ...
+
+
 class Timers(Protocol):
     """Moments at which leases expire and executions must be looked at."""
 
@@ -259,5 +284,13 @@ class ConcurrencyIndex(Protocol):
         ...
 
 
-class Store(EventLog, CommandQueue, Timers, ExecutionIndex, ConcurrencyIndex, Protocol):
+class Store(
+    EventLog,
+    CommandQueue,
+    CallLimits,
+    Timers,
+    ExecutionIndex,
+    ConcurrencyIndex,
+    Protocol,
+):
     """All ports that an orchestrator needs: for the wiring, which passes it on."""

@@ -17,7 +17,7 @@ from noetl.engine.runs import Progress
 from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import Frame
 from noetl.engine.values.references import Values
-from noetl.ports import Blob, Lease, TaskPlace
+from noetl.ports import Blob, CallLimit, Lease, TaskPlace
 from noetl.runtime.event_loop import Turns
 from noetl.types import JSON
 
@@ -204,6 +204,12 @@ class Dispatcher(Protocol):
 
         ``wants`` is an owner that takes a pipeline which the report makes ready.
         """
+        ...
+
+    async def permit(self, lease: Lease, limits: Sequence[CallLimit]) -> float:
+        """Ask for one call under these limits; without limits, free the slots of the
+        last one. Return 0, or the seconds until it may ask again. Raises
+        ``LeaseLost``."""
         ...
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:

@@ -165,7 +165,10 @@ class PlainProgress(Progress):
 
     def _wait(self, event: Event) -> None:
         """Print a wait, but not of a retry, which has printed it, or an iteration."""
-        if event.payload.get("on") == "delay" or event.iteration_id is not None:
+        if (
+            event.payload.get("on") in ("delay", "limit")
+            or event.iteration_id is not None
+        ):
             return
         waiting, now = read_wait(event), seconds_of(event.timestamp)
         _line("◷", event.step or "", activity_words(waiting, now))

@@ -128,6 +128,14 @@ class Record(msgspec.Struct, frozen=True, dict=True):
 
 
 POOL = Field(TEXT, "S-64", "The worker pool that runs it (`default`).")
+RATE = Field(
+    Shape(("text", "mapping"), record="rate", words="a rate such as 5/s, or a mapping"),
+    "S-78",
+    "The maximum of calls per second, minute, hour or day: `5/s`, `100/m`.",
+)
+SLOTS = Field(
+    mapping_of("slots"), "S-78", "The maximum of calls that run at the same time."
+)
 TIMEOUT = Field(
     Shape(("number", "text", "mapping"), words=f"{DURATION}, or a mapping per phase"),
     "S-35",

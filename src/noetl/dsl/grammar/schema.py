@@ -35,7 +35,15 @@ from noetl.dsl.grammar.steps import (
     STEP_POLICY,
     STEP_SPEC,
 )
-from noetl.dsl.grammar.tasks import ELSE, RULE, TASK_POLICY, TASK_SPEC, THEN
+from noetl.dsl.grammar.tasks import (
+    CALL_SLOTS,
+    ELSE,
+    RATE_LIMIT,
+    RULE,
+    TASK_POLICY,
+    TASK_SPEC,
+    THEN,
+)
 from noetl.dsl.tool_kinds import Input, Kind
 from noetl.types import JSON
 
@@ -62,6 +70,8 @@ RECORDS: tuple[Record, ...] = (
     LOOP_SPEC,
     LOOP_POLICY,
     TASK_SPEC,
+    RATE_LIMIT,
+    CALL_SLOTS,
     TASK_POLICY,
     RULE,
     ELSE,
@@ -148,7 +158,13 @@ def _field(each: Field) -> dict[str, JSON]:
 
 def _shape(shape: Shape) -> dict[str, JSON]:
     if shape.record is not None:
-        return {"$ref": f"#/$defs/{shape.record}"}
+        record: dict[str, JSON] = {"$ref": f"#/$defs/{shape.record}"}
+        others = [_TYPES[name] for name in shape.types if name != "mapping"]
+        return (
+            {"anyOf": [*({"type": each} for each in others), record]}
+            if others
+            else record
+        )
     schema: dict[str, JSON] = {}
     if shape.types:
         names = [_TYPES[name] for name in shape.types]

@@ -13,6 +13,8 @@ from noetl.dsl.grammar.records import (
     GUARD,
     MAPPING,
     POOL,
+    RATE,
+    SLOTS,
     TEXT,
     TIMEOUT,
     Field,
@@ -86,7 +88,9 @@ STEP = Record(
         **NEVER,
         **CONDITIONS,
     },
-    knobs=frozenset({"join", "deadline", "timers", "pool", "timeout", "policy"}),
+    knobs=frozenset(
+        {"join", "deadline", "timers", "pool", "timeout", "rate", "slots", "policy"}
+    ),
 )
 
 STEP_SPEC = Record(
@@ -101,6 +105,8 @@ STEP_SPEC = Record(
         "timers": Field(MAPPING, "S-55", "Timers of a waiting step: `{id: duration}`."),
         "pool": POOL,
         "timeout": TIMEOUT,
+        "rate": RATE,
+        "slots": SLOTS,
         "result": Field(MAPPING, "EXE-06", "Result store of this step's tasks."),
     },
     retired={
@@ -202,7 +208,9 @@ LOOP = Record(
         **NEVER,
         **CONDITIONS,
     },
-    knobs=frozenset({"mode", "max_in_flight", "policy", "pool", "timeout"}),
+    knobs=frozenset(
+        {"mode", "max_in_flight", "policy", "pool", "timeout", "rate", "slots"}
+    ),
 )
 LOOP_SPEC = Record(
     "loop_spec",
@@ -220,6 +228,8 @@ LOOP_SPEC = Record(
         "policy": Field(mapping_of("loop_policy"), "LOOP-06", "Placement."),
         "pool": POOL,
         "timeout": TIMEOUT,
+        "rate": RATE,
+        "slots": SLOTS,
     },
     retired={
         "batch_size": Retired("S-52", "use max_in_flight"),

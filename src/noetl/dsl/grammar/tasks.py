@@ -18,6 +18,8 @@ from noetl.dsl.grammar.records import (
     GUARD,
     MAPPING,
     POOL,
+    RATE,
+    SLOTS,
     TEXT,
     TIMEOUT,
     Field,
@@ -104,6 +106,34 @@ BACKOFFS: Mapping[str, str] = {
 MAX_ATTEMPTS = 100_000
 MAX_DELAY_DAYS = 7
 
+RATE_LIMIT = Record(
+    "rate",
+    "spec.rate",
+    {
+        "limit": Field(TEXT, "S-78", "The rate: `5/s`, `100/m`.", missing="S-78"),
+        "key": Field(
+            TEXT, "S-78", "Calls with the same key share the rate (path, step, label)."
+        ),
+        "burst": Field(
+            integer(1, 1_000), "S-78", "Calls that may follow each other at once (1)."
+        ),
+    },
+    unknown_code="S-78",
+)
+CALL_SLOTS = Record(
+    "slots",
+    "spec.slots",
+    {
+        "limit": Field(
+            integer(1, 10_000), "S-78", "The maximum of calls.", missing="S-78"
+        ),
+        "key": Field(
+            TEXT, "S-78", "Calls with the same key share slots (path, step, label)."
+        ),
+    },
+    unknown_code="S-78",
+)
+
 TASK_SPEC = Record(
     "task_spec",
     "task.spec",
@@ -119,6 +149,8 @@ TASK_SPEC = Record(
             "The rules for its outcomes.",
         ),
         "timeout": TIMEOUT,
+        "rate": RATE,
+        "slots": SLOTS,
         "pool": POOL,
         "idempotent": Field(
             Shape(("boolean",), template=True), "PIPE-10", "Safe to run twice."

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.earlier_forms import older_input
 from noetl.dsl.grammar.records import Field
-from noetl.dsl.grammar.tasks import TASK_SPEC
+from noetl.dsl.grammar.tasks import CALL_SLOTS, RATE_LIMIT, TASK_SPEC
 from noetl.dsl.node import Location, describe
 from noetl.dsl.parse.context import Context, TemplateSite
+from noetl.dsl.rates import parse_rate
 from noetl.dsl.times import parse_duration
 from noetl.dsl.tool_kinds import Kind
 from noetl.templates import is_template
@@ -101,6 +102,11 @@ def check_knobs(
             context.value(at, where)
         if key == "timeout":
             _check_timeout(context, at)
+        elif key == "rate":
+            _check_rate(context, at)
+        elif key == "slots":
+            if at.node.is_mapping:
+                context.reader.read(at, CALL_SLOTS)
         elif key in known:
             if not (isinstance(at.node.value, str) and is_template(at.node.value)):
                 context.reader.fits(at, known[key], key)
@@ -132,3 +138,16 @@ def _check_timeout(context: Context, at: Location) -> None:
         except ValueError as error:
             hint = "write seconds, or 500ms, 30s, 5m, 2h, 1d"
             context.report.error("S-35", "duration", part, str(error), hint)
+
+
+def _check_rate(context: Context, at: Location) -> None:
+    limit: Location | None = at
+    if at.node.is_mapping:
+        limit = context.reader.read(at, RATE_LIMIT).get("limit")
+    if limit is None or not isinstance(limit.node.value, str):
+        return
+    try:
+        parse_rate(limit.node.value)
+    except ValueError as error:
+        hint = "write 5/s, 100/m, 1000/h or 10000/d"
+        context.report.error("S-78", "rate", limit, str(error), hint)

@@ -47,8 +47,8 @@ class TaskDone(Judged):
 class TaskSuspended(Payload):
     """The pipeline waits and holds no worker."""
 
-    on: Literal["delay", "timer", "signal", "playbook", "event"]
-    """The kind of wait: delay, timer, signal, playbook or event."""
+    on: Literal["delay", "limit", "timer", "signal", "playbook", "event"]
+    """The kind of wait: delay, limit (of calls), timer, signal, playbook or event."""
     until: str | None
     """The time at which the wait ends without an answer, or null."""
     at: NotRequired[str]

@@ -76,7 +76,7 @@ class _Timer(msgspec.Struct):
 
 
 class _Suspended(msgspec.Struct):
-    on: Literal["delay", "timer", "signal", "playbook", "event"]
+    on: Literal["delay", "limit", "timer", "signal", "playbook", "event"]
     until: str | None = None
     seconds: Seconds | None = None
     at: str | None = None

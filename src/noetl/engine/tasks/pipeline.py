@@ -129,7 +129,7 @@ class Pipeline:
         task = self._tasks[label]
         scope = self._before = self._scope(label)
         waiting = progress.waiting
-        if waiting is not None and waiting.on != "delay":
+        if waiting is not None and waiting.on not in ("delay", "limit"):
             if waiting.on == "event":
                 return self._call_after_event(task, scope, waiting)
             return self._answered(task, scope, answer_of(waiting))

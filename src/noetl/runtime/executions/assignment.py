@@ -10,7 +10,7 @@ from functools import partial
 from noetl.engine.decide import abandon, refuse_code, report
 from noetl.engine.reports.accept import Fact
 from noetl.engine.runs import is_pending
-from noetl.ports import Clock, Lease, Store
+from noetl.ports import CallLimit, Clock, Lease, Store
 from noetl.runtime.dispatcher import (
     Prefetch,
     ReportAnswer,
@@ -191,6 +191,11 @@ class WorkAssignment:
         return self.executions.enqueue(
             lease.execution_id, decision, lease, prefetch, number=number
         )
+
+    async def permit(self, lease: Lease, limits: Sequence[CallLimit]) -> float:
+        """Ask for one call under these limits; return 0, or the seconds to wait."""
+        now = self.clock.now()
+        return max(0.0, await self.store.permit(lease, limits, now=now) - now)
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Extend leases; return those that were lost."""

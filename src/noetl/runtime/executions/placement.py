@@ -3,11 +3,12 @@ commit that makes them ready."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from noetl.dsl.model import Step
+from noetl.dsl.rates import is_limited
 from noetl.engine.effects import Effects
 from noetl.engine.limits import CODE_KINDS, Ceilings
 from noetl.engine.recorder import Batch
@@ -187,10 +188,17 @@ def _suits(
         return False
     if refusal_of(loaded, command_id, placement) is not None:
         return False  # a claim will refuse it
+    if is_limited(_first_spec(loaded, command_id)):
+        return False  # its worker asks for the call before it records the start
     affinity = placement.affinity_of(loaded, command_id)
     if affinity is None:
         return True
     return item.lease is not None and item.lease.command_id.startswith(f"{affinity}/")
+
+
+def _first_spec(loaded: LoadedExecution, command_id: str) -> Mapping[str, JSON]:
+    step = loaded.playbook.steps[loaded.state.runs[run_of(command_id)].step]
+    return step.tasks[0].spec
 
 
 def refusal_of(

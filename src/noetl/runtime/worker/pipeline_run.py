@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
+import msgspec
+
+from noetl.dsl.rates import is_limited
 from noetl.engine.reports.accept import Fact, fit_facts
 from noetl.engine.tasks.outcome import Outcome
 from noetl.engine.tasks.pipeline import Call, Ended, Pipeline, Wait
 from noetl.engine.values.references import WORKER_LIMIT, Values
+from noetl.engine.waits.suspend import SUSPENDING
 from noetl.errors import Unloaded
-from noetl.ports import Clock, Lease, LogSource, Tool
+from noetl.ports import CallLimit, Clock, Lease, LogSource, Tool
 from noetl.runtime.dispatcher import Dispatcher, ReportAnswer, TaskValues, WorkItem
 from noetl.runtime.worker.result_writer import CallDrafts
 from noetl.runtime.worker.task_output import LogSender, TaskOutput
 from noetl.runtime.worker.tool_call import (
     Invocation,
     RunningCall,
+    limits_of,
     meta_of,
     time_limit,
     tool_call,
 )
+from noetl.types import JSON
 
 T = TypeVar("T")
 
 SUSPEND_AFTER_S = 1.0
 """Seconds of retry delay from which the slot is freed: a commit costs less."""
+
+ASK_AGAIN_S = 0.05
+"""Seconds up to which a call waits in its slot for its rate: a commit takes as long."""
 
 MAX_UNREPORTED_FACTS = 64
 """Facts that a pipeline without effects may leave unreported: lost ones are redone."""
@@ -83,6 +92,7 @@ class PipelineRun:
         work, pipeline, facts = self._work, self._pipeline, self._facts
         progress = pipeline.progress
         fresh = not progress.tasks and not progress.started and not work.begun
+        fresh = fresh and progress.waiting is None  # its first call was not permitted
         if fresh and not work.frame.path:
             facts.append(Fact("step.started"))
         begun = work.begun
@@ -93,11 +103,20 @@ class PipelineRun:
             if isinstance(move, Wait):
                 answer = await self._pause(move.seconds)
             else:
+                limits: Sequence[CallLimit] = ()
+                if move.outcome is None and is_limited(move.spec):
+                    move, limits = self._limit(move)
+                seconds = await self._permit(limits) if limits else 0.0
+                if seconds > 0:
+                    self._suspend({"on": "limit", "seconds": seconds})
+                    return (await self._flush(wants=True)).work
                 if not begun and not move.begun:
                     fact = Fact("task.started", move.task.label, move.attempt)
                     facts.append(fact)
                 begun = False
                 answer = await self._perform(move)
+                if not answer.stop and any(not limit.interval for limit in limits):
+                    answer = await self._free(answer)
             if answer.stop:
                 return answer.work
             if answer.ctx is not None:
@@ -106,16 +125,46 @@ class PipelineRun:
     async def _pause(self, seconds: float) -> ReportAnswer:
         """Wait for a retry: a short delay keeps the slot, a long one frees it."""
         if seconds >= SUSPEND_AFTER_S:
-            progress = self._pipeline.progress
-            asked = {"on": "delay", "seconds": seconds}
-            self._facts.append(
-                Fact("task.suspended", progress.label, progress.attempt, asked)
-            )
+            self._suspend({"on": "delay", "seconds": seconds})
             return await self._flush(wants=True)
         answer = await self._flush()
         if not answer.stop:
             await self._slots.clock.sleep(seconds)
         return answer
+
+    def _suspend(self, asked: dict[str, JSON]) -> None:
+        progress = self._pipeline.progress
+        fact = Fact("task.suspended", progress.label, progress.attempt, asked)
+        self._facts.append(fact)
+
+    def _limit(self, call: Call) -> tuple[Call, Sequence[CallLimit]]:
+        """Return the limits of a call; a call with an outcome if a key is not valid."""
+        work = self._work
+        if call.task.kind in SUSPENDING or self._dispatcher.is_stopped(work.lease):
+            return call, ()
+        place = (work.playbook.path, work.frame.step, call.task.label)
+        try:
+            return call, limits_of(call.spec, place)
+        except ValueError as error:
+            failed = Outcome.failed("tool.contract", str(error))
+            return msgspec.structs.replace(call, outcome=failed), ()
+
+    async def _permit(self, limits: Sequence[CallLimit]) -> float:
+        """Ask for a call; return the seconds until this may be asked again."""
+        lease = self._work.lease
+        await self._slots.enter(lease)
+        while True:
+            seconds = await self._dispatcher.permit(lease, limits)
+            if not 0 < seconds < ASK_AGAIN_S:
+                return seconds
+            await self._slots.clock.sleep(seconds)
+
+    async def _free(self, answer: ReportAnswer) -> ReportAnswer:
+        """Report a call that had a slot, and give the slot back."""
+        reported = await self._flush() if self._facts else answer
+        if not reported.stop:
+            await self._dispatcher.permit(self._work.lease, ())
+        return reported
 
     async def _perform(self, call: Call) -> ReportAnswer:
         """Run one task: call its tool, record its facts and its outcome."""

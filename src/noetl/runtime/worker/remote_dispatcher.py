@@ -17,7 +17,7 @@ from noetl.errors import (
     Refused,
     Unreachable,
 )
-from noetl.ports import Blobs, Lease, LogChunk
+from noetl.ports import Blobs, CallLimit, Lease, LogChunk
 from noetl.runtime.dispatcher import ReportAnswer, TaskValues, Wakeup, Worker, WorkItem
 from noetl.runtime.event_loop import Turns
 from noetl.runtime.executions.placement import TIME_SLICE_S
@@ -179,6 +179,14 @@ class RemoteDispatcher:
         self._receipts.pop(lease.command_id, None)
         self._works.pop(lease.command_id, None)
         self._stopped.discard(lease.command_id)
+
+    async def permit(self, lease: Lease, limits: Sequence[CallLimit]) -> float:
+        key = messages.LeaseKey(lease.command_id, lease.epoch)
+        asked = messages.PermitRequest(self._worker, key, limits)
+        reply = await self.connection.request(
+            asked, messages.PermitReply, execution_id=lease.execution_id
+        )
+        return reply.seconds
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Renew leases at the servers that get the reports of their executions."""

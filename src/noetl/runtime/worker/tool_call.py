@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
 
 import msgspec
 
+from noetl.dsl.rates import parse_rate
 from noetl.engine.ids import span_id_of
 from noetl.engine.reports.accept import Fact
 from noetl.engine.state import Frame
@@ -15,7 +17,7 @@ from noetl.engine.tasks.pipeline import Call
 from noetl.engine.tasks.policy import failure_of
 from noetl.engine.times import rfc3339
 from noetl.errors import LeaseLost, ToolError, Unreachable
-from noetl.ports import Drafts, Output, Tool, ToolCall
+from noetl.ports import CallLimit, Drafts, Output, Tool, ToolCall
 from noetl.runtime.dispatcher import ReportAnswer, TokenGiver, WorkItem
 from noetl.runtime.executions.quarantine import is_defect, number_of
 from noetl.types import JSON
@@ -194,6 +196,38 @@ def time_limit(spec: Mapping[str, JSON], ceiling: float) -> TimeLimit:
     if "timeout" not in spec and ceiling > DEFAULT_TIMEOUT_S:
         return TimeLimit(DEFAULT_TIMEOUT_S, is_default=True)
     return TimeLimit(ceiling)
+
+
+def limits_of(
+    spec: Mapping[str, JSON], place: tuple[str, str, str]
+) -> Sequence[CallLimit]:
+    """Return the rate and the slots of a call, whose keys are hashed: a template may
+    have put anything into them. ``place`` is path, step and label, the default key.
+
+    Raises ``ValueError``.
+    """
+    limits: list[CallLimit] = []
+    rate, slots = spec.get("rate"), spec.get("slots")
+    if rate is not None:
+        key = _key_of("rate", rate, place)
+        interval = parse_rate(rate.get("limit"))
+        limits.append(CallLimit(key, 1, interval, rate.get("burst", 1)))
+    if slots is not None:
+        limits.append(CallLimit(_key_of("slots", slots, place), slots["limit"]))
+    return limits
+
+
+def _key_of(name: str, body: Mapping[str, JSON], place: tuple[str, str, str]) -> str:
+    key = body.get("key")
+    if "key" not in body:
+        parts = [name, *place]
+    elif isinstance(key, str | int) and not isinstance(key, bool) and str(key):
+        parts = [name, str(key)]
+    else:
+        found = "nothing" if key is None else type(key).__name__
+        message = f"spec.{name}.key must give a text or a number, found {found}"
+        raise ValueError(message)
+    return sha256("\0".join(parts).encode()).hexdigest()
 
 
 class RunningCall:

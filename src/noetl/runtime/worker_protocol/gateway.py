@@ -310,6 +310,17 @@ class WorkerGateway:
         token = await secrets.authorize(at, auth, fresh=asked.fresh)
         return wire.TokenReply(seal_value(caller.seal, token, lease.command_id))
 
+    async def permit(
+        self, caller: Caller, asked: wire.PermitRequest
+    ) -> wire.PermitReply:
+        """Permit one call of a tool, or return when the worker may ask again.
+
+        Raises ``LeaseLost`` or ``LeaseNotOwned``.
+        """
+        lease = await self._leases.hold(caller, asked.lease)
+        assignment = self._orchestrator.assignment
+        return wire.PermitReply(await assignment.permit(lease, asked.limits))
+
     async def _held(
         self, caller: Caller, asked: wire.LeaseRequest
     ) -> tuple[Lease, LoadedExecution]:

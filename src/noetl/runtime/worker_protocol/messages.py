@@ -10,7 +10,7 @@ import msgspec
 from noetl.engine.reports.accept import Fact
 from noetl.engine.runs import Progress
 from noetl.engine.state import Frame
-from noetl.ports import Blob, Name
+from noetl.ports import Blob, CallLimit, Name
 from noetl.ports.task_logs import LogText
 from noetl.types import JSON
 
@@ -23,7 +23,7 @@ Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
 
 MAX_UPLOAD_BYTES = 64 * 1024**3
 
-PROTOCOL = 4
+PROTOCOL = 5
 """The version of these messages: a server refuses workers of another version."""
 
 MAX_REPORTS = 500
@@ -232,6 +232,19 @@ class TokenReply(Message, frozen=True):
     auth: str
 
 
+class PermitRequest(LeaseRequest, frozen=True):
+    """Asks for one call of a tool under these limits. Without limits it frees the slots
+    that the last call took."""
+
+    limits: Annotated[Sequence[CallLimit], msgspec.Meta(max_length=2)]
+
+
+class PermitReply(Message, frozen=True):
+    """``seconds`` until the worker may ask again; 0 permits the call."""
+
+    seconds: float
+
+
 class LogEntry(Message, frozen=True):
     """Lines that a task of a leased pipeline printed. ``visit`` counts the entries into
     the task, ``part`` the entries of this attempt's log, both from 1."""
@@ -269,6 +282,7 @@ PATHS: Mapping[type[Message], str] = {
     UploadRequest: "/api/worker/results",
     SecretRequest: "/api/worker/secret",
     TokenRequest: "/api/worker/token",
+    PermitRequest: "/api/worker/permit",
     LogBatch: "/api/worker/logs",
 }
 """The path of each request."""

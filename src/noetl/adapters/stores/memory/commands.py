@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.adapters.stores.call_limits import Line, answer, lost_lease
 from noetl.adapters.stores.rules import (
     GRACE,
     OPEN,
@@ -21,7 +22,7 @@ from noetl.adapters.stores.rules import (
     rank_of,
 )
 from noetl.engine.state import ExecutionStatus
-from noetl.ports import Backlog, Command, CommandRow, Lease, Transition
+from noetl.ports import Backlog, CallLimit, Command, CommandRow, Lease, Transition
 
 
 class _Row(msgspec.Struct):
@@ -88,6 +89,8 @@ class Commands:
         self._delayed: list[tuple[float, int]] = []
         self._leased: dict[str, _Row] = {}
         self._keepers: dict[str, tuple[str, float]] = {}
+        self._lines: dict[str, Line] = {}
+        self._slots: dict[str, dict[str, Lease]] = {}
 
     def change(self, execution: int, family: int, transition: Transition) -> None:
         changes = transition.commands
@@ -213,6 +216,22 @@ class Commands:
             else:
                 lost.append(lease)
         return lost
+
+    def permit(self, lease: Lease, limits: Sequence[CallLimit], now: float) -> float:
+        if not self.is_held(lease):
+            raise lost_lease(lease)
+        for holders in self._slots.values():
+            holders.pop(lease.command_id, None)
+        taken = {}
+        for limit in limits:
+            held = self._slots.get(limit.key, {})
+            taken[limit.key] = sum(map(self.is_held, held.values()))
+        at, changed = answer(limits, self._lines, taken, now)
+        self._lines.update(changed)
+        for limit in limits if not at else ():
+            if not limit.interval:
+                self._slots.setdefault(limit.key, {})[lease.command_id] = lease
+        return at
 
     def expire(self, now: float) -> None:
         for row in list(self._leased.values()):

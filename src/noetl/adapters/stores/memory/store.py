@@ -32,6 +32,7 @@ from noetl.errors import StoreError
 from noetl.ports import (
     NO_LABELS,
     Backlog,
+    CallLimit,
     Claimed,
     CommandRow,
     ConcurrencySlot,
@@ -104,6 +105,11 @@ class MemoryStore:
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
         return self._commands.rows(command_ids)
+
+    async def permit(
+        self, lease: Lease, limits: Sequence[CallLimit], *, now: float
+    ) -> float:
+        return self._commands.permit(lease, limits, now)
 
     async def forgive(self, leases: Sequence[Lease]) -> None:
         self._commands.forgive(leases)

@@ -20,7 +20,7 @@ from noetl.adapters.stores.encoding import (
     read_line,
 )
 from noetl.adapters.stores.postgres.group_commit import Committer
-from noetl.adapters.stores.postgres.queries import SQL, queued_executions
+from noetl.adapters.stores.postgres.queries import SQL, permit, queued_executions
 from noetl.adapters.stores.rules import GRACE, Turn, count_by_pool, refuse_foreign
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -28,6 +28,7 @@ from noetl.errors import StoreError
 from noetl.ports import (
     NO_LABELS,
     Backlog,
+    CallLimit,
     Claimed,
     CommandRow,
     Damage,
@@ -109,6 +110,11 @@ class PostgresStore:
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
         rows = await self._run(lambda c: c.fetch(SQL["commands"], command_ids))
         return {name: CommandRow.read(*rest) for name, *rest in rows}
+
+    async def permit(
+        self, lease: Lease, limits: Sequence[CallLimit], *, now: float
+    ) -> float:
+        return await self._run(lambda c: permit(c, lease, limits, now))
 
     async def forgive(self, leases: Sequence[Lease]) -> None:
         keys = [(each.command_id, each.epoch, each.owner) for each in leases]

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
 
+from noetl.adapters.stores.call_limits import KEEP_S, Line, answer, lost_lease
 from noetl.adapters.stores.encoding import decode_summary, encode_summary
 from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, in_turn, once_round
 from noetl.adapters.stores.sqlite.schema import SQL, WAITS_SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head, Memory, Queue
 from noetl.engine.times import NEVER
 from noetl.errors import StoreError
-from noetl.ports import Lease, Summary, Timer
+from noetl.ports import CallLimit, Lease, Summary, Timer
 
 _Offer = tuple[int, int, str, str, int, str | None]
 """Family, execution, execution id, command id, epoch and affinity."""
@@ -138,6 +139,33 @@ def renew(
             kept = (expires_at, lease.owner, lease.command_id)
             db.execute(SQL["keep_on"], kept)
     return lost
+
+
+def permit(
+    db: sqlite3.Connection, lease: Lease, limits: Sequence[CallLimit], now: float
+) -> float:
+    """Permit one call; return 0, or the time at which to ask again."""
+    held = (lease.command_id, lease.epoch, lease.owner, lease.execution_id)
+    if db.execute(SQL["holds"], held).fetchone() is None:
+        raise lost_lease(lease)
+    db.execute(SQL["leave_call_slots"], (lease.command_id,))
+    lines, taken = {}, {}
+    for limit in limits:
+        found = db.execute(SQL["call_line"], (limit.key,)).fetchone()
+        lines[limit.key] = Line(*found) if found else Line()
+        if not limit.interval:
+            db.execute(SQL["end_call_slots"], (limit.key,))
+            [count] = db.execute(SQL["count_call_slots"], (limit.key,)).fetchone()
+            taken[limit.key] = count
+    at, changed = answer(limits, lines, taken, now)
+    db.executemany(SQL["set_call_line"], [(k, *line) for k, line in changed.items()])
+    for limit in limits if not at else ():
+        if not limit.interval:
+            row = (limit.key, lease.command_id, lease.epoch)
+            db.execute(SQL["take_call_slot"], row)
+    if limits:
+        db.execute(SQL["forget_call_lines"], (now - KEEP_S,))
+    return at
 
 
 def forgive(db: sqlite3.Connection, leases: Sequence[Lease]) -> None:

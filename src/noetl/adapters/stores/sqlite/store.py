@@ -23,6 +23,7 @@ from noetl.adapters.stores.sqlite.leases import (
     disarm,
     expire_other_boots,
     forgive,
+    permit,
     remove,
     renew,
     set_status,
@@ -44,6 +45,7 @@ from noetl.errors import StoreError
 from noetl.ports import (
     NO_LABELS,
     Backlog,
+    CallLimit,
     Claimed,
     CommandRow,
     Damage,
@@ -183,6 +185,13 @@ class SqliteStore:
         return await self._write(
             lambda db: renew(db, leases, now + ttl),
             durable=self._durable_leases,
+        )
+
+    async def permit(
+        self, lease: Lease, limits: Sequence[CallLimit], *, now: float
+    ) -> float:
+        return await self._write(
+            lambda db: permit(db, lease, limits, now), durable=bool(limits)
         )
 
     async def forgive(self, leases: Sequence[Lease]) -> None:

@@ -22,6 +22,7 @@ from noetl.types import JSON
 
 _WAITS: dict[str, On] = {
     "delay": "retry",
+    "limit": "limit",
     "timer": "timer",
     "signal": "signal",
     "event": "event",

@@ -19,7 +19,7 @@ from noetl.types import JSON
 if TYPE_CHECKING:
     from noetl.runtime.worker.executor import SlotUse
 
-On = Literal["work", "retry", "timer", "signal", "event", "playbook"]
+On = Literal["work", "retry", "limit", "timer", "signal", "event", "playbook"]
 State = Literal["running", "waiting", "done", "failed", "skipped"]
 
 _SPACING = 0.5  # seconds between two samples
@@ -197,6 +197,9 @@ def activity_words(activity: Activity, now: float, zone: tzinfo | None = None) -
             return f"{label}{again}"
         case "retry":
             return f"{label}: {_retry(activity, now)}"
+        case "limit":
+            when = _until(activity, now, zone)
+            return f"{label} waits for its rate or slots {when}".rstrip()
         case "timer":
             return f"{label} waits {_until(activity, now, zone)}".rstrip()
         case "signal":

@@ -143,3 +143,37 @@ DELETE FROM place WHERE execution =
 INSERT INTO timer (execution, timer_id, due_at, kind)
 SELECT number, $2, 0, 'place' FROM execution WHERE execution_id = $1
 ON CONFLICT (execution, timer_id) DO UPDATE SET due_at = 0, kind = 'place'
+
+-- name: holds
+SELECT 1 FROM command AS c JOIN execution AS x ON x.number = c.execution
+WHERE c.command_id = $1 AND c.epoch = $2 AND c.owner = $3 AND x.execution_id = $4
+AND c.state = 'leased'
+
+-- name: leave_call_slots
+DELETE FROM call_slot WHERE command_id = $1
+
+-- name: end_call_slots
+-- Slots of leases that have ended.
+DELETE FROM call_slot WHERE key = $1 AND NOT EXISTS (
+  SELECT 1 FROM command AS c
+  WHERE c.command_id = call_slot.command_id AND c.state = 'leased'
+    AND c.epoch = call_slot.epoch)
+
+-- name: count_call_slots
+SELECT count(*) FROM call_slot WHERE key = $1
+
+-- name: take_call_slot
+INSERT INTO call_slot (key, command_id, epoch) VALUES ($1, $2, $3)
+
+-- name: call_line
+SELECT due, told FROM call_line WHERE key = $1
+
+-- name: set_call_line
+INSERT INTO call_line (key, due, told) VALUES ($1, $2, $3)
+ON CONFLICT (key) DO UPDATE SET due = excluded.due, told = excluded.told
+
+-- name: forget_call_lines
+-- Without waiting for others: they lock their rows in another order.
+DELETE FROM call_line WHERE key = ANY (ARRAY(
+  SELECT key FROM call_line WHERE told < $1 AND due < $1 LIMIT 100
+  FOR UPDATE SKIP LOCKED))

@@ -290,3 +290,29 @@ SELECT x.execution_id, p.most, p.queued
 FROM place AS p JOIN execution AS x ON x.number = p.execution
 WHERE p.key = ? AND x.status NOT IN ('completed', 'failed', 'cancelled')
 ORDER BY p.execution
+
+-- name: leave_call_slots
+DELETE FROM call_slot WHERE command_id = ?
+
+-- name: end_call_slots
+-- Slots of leases that have ended.
+DELETE FROM call_slot WHERE key = ? AND NOT EXISTS (
+  SELECT 1 FROM command AS c
+  WHERE c.command_id = call_slot.command_id AND c.state = 'leased'
+    AND c.epoch = call_slot.epoch)
+
+-- name: count_call_slots
+SELECT count(*) FROM call_slot WHERE key = ?
+
+-- name: take_call_slot
+INSERT INTO call_slot (key, command_id, epoch) VALUES (?, ?, ?)
+
+-- name: call_line
+SELECT due, told FROM call_line WHERE key = ?
+
+-- name: set_call_line
+INSERT INTO call_line (key, due, told) VALUES (?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET due = excluded.due, told = excluded.told
+
+-- name: forget_call_lines
+DELETE FROM call_line WHERE told < ?1 AND due < ?1
