@@ -31,7 +31,9 @@ Limit = Annotated[int, Meta(ge=1, le=1000)]
 Seq = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Text = Annotated[str, Meta(min_length=1)]
 Moment = Annotated[datetime, Meta(tz=True)]
-LabelText = Annotated[str, Meta(pattern=r"^[^=]+=.+\Z", max_length=63 + 1 + MAX_VALUE)]
+LabelText = Annotated[
+    str, Meta(pattern=r"^[^=]+=.+(?!\n)$", max_length=63 + 1 + MAX_VALUE)
+]
 """A label in a query: ``name=value``."""
 
 
