@@ -21,6 +21,10 @@ LINE_S = 30.0
 """Seconds after which a refused call asks again at the latest, unless its rate is
 slower."""
 
+SOON_S = 0.05
+"""Seconds up to which a refused call is told the next time: it was told this one, and
+the call before it came a little late."""
+
 KEEP_S = 60.0
 """Seconds after which a row is removed: it says no more than a new one."""
 
@@ -69,7 +73,7 @@ def answer(
 def _tell(line: Line, first: float, interval: float, now: float) -> Line:
     """Tell a refused call its time: after the others, or ``first``."""
     at = max(first, line.told + interval)
-    if at > max(now + LINE_S, first + 8 * interval):
+    if first - now < SOON_S or at > max(now + LINE_S, first + 8 * interval):
         at = first
     return line._replace(told=at)
 

@@ -195,7 +195,10 @@ class WorkAssignment:
     async def permit(self, lease: Lease, limits: Sequence[CallLimit]) -> float:
         """Ask for one call under these limits; return 0, or the seconds to wait."""
         now = self.clock.now()
-        return max(0.0, await self.store.permit(lease, limits, now=now) - now)
+        at = await self.store.permit(lease, limits, now=now)
+        if at > now:  # the report that suspends the pipeline does not count as one
+            await self.store.forgive([lease])
+        return max(0.0, at - now)
 
     async def renew(self, leases: Sequence[Lease]) -> Sequence[Lease]:
         """Extend leases; return those that were lost."""
