@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from noetl.dsl.node import shorten
-from noetl.types import JSON
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 """Periods of a rate, in seconds."""
 
 MAX_CALLS = 1_000_000
+
+LIMITS = frozenset({"rate", "slots"})
+"""Members of ``spec`` that limit the calls of a task."""
 
 LATENESS_S = 0.1
 """Seconds by which the way of a permitted call may differ from that of another one: the
@@ -32,8 +33,3 @@ def parse_rate(text: object) -> float:
     if not 1 <= calls <= MAX_CALLS:
         raise ValueError(f"a rate has 1 to {MAX_CALLS:,} calls, found {calls:,}")
     return (period + LATENESS_S) / calls
-
-
-def is_limited(spec: Mapping[str, JSON]) -> bool:
-    """Return whether the calls of a task with this ``spec`` have a rate or slots."""
-    return "rate" in spec or "slots" in spec

@@ -187,12 +187,13 @@ class Batch(Recorder):
     ) -> Scope:
         """Return the scope of the server's templates: arcs, admission, ``loop.in``."""
         state = self.state
+        began_at = state.fork["started_at"] if state.fork else state.started_at
         scope = Scope(
             workload=state.workload,
             ctx=state.ctx,
             args=args,
             execution_id=state.execution_id,
-            execution={"started_at": state.began_at},
+            execution={"started_at": began_at},
             keychain=self.secrets.keychain,
         )
         if event is not None:

@@ -11,6 +11,8 @@ import pytest
 from noetl.ports import ToolCall
 from noetl.runtime.executions import assignment
 from noetl.runtime.executions.loaded import StepTurns
+from noetl.runtime.executions.placement import next_place, note_begun
+from noetl.runtime.worker.executor import LOOK_FOR_WAITS_S
 
 pytestmark = pytest.mark.spec("S-79")
 
@@ -35,18 +37,23 @@ BRANCHES = """
 def test_step_runs_have_places_in_turn() -> None:
     turns = StepTurns(100)
 
-    assert [turns.place(f"a/{index}") for index in range(4)] == [100, 101, 102, 103]
-    assert [turns.place(f"b/{index}") for index in range(2)] == [100, 101]
-    turns.note(["a/0", "b/0", "a/1"], over=[])
-    assert turns.place("c") == 101
-    assert turns.place("b/2") == 102
+    assert [next_place(turns, f"a/{index}") for index in range(4)] == [
+        100,
+        101,
+        102,
+        103,
+    ]
+    assert [next_place(turns, f"b/{index}") for index in range(2)] == [100, 101]
+    note_begun(turns, ["a/0", "b/0", "a/1"], over=[])
+    assert next_place(turns, "c") == 101
+    assert next_place(turns, "b/2") == 102
 
 
 def test_places_of_ended_step_runs_are_forgotten() -> None:
     turns = StepTurns()
-    turns.place("a")
-    turns.place("b/0")
-    turns.note([], over=["a", "b/0", "b"])
+    next_place(turns, "a")
+    next_place(turns, "b/0")
+    note_begun(turns, [], over=["a", "b/0", "b"])
 
     assert turns == StepTurns()
 
@@ -65,11 +72,19 @@ class Gate:
         await self.through.acquire()
 
 
+async def look_at_once(seconds: float) -> None:
+    """Sleep for the moment in which others run, if it is to look for waits again."""
+    if seconds != LOOK_FOR_WAITS_S:
+        await asyncio.Event().wait()
+    await asyncio.sleep(0)
+
+
 async def test_a_loop_leaves_turns_and_waits_to_its_siblings(
     make_cluster: Make, make_tool: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(assignment, "TIME_SLICE_S", 0.0)  # a claim after each call
     cluster, gate = make_cluster(), Gate()
+    cluster.clock.sleep = look_at_once
     await cluster.start(BRANCHES)
     cluster.work("w", make_tool(gate), slots=2, kind="http")
     await cluster.until(lambda: len(gate.order) == 2)
@@ -114,6 +129,7 @@ async def test_a_pipeline_that_waited_outside_needs_a_slot_for_its_call(
     make_cluster: Make, make_tool: Make
 ) -> None:
     cluster, gate = make_cluster(), Gate()
+    cluster.clock.sleep = look_at_once
     await cluster.start(CALL, execution_id="first")
     await cluster.start(ERROR_THEN_CALL)
     cluster.work("w", make_tool(gate), slots=1, kind="http")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -11,7 +11,6 @@ from noetl.dsl.model import Playbook
 from noetl.dsl.playbook_inputs import secret_inputs
 from noetl.engine.evolve import replay
 from noetl.engine.recorder import Batch
-from noetl.engine.runs import run_of
 from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import State
 from noetl.engine.values.references import Values
@@ -58,21 +57,6 @@ class StepTurns(msgspec.Struct):
     now: int = 0
     last: dict[str, int] = msgspec.field(default_factory=dict)
     waiting: dict[str, int] = msgspec.field(default_factory=dict)
-
-    def place(self, command_id: str) -> int:
-        """Return the place of a command that becomes ready."""
-        run_id = run_of(command_id)
-        place = max(self.now, self.last.get(run_id, -1) + 1)
-        self.last[run_id] = self.waiting[command_id] = place
-        return place
-
-    def note(self, begun: Iterable[str], over: Iterable[str]) -> None:
-        """Note commands whose workers have begun them, and ended ones."""
-        for command_id in begun:
-            self.now = max(self.now, self.waiting.pop(command_id, 0))
-        for command_id in over:
-            self.waiting.pop(command_id, None)
-            self.last.pop(command_id, None)
 
 
 _KINDS_WITH_SECRETS = ("secrets", "playbook")

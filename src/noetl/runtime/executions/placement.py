@@ -3,22 +3,22 @@ commit that makes them ready."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from noetl.dsl.model import Step
-from noetl.dsl.rates import is_limited
+from noetl.dsl.rates import LIMITS
 from noetl.engine.effects import Effects
 from noetl.engine.limits import CODE_KINDS, Ceilings
 from noetl.engine.recorder import Batch
 from noetl.engine.reports.accept import Fact, record
-from noetl.engine.runs import find_open, find_progress, path_of, run_of
+from noetl.engine.runs import find_open, find_progress, path_of
 from noetl.engine.state import Frame
 from noetl.engine.waits.suspend import SUSPENDING
 from noetl.ports import Command, Lease
 from noetl.runtime.dispatcher import WorkItem
-from noetl.runtime.executions.loaded import InboxItem, LoadedExecution
+from noetl.runtime.executions.loaded import InboxItem, LoadedExecution, StepTurns
 from noetl.types import JSON
 
 LEASE_TTL_S = 30.0
@@ -103,20 +103,37 @@ class Placement(msgspec.Struct):
                 self.pool_of(loaded, name),
                 due,
                 self.affinity_of(loaded, name),
-                turns.now if name in effects.parked else turns.place(name),
-                _only_waits(loaded, name, parked=name in effects.parked),
+                waits=_only_waits(loaded, name, parked=name in effects.parked),
+                turn=turns.now if name in effects.parked else next_place(turns, name),
             )
             for name, due in planned.items()
             if name not in over
         ]
-        turns.note(effects.begun, effects.over)
+        note_begun(turns, effects.begun, effects.over)
         return commands
+
+
+def next_place(turns: StepTurns, command_id: str) -> int:
+    """Return the place of a command that becomes ready."""
+    run_id = command_id.partition("/")[0]
+    place = max(turns.now, turns.last.get(run_id, -1) + 1)
+    turns.last[run_id] = turns.waiting[command_id] = place
+    return place
+
+
+def note_begun(turns: StepTurns, begun: Iterable[str], over: Iterable[str]) -> None:
+    """Note commands whose workers have begun them, and ended ones."""
+    for command_id in begun:
+        turns.now = max(turns.now, turns.waiting.pop(command_id, 0))
+    for command_id in over:
+        turns.waiting.pop(command_id, None)
+        turns.last.pop(command_id, None)
 
 
 def _only_waits(loaded: LoadedExecution, command_id: str, *, parked: bool) -> bool:
     """Return whether the next task of a pipeline only waits. A parked pipeline goes on
     with the task after it: then all tasks of the step must."""
-    tasks = loaded.playbook.steps[loaded.state.runs[run_of(command_id)].step].tasks
+    tasks = _step_of(loaded, command_id).tasks
     return all(task.kind in SUSPENDING for task in (tasks if parked else tasks[:1]))
 
 
@@ -188,7 +205,7 @@ def _suits(
         return False
     if refusal_of(loaded, command_id, placement) is not None:
         return False  # a claim will refuse it
-    if is_limited(_first_spec(loaded, command_id)):
+    if not LIMITS.isdisjoint(_step_of(loaded, command_id).tasks[0].spec):
         return False  # its worker asks for the call before it records the start
     affinity = placement.affinity_of(loaded, command_id)
     if affinity is None:
@@ -196,9 +213,9 @@ def _suits(
     return item.lease is not None and item.lease.command_id.startswith(f"{affinity}/")
 
 
-def _first_spec(loaded: LoadedExecution, command_id: str) -> Mapping[str, JSON]:
-    step = loaded.playbook.steps[loaded.state.runs[run_of(command_id)].step]
-    return step.tasks[0].spec
+def _step_of(loaded: LoadedExecution, command_id: str) -> Step:
+    run_id = command_id.partition("/")[0]
+    return loaded.playbook.steps[loaded.state.runs[run_id].step]
 
 
 def refusal_of(

@@ -80,7 +80,7 @@ class Executor:
         self._waiting: set[asyncio.Task[None]] = set()
         self._outside: set[str] = set()
         self._entering = 0
-        self._freed, self._busy = asyncio.Event(), asyncio.Event()
+        self._freed = asyncio.Event()
         self._works: dict[str, WorkItem] = {}
         self.calls: dict[str, RunningCall] = {}
         self._lost: set[Lease] = set()
@@ -135,8 +135,9 @@ class Executor:
     async def _serve_waits(self) -> None:
         """Run pipelines that need no slot while all slots are busy."""
         while True:
-            await self._busy.wait()
-            room = WAITS - len(self._waiting)
+            await self.clock.sleep(LOOK_FOR_WAITS_S)
+            is_busy = self._free <= 0 and not self._retired
+            room = WAITS - len(self._waiting) if is_busy else 0
             works: Sequence[WorkItem] = []
             if room > 0:
                 try:
@@ -146,8 +147,6 @@ class Executor:
                     _complain("work could not be claimed", error)
             for work in works:
                 self._begin(work, outside=True)
-            if not works:
-                await self.clock.sleep(LOOK_FOR_WAITS_S)
 
     async def enter(self, lease: Lease) -> None:
         """Wait for a slot if the pipeline of this lease runs outside of them."""
@@ -192,11 +191,7 @@ class Executor:
         return self._slots - taken
 
     def _note_slots(self) -> None:
-        """Note whether all slots are busy: then pipelines that wait run outside."""
-        if self._free <= 0 and not self._retired:
-            self._busy.set()
-        else:
-            self._busy.clear()
+        """Let the next pipeline that runs outside of the slots into a free one."""
         if self._free + self._entering > 0:
             self._freed.set()
 

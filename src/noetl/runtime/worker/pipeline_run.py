@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from noetl.dsl.rates import is_limited
+from noetl.dsl.rates import LIMITS
 from noetl.engine.reports.accept import Fact, fit_facts
 from noetl.engine.tasks.outcome import Outcome
 from noetl.engine.tasks.pipeline import Call, Ended, Pipeline, Wait
@@ -104,7 +104,7 @@ class PipelineRun:
                 answer = await self._pause(move.seconds)
             else:
                 limits: Sequence[CallLimit] = ()
-                if move.outcome is None and is_limited(move.spec):
+                if move.outcome is None and not LIMITS.isdisjoint(move.spec):
                     move, limits = self._limit(move)
                 seconds = await self._permit(limits) if limits else 0.0
                 if seconds > 0:
