@@ -15,7 +15,8 @@ from noetl.api.app import endpoints
 PASSWORD = "correct horse battery"
 WORKERS_AND_JUDGES = {
     *("claim_work", "heartbeat", "report_events", "show_source", "show_value"),
-    *("append_logs", "fetch_secret", "fetch_token", "validate_playbook"),
+    *("append_logs", "fetch_secret", "fetch_token", "permit_call"),
+    "validate_playbook",
 }
 
 

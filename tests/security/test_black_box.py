@@ -22,6 +22,7 @@ from databases import PASSWORD
 from servers import HEAD, Api, Running, WorkerProcess, playbook
 
 from noetl.engine.limits import Ceilings
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 VARIABLE = "CANARY_OF_THE_OPERATOR"
 CANARY = "canary-of-the-operator-81f3"
@@ -282,7 +283,7 @@ def claim(stage: Stage, marked: str) -> tuple[str, dict[str, Any]]:
     """An execution with this text in its playbook, and the lease of its first step."""
     tool = {"kind": "noop", "result": marked, "spec": {"pool": "claimed"}}
     execution_id = stage.admin.start(stage.text(tool))
-    body = {"worker": marked, "pool": "claimed", "slots": 1, "protocol": 4}
+    body = {"worker": marked, "pool": "claimed", "slots": 1, "protocol": PROTOCOL}
     [order] = stage.worker.post("/api/worker/claim", body).body["work"]
     return execution_id, order["lease"]
 

@@ -20,6 +20,7 @@ from servers import ASKS, HELLO, Api, Running, playbook
 from noetl.api.app import endpoints
 from noetl.api.http import protocol
 from noetl.api.http.routes import PUBLIC, WEBHOOK, Endpoint
+from noetl.runtime.worker_protocol.messages import PROTOCOL
 from noetl.wiring.server_options import Limits
 
 FEW = Limits(
@@ -484,7 +485,7 @@ def test_one_viewer_cannot_take_the_streams_of_others(small: Running) -> None:
         connection = stack.enter_context(connected(other))
         connection.sendall(stream_of(other, execution_id))
         mine = status_of(read_head(connection))
-        claim = {"pool": "nowhere", "worker": "w", "slots": 1, "protocol": 4}
+        claim = {"pool": "nowhere", "worker": "w", "slots": 1, "protocol": PROTOCOL}
         claimed = admin.post("/api/worker/claim", claim)
 
     assert [status_of(each) for each in found] == [200] * 4 + [429] * 4

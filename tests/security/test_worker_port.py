@@ -259,6 +259,7 @@ READS: dict[str, Call] = {
         c, messages.UploadRequest("w", k, DIGEST, len(DATA)), parts(DATA)
     ),
     "fetch": lambda d, c, k: d.secret(c, messages.SecretRequest("w", k, "get")),
+    "permit": lambda d, c, k: d.permit(c, messages.PermitRequest("w", k, [])),
     "authorize": lambda d, c, k: d.token(
         c, messages.TokenRequest("w", k, "call", sealed(k, {"client_id": "me"}))
     ),

@@ -267,6 +267,7 @@ is taken, and a test of its own looks that nothing else is."""
 WORKERS = {
     *("claim_work", "heartbeat", "report_events", "show_source", "show_value"),
     *("fetch_result", "keep_result", "fetch_secret", "fetch_token", "append_logs"),
+    "permit_call",
 }
 """Routes of workers: no role for a path opens them."""
 
