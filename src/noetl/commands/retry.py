@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import click
 
-from noetl.commands.fork_and_retry import (
+from noetl.commands.fork import (
     Choose,
     Wishes,
     edit_options,
@@ -15,7 +15,7 @@ from noetl.commands.fork_and_retry import (
     run_fork,
 )
 from noetl.commands.output.progress import choose_progress
-from noetl.commands.remote.bulk import (
+from noetl.commands.remote.control import (
     Wanted,
     check_target,
     filter_options,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from noetl.adapters.blobs.fallback import SeveralBlobs
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.nats.permissions import RESULTS
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.plugins.result_stores import open_blobs
 from noetl.config import RESULTS_URL, Settings
-from noetl.errors import ConfigError
+from noetl.errors import BlobGone, ConfigError
 from noetl.extras import install_command
 from noetl.local.home import Home
 from noetl.ports import Blobs
@@ -138,3 +138,50 @@ class _Stores:
             str(self._home.drafts),
             nats_tls(address, self._settings),
         )
+
+
+class SeveralBlobs:
+    """Keys are hashes, so every store that has a key has the same bytes.
+
+    ``others`` is called when the first store lacks a key. Its stores are only read;
+    listing and removal affect the first store alone.
+    """
+
+    def __init__(self, first: Blobs, others: Callable[[], Sequence[Blobs]]) -> None:
+        self.place = first.place
+        self.drafts = first.drafts
+        self.put = first.put
+        self.adopt = first.adopt
+        self.each = first.each
+        self.remove = first.remove
+        self.sweep = first.sweep
+        self.others = first.others
+        self._first = first
+        self._others = others
+
+    async def get(self, key: str) -> bytes:
+        try:
+            return await self._first.get(key)
+        except BlobGone as missing:
+            for other in self._others():
+                try:
+                    return await other.get(key)
+                except BlobGone:
+                    continue
+            raise missing
+
+    @asynccontextmanager
+    async def file(self, key: str) -> AsyncIterator[str]:
+        async with AsyncExitStack() as stack:
+            yield await self._find(key, stack)
+
+    async def _find(self, key: str, stack: AsyncExitStack) -> str:
+        try:
+            return await stack.enter_async_context(self._first.file(key))
+        except BlobGone as missing:
+            for other in self._others():
+                try:
+                    return await stack.enter_async_context(other.file(key))
+                except BlobGone:
+                    continue
+            raise missing

@@ -20,14 +20,15 @@ from nats.js import JetStreamContext
 from nats.js.api import ObjectInfo, ObjectMeta, ObjectStoreConfig
 from nats.js.object_store import ObjectStore
 
-from noetl.adapters.blobs.files import new_draft, remove_old
-from noetl.adapters.blobs.keys import (
+from noetl.adapters.blobs.files import (
     check_bytes,
     check_key,
     gone,
     is_key,
     key_of,
     key_of_file,
+    new_draft,
+    remove_old,
 )
 from noetl.adapters.nats.connection import CarefulClient, is_denied
 from noetl.adapters.nats.permissions import OBJECTS_STREAM as _STREAM

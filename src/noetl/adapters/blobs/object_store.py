@@ -22,8 +22,15 @@ from obstore.exceptions import (
 )
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from noetl.adapters.blobs.files import copy_of, remove_old
-from noetl.adapters.blobs.keys import check_key, gone, is_key, key_of, key_of_file
+from noetl.adapters.blobs.files import (
+    check_key,
+    copy_of,
+    gone,
+    is_key,
+    key_of,
+    key_of_file,
+    remove_old,
+)
 from noetl.errors import BlobCorrupt, ConfigError, StoreError
 from noetl.ports import Blob
 

@@ -11,8 +11,14 @@ from hashlib import sha256
 from secrets import token_bytes
 from typing import Any, BinaryIO
 
-from noetl.adapters.blobs.files import copy_of, remove_old
-from noetl.adapters.blobs.keys import check_key, gone, key_of, key_of_file
+from noetl.adapters.blobs.files import (
+    check_key,
+    copy_of,
+    gone,
+    key_of,
+    key_of_file,
+    remove_old,
+)
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.sql_files import read_migrations
 from noetl.errors import BlobCorrupt

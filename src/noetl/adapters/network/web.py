@@ -8,8 +8,7 @@ from typing import Any
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from noetl.adapters.network.addresses import read_address
-from noetl.adapters.network.network import BlockedAddress, Network
+from noetl.adapters.network.network import BlockedAddress, Network, read_address
 
 
 class PinnedResolver(AbstractResolver):

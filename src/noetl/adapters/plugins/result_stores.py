@@ -11,8 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from noetl.adapters.blobs.files import ENDING, FileBlobs, remove_old
-from noetl.adapters.blobs.keys import check_bytes, check_key, key_of
+from noetl.adapters.blobs.files import (
+    ENDING,
+    FileBlobs,
+    check_bytes,
+    check_key,
+    key_of,
+    remove_old,
+)
 from noetl.adapters.plugins.enabled import how_to_enable
 from noetl.adapters.plugins.tool_guard import made
 from noetl.dsl.diagnostics import did_you_mean

@@ -13,11 +13,11 @@ from noetl.adapters.network import Network
 from noetl.adapters.plugins.tool_guard import GuardedProvider
 from noetl.adapters.secrets.by_path import CredentialProvider, SecretManager, chosen
 from noetl.adapters.secrets.home_keychain import Record, StoredKeychain
-from noetl.adapters.secrets.oauth2 import OAuth2Provider
 from noetl.adapters.secrets.providers import (
     CloudProvider,
     EnvProvider,
     FileProvider,
+    OAuth2Provider,
     VaultProvider,
     read_aws,
     read_azure,

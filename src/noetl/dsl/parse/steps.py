@@ -22,8 +22,7 @@ from noetl.dsl.model import AdmitRule, Arc, Join, Loop, Router, Step, Task
 from noetl.dsl.node import Location, describe
 from noetl.dsl.parse.context import Context, TemplateSite, TemplateUse
 from noetl.dsl.parse.inputs import check_knobs
-from noetl.dsl.parse.policies import parse_admission
-from noetl.dsl.parse.tasks import parse_pipeline
+from noetl.dsl.parse.tasks import parse_admission, parse_pipeline
 from noetl.templates import Template, Value, is_template
 from noetl.types import JSON
 

@@ -1,6 +1,6 @@
 """Checks of the validator: each has a name, a requirement, a message; none raises."""
 
-from noetl.dsl.rules import policy, python_code, root, steps, tasks, templates
+from noetl.dsl.rules import policy, root, steps, tasks, templates
 from noetl.dsl.rules import steps as loops
 from noetl.dsl.rules import steps as routing
 from noetl.dsl.rules import tasks as waits
@@ -12,7 +12,6 @@ __all__ = [
     "check",
     "loops",
     "policy",
-    "python_code",
     "root",
     "routing",
     "steps",

@@ -15,7 +15,7 @@ from noetl.dsl.grammar.earlier_forms import (
 )
 from noetl.dsl.json_schema import find_problems, locate_flaws
 from noetl.dsl.labels import find_label_problems
-from noetl.dsl.node import Location, Node, shorten
+from noetl.dsl.node import Location, Node, Way, follow, shorten
 from noetl.dsl.parse import Draft
 from noetl.dsl.playbook_inputs import (
     declared_inputs,
@@ -238,7 +238,7 @@ def _suspects(root: Location) -> Iterator[Location]:
 
     Every value of the document is visited, so a location is built only for a finding.
     """
-    stack: list[tuple[Node, tuple[JSON, ...]]] = [(root.node, ())]
+    stack: list[tuple[Node, Way]] = [(root.node, ())]
     while stack:
         node, way = stack.pop()
         value = node.value
@@ -250,11 +250,7 @@ def _suspects(root: Location) -> Iterator[Location]:
             key = way[1] if way else ""
             named = type(key) is str and SECRET_KEY.search(key) is not None
             if named or looks_secret(value):
-                yield _walk(root, way)
-
-
-def _walk(root: Location, way: tuple[JSON, ...]) -> Location:
-    return _walk(root, way[0])[way[1]] if way else root
+                yield follow(root, way)
 
 
 def _is_free_text(at: Location) -> bool:

@@ -1,4 +1,4 @@
-"""Checks of labels, credentials and queries."""
+"""Checks of tasks: labels, credentials, queries, and the code of `python`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.earlier_forms import INPUTS, accepted, accepts_older_forms
 from noetl.dsl.json_schema import find_flaws
 from noetl.dsl.model import Task
-from noetl.dsl.node import Location, Node, shorten
+from noetl.dsl.node import Location, Node, Way, follow, shorten
 from noetl.dsl.parse import Draft
+from noetl.dsl.python_source import CodeBlock
 from noetl.dsl.rules.registry import Found, rule
 from noetl.dsl.rules.steps import IDENTIFIER
 from noetl.dsl.times import find_zone, parse_duration, parse_time
@@ -20,6 +21,8 @@ from noetl.templates import is_template
 from noetl.types import JSON
 
 MAX_TASKS = 200
+_NAMESPACE_IN_CODE = re.compile(r"\{\{\s*(workload|ctx|args|iter|keychain|_prev)\b")
+_BY_NAME = accepted("args by their names, or main(a, b, …)")
 
 
 @rule("too-many-tasks", "S-70")
@@ -145,22 +148,29 @@ def templates_have_two_braces(draft: Draft) -> Iterator[Found]:
             for key, declared in draft.kinds[task.kind].inputs.items()
             if declared.literal
         }
-        for at in _texts(step.at, literal):
-            if match := _SINGLE_BRACES.search(at.node.value):
+        for way, text in _texts(step.at.node, literal):
+            if match := _SINGLE_BRACES.search(text):
                 found = match.group()
                 message = f"'{shorten(found)}' has single braces: it is not rendered"
-                yield at, message, f'write "{{{shorten(found)}}}"'
+                yield follow(step.at, way), message, f'write "{{{shorten(found)}}}"'
 
 
-def _texts(at: Location, literal: Collection[tuple[Node, str]]) -> Iterator[Location]:
-    """Yield the texts below a location that may hold a template."""
-    if isinstance(at.node.value, str):
-        if "{" in at.node.value:
-            yield at
-        return
-    for child in at.children():
-        if child.part != "desc" and (at.node, child.part) not in literal:
-            yield from _texts(child, literal)
+def _texts(
+    root: Node, literal: Collection[tuple[Node, JSON]]
+) -> Iterator[tuple[Way, str]]:
+    """Yield the texts below a node that may hold a template, with the way to each."""
+    stack: list[tuple[Node, Way]] = [(root, ())]
+    while stack:
+        node, way = stack.pop()
+        value = node.value
+        if type(value) is dict:
+            for key, child in reversed(value.items()):
+                if key != "desc" and (node, key) not in literal:
+                    stack.append((child, (way, key)))
+        elif type(value) is list:
+            stack += [(child, (way, n)) for n, child in reversed([*enumerate(value)])]
+        elif type(value) is str and "{" in value:
+            yield way, value
 
 
 NEEDS: Mapping[str, str] = {
@@ -236,3 +246,100 @@ _HINTS = {
     "timeout": "write 30s, 5m, 2h or 1d",
     "until": 'write "2026-12-24T18:00:00Z"; a time of day goes into at: "09:00"',
 }
+
+
+@rule("code-syntax", "PIPE-15")
+def code_can_be_compiled(draft: Draft) -> Iterator[Found]:
+    """Python `code` can be compiled by the interpreter that runs NoETL."""
+    for block in draft.codes:
+        if block.facts is not None and (error := block.facts.error) is not None:
+            at = block.place(error.line, error.column) if error.line else block.at
+            where = ""
+            if at is block.at and error.line and "\n" in block.text:
+                where = f" (line {error.line} of the code)"
+            message = f"not valid Python: {error.message}{where}"
+            yield at, message, None
+
+
+@rule("code-unchecked", "PIPE-15", "warning")
+def code_is_checked(draft: Draft) -> Iterator[Found]:
+    """The compiler needs at most one second and 256 MiB for all `code` of a file."""
+    for block in draft.codes:
+        if block.inspected and block.facts is None:
+            message = "this code was not checked: compiling it exceeds the limits"
+            hint = "move a part of it into a module beside the playbook"
+            yield block.at, message, hint
+            return
+
+
+@rule("code-main", "PIPE-15")
+def args_are_parameters_of_main(draft: Draft) -> Iterator[Found]:
+    """`args` has every parameter of `main` that has no default."""
+    for block in draft.codes:
+        main = block.facts.main if block.facts is not None else None
+        given = block.given()
+        if main is None or given is None:
+            continue
+        for name, line, column in main.required:
+            if name in given:
+                continue
+            at = block.place(line, column)
+            if name == "input_data":
+                yield at, "nothing gives 'input_data'", _BY_NAME
+                continue
+            message = f"main needs '{shorten(name)}', which is not in args"
+            yield at, message, _given(name, given - main.names)
+
+
+def _given(name: str, given: frozenset[str]) -> str:
+    match = nearest(name, given)
+    if match is not None:
+        return f"args has '{shorten(match)}': use the same name"
+    return f"add {shorten(name)} to args, or give the parameter a default"
+
+
+@rule("code-result", "PIPE-15", "warning")
+def code_has_a_result(draft: Draft) -> Iterator[Found]:
+    """Python `code` defines `main` or assigns `result`."""
+    for block in draft.codes:
+        facts = block.facts
+        if facts is None or facts.error is not None:
+            continue
+        if not facts.gives and facts.returns is None:
+            message = "the code defines neither main nor result: its result is null"
+            hint = "write def main(…): … return …, or result = …"
+            yield block.at, message, hint
+
+
+@rule("code-return", "PIPE-15")
+def code_returns_from_functions(draft: Draft) -> Iterator[Found]:
+    """Python `code` returns its value by `main(…)` or `result`, not by a bare `return`;
+    arguments are separate names, not members of `input_data`."""
+    if accepts_older_forms(draft.playbook.extensions):
+        return
+    for block in draft.codes:
+        facts = block.facts
+        if facts is None:
+            continue
+        if facts.returns is not None:
+            hint = accepted("def main(…): … return …, or result = …")
+            yield block.place(*facts.returns), "'return' is outside a function", hint
+        if "input_data" in facts.unbound and not _gives_input_data(block):
+            yield block.at, "nothing gives 'input_data'", _BY_NAME
+
+
+def _gives_input_data(block: CodeBlock) -> bool:
+    args = block.args
+    return args is not None and (not args.node.is_mapping or "input_data" in args)
+
+
+@rule("code-template", "S-34", "warning")
+def code_is_not_a_template(draft: Draft) -> Iterator[Found]:
+    """Python `code` is run as written; values reach it by `args`."""
+    for block in draft.codes:
+        found = _NAMESPACE_IN_CODE.search(block.text)
+        if found is not None:
+            before = block.text[: found.start()].split("\n")
+            at = block.place(len(before), len(before[-1]) + 1)
+            message = "'code' is not rendered: the template stays as it is"
+            yield at, message, "pass the value by 'args'"

@@ -10,8 +10,7 @@ from termios import FIONREAD
 from time import perf_counter
 from typing import Any, NoReturn
 
-from .calls import MODULE, Source, call_function, perform
-from .calls_in import CLOSED, HEADER, Call, Inbox
+from .calls import CLOSED, HEADER, MODULE, Call, Inbox, Source, call_function, perform
 from .faults import OURS, Misfit, explain, fault
 from .output import Flusher, prepare_logging
 from .rlimits import die_with, limit

@@ -12,8 +12,8 @@ import msgspec
 from noetl.adapters.files import Roots
 from noetl.adapters.processes.channel import MAX_BYTES
 from noetl.adapters.processes.limits import read_memory, read_size
-from noetl.adapters.tools.duckdb.effects import is_read_only
 from noetl.adapters.tools.duckdb.temp_dirs import find_database, find_file
+from noetl.adapters.tools.duckdb.tool import is_read_only
 from noetl.errors import ToolError
 from noetl.ports import Drafts, ToolCall
 from noetl.types import JSON

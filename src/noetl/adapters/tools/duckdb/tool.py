@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from noetl.adapters.files import Files
 from noetl.adapters.host import HostPolicy, own_host
-from noetl.adapters.tools.duckdb.effects import may_write
+from noetl.adapters.tools.postgres.script import scan
 from noetl.dsl.grammar.records import (
     BOOLEAN,
     LIST,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from noetl.adapters.processes.isolation import Isolation
     from noetl.adapters.tools.duckdb.client import Client
     from noetl.ports import ToolCall
-
 
 NOTES = """
 ### Databases
@@ -172,6 +172,23 @@ DUCKDB = Kind(
     one_of=(("command", "query"),),
     notes=NOTES,
 )
+_READING = frozenset(
+    {
+        *("SELECT", "FROM", "WITH", "VALUES", "TABLE", "PIVOT", "UNPIVOT"),
+        *("DESCRIBE", "DESC", "SHOW", "SUMMARIZE", "EXPLAIN"),
+    }
+)
+# Searched in the whole text, including names and literals, since a false positive does
+# no harm. WITH may contain them in a SELECT, and EXPLAIN ANALYZE runs its statement.
+_WRITING = frozenset(
+    {
+        *("INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "NEXTVAL"),
+        *("CREATE", "ALTER", "DROP", "CALL", "CHECKPOINT", "ANALYZE"),
+    }
+)
+_WORD = re.compile(r"[A-Za-z_]+")
+INSPECTED = 16 * 1024
+"""Characters of SQL that are inspected on the event loop, before a call."""
 
 
 class DuckdbTool:
@@ -213,3 +230,27 @@ class DuckdbTool:
         if self._client is not None:
             await self._client.close()
             self._client = None
+
+
+def may_write(sql: str) -> bool:
+    """Return whether the start of a call must be recorded before it runs.
+
+    A text longer than ``INSPECTED`` counts as writing.
+    """
+    return len(sql) > INSPECTED or not is_read_only(sql)
+
+
+def is_read_only(sql: str) -> bool:
+    """Return True only if no statement of the text can have an effect.
+
+    A semicolon in a literal or comment splits the text, too; the rest then begins with
+    an unknown word and counts as writing. Takes time in proportion to the text.
+    """
+    if not _WRITING.isdisjoint(word.upper() for word in _WORD.findall(sql)):
+        return False
+    return all(map(_reads, sql.split(";")))
+
+
+def _reads(statement: str) -> bool:
+    first = next((each for each in scan(statement) if each.text != "("), None)
+    return first is None or first.text.upper() in _READING

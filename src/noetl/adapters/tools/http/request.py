@@ -16,7 +16,7 @@ from yarl import URL
 
 import noetl
 from noetl.adapters.files import Files, Roots
-from noetl.adapters.network.addresses import plain_host
+from noetl.adapters.network.network import plain_host
 from noetl.dsl.times import parse_duration
 from noetl.errors import ToolError
 from noetl.ports import ToolCall

@@ -1,7 +1,7 @@
 """Layered layout of a graph, by the method of Sugiyama.
 
-Its phases are modules: ``cycles``, ``layers``, ``crossings``, ``coordinates``,
-``edges``; ``graph`` has the input and output.
+Its phases are modules: ``layers``, ``crossings``, ``coordinates``, ``edges``;
+``graph`` has the input and output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blobs in memory: for simulation and tests."""
+"""Blobs in memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from noetl.adapters.blobs.files import remove_old
-from noetl.adapters.blobs.keys import check_bytes, check_key, gone, key_of
+from noetl.adapters.blobs.files import check_bytes, check_key, gone, key_of, remove_old
 from noetl.ports import Blob
 
 
