@@ -11,9 +11,9 @@ from pathlib import Path
 from noetl import load
 from noetl.dsl.model import Playbook
 from noetl.engine.tasks.outcome import Failure
-from noetl.testing.expectations import judge
 from noetl.testing.parse import parse_suite
 from noetl.testing.run_case import Attempt, Trial
+from noetl.testing.verdict import judge
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 2.0

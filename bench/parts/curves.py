@@ -103,13 +103,15 @@ CURVES = {
 
 
 class Point(msgspec.Struct, frozen=True):
-    """``cpu`` in µs a unit; ``memory`` in MB at its peak, ``grew`` since the start."""
+    """``cpu`` in µs a unit; ``memory`` in MB at its peak, ``grew`` since the start;
+    ``stored`` in bytes a unit in the log's file, with its indexes."""
 
     size: int
     cpu: float
     memory: float
     grew: float
     per_second: float
+    stored: float | None = None
 
 
 class Measured(msgspec.Struct, frozen=True):

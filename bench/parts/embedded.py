@@ -9,11 +9,13 @@ temporary files. The body of a step is a template, so what is left is the engine
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -95,12 +97,13 @@ async def measure(
             start = peak()
             if before is not None:
                 await before(host)
-            cpu, wall = [], []
+            cpu, wall, kept = [], [], size_of(Path(folder))
             for _ in range(rounds or max(1, UNITS // units)):
                 began = time.process_time(), time.perf_counter()
                 await work(host)
                 cpu.append(time.process_time() - began[0])
                 wall.append(time.perf_counter() - began[1])
+            kept = size_of(Path(folder)) - kept
         finally:
             await host.close()
     return Point(
@@ -109,7 +112,16 @@ async def measure(
         round(peak(), 1),
         round(peak() - start, 1),
         round(units / statistics.median(wall), 1),
+        round(kept / units / len(cpu), 1),
     )
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the pages in use: tables and indexes of the log."""
+    with closing(sqlite3.connect(folder / "log.db")) as db:
+        pragmas = ("page_count", "freelist_count", "page_size")
+        pages, free, size = (db.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)
+    return int((pages - free) * size)
 
 
 async def iterations(size: int) -> Point:

@@ -25,16 +25,17 @@ def headings(name: str) -> list[str]:
     curve = CURVES[name]
     return [
         f"| {curve.of} | µs CPU for {curve.unit} | to the first | how many a second "
-        f"| memory at its peak | of which since the start |",
-        "|---|---|---|---|---|---|",
+        f"| memory at its peak | of which since the start | bytes stored for each |",
+        "|---|---|---|---|---|---|---|",
     ]
 
 
 def row(name: str, point: Point, first: Point) -> str:
+    stored = "" if point.stored is None else show(point.stored)
     return (
         f"| {CURVES[name].show(point.size)} | {show(point.cpu)} "
         f"| {point.cpu / first.cpu:.2f} x | {show(point.per_second)} "
-        f"| {point.memory:,.0f} MB | {point.grew:,.1f} MB |"
+        f"| {point.memory:,.0f} MB | {point.grew:,.1f} MB | {stored} |"
     )
 
 

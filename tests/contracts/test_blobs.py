@@ -15,6 +15,7 @@ from typing import Protocol
 import asyncpg
 import nats
 import pytest
+from memory_blobs import MemoryBlobs
 from nats.js.errors import NotFoundError
 from nats_servers import OTHER, OURS, NatsServer
 from obstore.store import LocalStore, ObjectStore
@@ -22,7 +23,6 @@ from s3_peer import KEY, SECRET, S3Peer
 
 from noetl.adapters.blobs import object_store
 from noetl.adapters.blobs.files import FileBlobs
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.blobs.nats import NatsBlobs
 from noetl.adapters.blobs.object_store import ObjectBlobs, open_store
 from noetl.adapters.blobs.postgres import PostgresBlobs

@@ -9,6 +9,8 @@ from store_calls import TTL, claim, claimed
 
 from noetl.ports import Backlog, Command, Lease
 
+LATER = 4e9
+
 pytestmark = pytest.mark.spec("S-62")
 
 
@@ -116,13 +118,12 @@ async def test_the_turn_goes_round_over_small_claims(store, facts):
 @pytest.mark.spec("S-46")
 async def test_planning_a_command_again_changes_nothing(store, facts):
     await store.commit([facts.transition("x", commands=["x-1", "x-2"])])
-    [lease, _] = await claim(store, 2)
-    await store.commit([facts.transition("x", 1, commands=["x-1"], done=["x-2"])])
+    leases = await claim(store, 2)
 
-    await store.commit([facts.transition("x", 2, commands=["x-1", "x-2"])])
+    await store.commit([facts.transition("x", 1, commands=["x-1", "x-2"])])
 
     assert await claimed(store) == []
-    assert list(await store.renew([lease], now=101.0, ttl=TTL)) == []
+    assert list(await store.renew(leases, now=101.0, ttl=TTL)) == []
 
 
 @pytest.mark.spec("S-56")
@@ -204,9 +205,11 @@ async def test_a_command_that_is_made_ready_twice_is_leased_once(store, facts):
     assert await claimed(store) == []
 
 
-async def test_what_is_done_cannot_be_released(store, facts):
+async def test_a_command_that_has_ended_is_not_offered_and_not_released(store, facts):
     await store.commit([facts.transition("x", commands=["x-1"], done=["x-1"])])
-    await store.commit([facts.transition("x", 1, commands=["x-1"], release=["x-1"])])
+    assert await claimed(store) == []
+
+    await store.commit([facts.transition("x", 1, release=["x-1"])])
 
     assert await claimed(store) == []
 
@@ -222,3 +225,48 @@ async def test_commands_that_wait_or_run_are_counted_by_pool(store, facts):
         "default": Backlog(ready=3, leased=2),
         "gpu": Backlog(ready=1, leased=0),
     }
+
+
+async def test_commands_that_are_delayed_are_counted_by_pool(store, facts):
+    names = [f"x-{number}" for number in range(4)]
+    commands = [Command(name, "x", not_before=LATER) for name in names]
+    commands += [Command("x-8", "x", pool="gpu", not_before=LATER), Command("x-9", "x")]
+    await store.commit([facts.transition("x", commands=commands)])
+
+    assert await store.count_delayed(limit=100) == {"default": 4, "gpu": 1}
+    assert sum((await store.count_delayed(limit=3)).values()) == 3
+
+
+async def test_open_executions_with_the_longest_waits_are_found(store, facts):
+    for number, (name, status) in enumerate(
+        [("a", "waiting"), ("b", "running"), ("c", "paused"), ("d", "failed")]
+    ):
+        commands = [Command(f"{name}-{n}", name, not_before=LATER + n) for n in (0, 1)]
+        commands.append(Command(f"{name}-2", name))
+        done = [f"{name}-{n}" for n in (0, 1)] if status == "failed" else []
+        await store.commit(
+            [facts.transition(name, commands=commands, count=number + 1)]
+        )
+        await store.commit(
+            [facts.transition(name, number + 1, status=status, done=done)]
+        )
+    late = Command("e-1", "e", not_before=LATER + 9)
+    await store.commit([facts.transition("e", commands=[late])])
+    await store.commit([facts.transition("f", commands=["f-1"])])
+
+    found = await store.parked(limit=100)
+    [longest] = await store.parked(limit=1)
+
+    assert [each.summary.execution_id for each in found] == ["e", "c", "b", "a"]
+    assert [each.last_seq for each in found] == [1, 4, 3, 2]
+    assert found[3].summary.status == "waiting"
+    assert longest.summary.execution_id == "e"
+
+
+async def test_a_command_that_became_due_is_not_parked(store, facts):
+    command = Command("x-1", "x", not_before=LATER)
+    await store.commit([facts.transition("x", commands=[command])])
+    again = Command("x-1", "x")
+    await store.commit([facts.transition("x", 1, commands=[again], release=["x-1"])])
+
+    assert list(await store.parked(limit=10)) == []

@@ -127,15 +127,15 @@ async def test_a_server_works_with_the_rights_of_its_role_alone(roles, facts, tm
 
 
 CHANGES = {
-    "an event is changed": "UPDATE event SET body = ''",
-    "an event of a partition is changed": "UPDATE event_rest SET body = ''",
-    "an event is deleted": "DELETE FROM event",
-    "an event of a partition is deleted": "DELETE FROM event_rest",
-    "the log is emptied": "TRUNCATE event",
-    "a partition is emptied": "TRUNCATE event_rest",
-    "the log is emptied by a cascade": "TRUNCATE execution, event CASCADE",
-    "a removal is pretended": "SET noetl.removing = 'on'; UPDATE event SET body = ''",
-    "an open execution loses events": "SET noetl.removing = 'on'; DELETE FROM event",
+    "an event is changed": "UPDATE batch SET body = ''",
+    "an event of a partition is changed": "UPDATE batch_0 SET body = ''",
+    "an event is deleted": "DELETE FROM batch",
+    "an event of a partition is deleted": "DELETE FROM batch_0",
+    "the log is emptied": "TRUNCATE batch",
+    "a partition is emptied": "TRUNCATE batch_0",
+    "the log is emptied by a cascade": "TRUNCATE execution, batch CASCADE",
+    "a removal is pretended": "SET noetl.removing = 'on'; UPDATE batch SET body = ''",
+    "an open execution loses events": "SET noetl.removing = 'on'; DELETE FROM batch",
 }
 
 
@@ -147,11 +147,11 @@ async def test_no_role_changes_the_log(postgres, roles, facts, who):
     wanted = "denied" if who == "server" else "append-only"
     async with opened(server) as store:
         await store.commit([facts.transition("a", commands=["a-1"])])
-        before = await fetch(owner, "SELECT * FROM event")
+        before = await fetch(owner, "SELECT * FROM batch")
         for change, statement in CHANGES.items():
             with pytest.raises(asyncpg.PostgresError, match=wanted):
                 await execute(address, statement)
-            assert await fetch(owner, "SELECT * FROM event") == before, change
+            assert await fetch(owner, "SELECT * FROM batch") == before, change
         assert await store.verify("a") is None
 
 
@@ -160,8 +160,8 @@ FORBIDDEN = {
     "a program is read": "CREATE TEMP TABLE t (a text); COPY t FROM PROGRAM 'id'",
     "a file is read": "SELECT pg_read_file('postgresql.conf')",
     "a file is written": "COPY (SELECT 1) TO '/tmp/noetl-was-here'",
-    "the trigger is dropped": "DROP TRIGGER event_is_never_changed ON event",
-    "the trigger is off": "ALTER TABLE event DISABLE TRIGGER ALL",
+    "the trigger is dropped": "DROP TRIGGER batch_is_never_changed ON batch",
+    "the trigger is off": "ALTER TABLE batch DISABLE TRIGGER ALL",
     "triggers are skipped": "SET session_replication_role = replica",
     "the guard is rewritten": "CREATE OR REPLACE FUNCTION refuse_change() RETURNS "
     "trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END'",
@@ -169,6 +169,7 @@ FORBIDDEN = {
     "a role is made": "CREATE ROLE another SUPERUSER",
     "it becomes another": f"SET ROLE {OWNER}",
     "an execution is deleted": "DELETE FROM execution",
+    "a dictionary is changed": "UPDATE dictionary SET body = ''",
     "the audit is changed": "UPDATE audit SET principal = 'another'",
     "the audit is emptied": "DELETE FROM audit",
     "versions are changed": "UPDATE migration SET version = 1",
@@ -210,7 +211,7 @@ async def test_what_is_over_can_be_removed_as_a_whole(roles, facts):
         assert rows == [("b-1",), ("d-1",)]
         assert len(await fetch(owner, "SELECT name FROM label")) == 1
         with pytest.raises(asyncpg.RaiseError, match="append-only"):
-            await execute(owner, "DELETE FROM event")
+            await execute(owner, "DELETE FROM batch")
 
 
 async def test_tables_of_ones_own_do_not_mislead_the_removal(postgres, roles, facts):

@@ -157,15 +157,12 @@ async def test_reports_are_counted_under_each_lease(store, facts):
     assert (await store.commands(["x-1"]))["x-1"].reported == 0
 
 
-async def test_a_command_that_has_ended_keeps_the_name_of_its_last_owner(store, facts):
-    """So that a report of it that comes again is compared for its owner alone."""
+async def test_a_command_that_has_ended_has_no_row(store, facts):
     await store.commit([facts.transition("x", commands=["x-1"])])
     [lease] = await claim(store)
     await store.commit([facts.transition("x", 1, leases=[lease], done=["x-1"])])
 
-    ended = (await store.commands(["x-1"]))["x-1"]
-
-    assert (ended.epoch, ended.owner, ended.held) == (1, "w1", False)
+    assert await store.commands(["x-1"]) == {}
     assert list(await store.held("w1")) == []
 
 

@@ -93,6 +93,6 @@ async def test_afterwards_the_log_is_as_well_guarded_as_before(store, facts, tmp
 
     db = sqlite3.connect(tmp_path / "log.db")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        db.execute("DELETE FROM event")
+        db.execute("DELETE FROM batch")
     assert db.execute("SELECT command_id FROM command").fetchall() == [("b-1",)]
     db.close()

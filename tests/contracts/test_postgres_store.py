@@ -18,7 +18,7 @@ from noetl.adapters.stores.postgres.queries import SQL
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
 
-ARGUMENTS = 48
+ARGUMENTS = 50
 """Of a commit, a list each."""
 
 
@@ -218,8 +218,8 @@ async def test_tables_of_a_newer_version_are_left_alone(postgres):
 @pytest.mark.parametrize(
     "sql",
     [
-        "UPDATE noetl.event SET body = 'forged'",
-        "DELETE FROM noetl.event",
+        "UPDATE noetl.batch SET body = 'forged'",
+        "DELETE FROM noetl.batch",
         "TRUNCATE noetl.event",
     ],
 )

@@ -175,15 +175,17 @@ async def test_a_reader_does_not_hold_up_the_writer(path, facts):
     await store.commit([facts.transition("x")])
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
-        assert reader.execute("SELECT count(*) FROM event").fetchone() == (1,)
+        assert reader.execute("SELECT count(*) FROM batch").fetchone() == (1,)
         for number in range(1, 20):
             await store.commit([facts.transition("x", number)])
-        assert reader.execute("SELECT count(*) FROM event").fetchone() == (1,)
+        assert reader.execute("SELECT count(*) FROM batch").fetchone() == (1,)
     assert len(await store.read("x")) == 20
     await store.close()
 
 
-async def test_commits_of_one_moment_share_one_transaction(path, facts, monkeypatch):
+async def test_commits_that_follow_one_at_the_same_moment_share_one_transaction(
+    path, facts, monkeypatch
+):
     groups = []
     run = writer.Writer.run
     monkeypatch.setattr(
@@ -195,20 +197,21 @@ async def test_commits_of_one_moment_share_one_transaction(path, facts, monkeypa
     commits = [store.commit([facts.transition(f"x{n}")]) for n in range(50)]
     await asyncio.gather(*commits)
 
-    assert groups == [50]
+    assert groups == [1, 49]
     await store.close()
 
 
 async def test_a_cancelled_commit_leaves_other_commits_alone(path, facts):
     store = SqliteStore.open(path)
-    one = asyncio.ensure_future(store.commit([facts.transition("x")]))
-    two = asyncio.ensure_future(store.commit([facts.transition("y")]))
+    first, one, two = (
+        asyncio.ensure_future(store.commit([facts.transition(name)])) for name in "wxy"
+    )
     await asyncio.sleep(0)
     one.cancel()
-    await asyncio.gather(one, two, return_exceptions=True)
+    await asyncio.gather(first, one, two, return_exceptions=True)
 
     assert one.cancelled()
-    assert len(await store.read("y")) == 1
+    assert len(await store.read("w")) == len(await store.read("y")) == 1
     await store.close()
 
 
@@ -264,10 +267,13 @@ async def test_a_closed_store_says_so(path, facts):
         assert caught.value.kind == "store.closed"
 
 
+FLIP = "UPDATE batch SET body = x'00' WHERE key & 0xffffffff = 1"
+
+
 def tamper(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("DROP TRIGGER event_is_never_changed")
-        db.execute("DROP TRIGGER event_is_never_removed")
+        db.execute("DROP TRIGGER batch_is_never_changed")
+        db.execute("DROP TRIGGER batch_is_never_removed")
         for statement in statements:
             db.execute(statement)
 
@@ -277,17 +283,17 @@ def tamper(path: Path, *statements: str) -> None:
     ("statement", "seq"),
     [
         pytest.param(
-            "UPDATE event SET body = replace(body, '\"n\":2', '\"n\":7') "
-            "WHERE key & 0xffffffff = 3",
+            "UPDATE batch SET body = CAST(substr(body, 1, 9) || x'00' || "
+            "substr(body, 11) AS BLOB) WHERE key & 0xffffffff = 3",
             3,
             id="an event is edited",
         ),
-        pytest.param("DELETE FROM event WHERE key & 3 = 2", 2, id="one is removed"),
+        pytest.param("DELETE FROM batch WHERE key & 3 = 2", 2, id="one is removed"),
         pytest.param(
-            "DELETE FROM event WHERE key & 0xffffffff = 5", 5, id="the last is removed"
+            "DELETE FROM batch WHERE key & 0xffffffff = 5", 5, id="the last is removed"
         ),
         pytest.param(
-            "UPDATE event SET hash = randomblob(32) WHERE key & 0xffffffff = 4",
+            "UPDATE batch SET hash = randomblob(32) WHERE key & 0xffffffff = 4",
             4,
             id="a hash is edited",
         ),
@@ -301,7 +307,8 @@ def tamper(path: Path, *statements: str) -> None:
 )
 async def test_a_hand_on_the_log_is_noticed(path, facts, statement, seq):
     store = SqliteStore.open(path)
-    await store.commit([facts.transition("x", count=5)])
+    for after in range(5):
+        await store.commit([facts.transition("x", after)])
     await store.close()
     tamper(path, statement)
 
@@ -314,9 +321,10 @@ async def test_a_hand_on_the_log_is_noticed(path, facts, statement, seq):
 
 async def test_a_log_with_a_hole_is_not_read(path, facts):
     store = SqliteStore.open(path)
-    await store.commit([facts.transition("x", count=5)])
+    for after in range(5):
+        await store.commit([facts.transition("x", after)])
     await store.close()
-    tamper(path, "DELETE FROM event WHERE key & 0xffffffff IN (2, 5)")
+    tamper(path, "DELETE FROM batch WHERE key & 0xffffffff IN (2, 5)")
 
     store = SqliteStore.open(path)
     for after, seq in ((0, 2), (3, 5)):
@@ -326,16 +334,32 @@ async def test_a_log_with_a_hole_is_not_read(path, facts):
     await store.close()
 
 
+@pytest.mark.parametrize("damage", ["DELETE FROM batch WHERE key & 3 = 1", FLIP])
+async def test_a_reader_that_met_a_damaged_row_sees_later_commits(path, facts, damage):
+    store = SqliteStore.open(path)
+    for after in range(3):
+        await store.commit([facts.transition("x", after)])
+    tamper(path, damage)
+
+    with pytest.raises(StoreError) as kept:
+        await store.read("x")
+    await store.commit([facts.transition("x", 3)])
+
+    assert await store.length("x") == 4, kept
+    await store.close()
+
+
 @pytest.mark.spec("EVT-01")
 @pytest.mark.parametrize(
-    "statement", ["UPDATE event SET body = ''", "DELETE FROM event"]
+    "statement",
+    ["UPDATE batch SET body = ''", "DELETE FROM batch", "DELETE FROM dictionary"],
 )
 async def test_the_log_is_append_only_for_every_role(path, facts, statement):
     store = SqliteStore.open(path)
     await store.commit([facts.transition("x")])
     with (
         closing(sqlite3.connect(path)) as db,
-        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+        pytest.raises(sqlite3.IntegrityError, match=r"append-only|dictionaries"),
     ):
         db.execute(statement)
     await store.close()
@@ -347,11 +371,9 @@ async def test_what_is_over_leaves_the_queue_of_commands(path, facts):
     await store.commit([facts.transition("x", 1, status="cancelled")])
     await store.claim("w", pool="default", slots=1, now=1.0, ttl=30.0)
 
-    states = await store._read(
-        lambda db: db.execute("SELECT DISTINCT state FROM command").fetchall()
-    )
+    left = await store._read(lambda db: db.execute("SELECT 1 FROM command").fetchall())
 
-    assert states == [(None,)]
+    assert left == []
     await store.close()
 
 
@@ -366,9 +388,11 @@ def test_listings_and_claims_walk_indexes(path):
             steps = " / ".join(row[3] for row in plan)
             # Leases, due timers and executions that wait for a slot are few.
             # A command on this machine looks for the end of an id in the index of ids.
-            if name not in ("expire_other_boots", "resolve_end"):
+            # What is delayed is counted up to a limit, which ends its scans.
+            bounded = ("count_delayed", "parked")
+            if name not in ("expire_other_boots", "resolve_end", *bounded):
                 tables = steps.replace("SCAN (subquery", "")  # of a row or two
                 tables = tables.replace("SCAN w VIRTUAL TABLE", "")  # given labels
                 assert "SCAN" not in tables, (name, steps)
-            if name not in ("due_timers", "slots"):
+            if name not in ("due_timers", "slots", *bounded):
                 assert "TEMP B-TREE" not in steps, (name, steps)

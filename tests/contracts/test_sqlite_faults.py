@@ -7,6 +7,7 @@ import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -165,7 +166,7 @@ def test_a_failed_group_is_tried_singly(tmp_path, facts, faulty):
         await store._write(lambda db: None)
         await store._write(lambda db: db.execute("PRAGMA max_page_count = 60"))
         large = facts.transition("large")
-        large.log.events[0].payload["text"] = "x" * 1_000_000
+        large.log.events[0].payload["text"] = Random(1).randbytes(500_000).hex()
         commits = [store.commit([facts.transition(f"x{n}")]) for n in range(5)]
         commits.insert(2, store.commit([large]))
         answers = await asyncio.gather(*commits, return_exceptions=True)

@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 
-from noetl.adapters.stores.encoding import encode_summary
 from noetl.adapters.stores.sqlite import SqliteStore, connection
 from noetl.adapters.stores.sqlite.schema import migrations, newest_version
 from noetl.errors import StoreError
@@ -160,21 +160,44 @@ def test_a_half_made_store_is_refused(path):
     assert refusal(path).kind == "store.migration"
 
 
-def test_an_older_store_is_not_read_before_a_writer_migrated_it(path, monkeypatch):
-    make(path)
+@pytest.fixture
+def next_version(monkeypatch):
+    """A version of NoETL that knows one more migration."""
     newer = [(NEXT, "CREATE TABLE more (x);\nCREATE TABLE most (x);")]
-    monkeypatch.setattr("noetl.adapters.stores.sqlite.schema.migrations", lambda: newer)
 
-    assert refusal(path, readonly=True).kind == "store.version"
+    def begin() -> None:
+        name = "noetl.adapters.stores.sqlite.schema.migrations"
+        monkeypatch.setattr(name, lambda: newer)
+
+    return begin
+
+
+def test_a_reader_brings_an_older_store_up_to_date(path, next_version):
     make(path)
+    next_version()
+
     asyncio.run(SqliteStore.open(path, readonly=True).close())
+
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (NEXT,)
+    asyncio.run(SqliteStore.open(path).close())
+
+
+def test_an_older_store_is_not_read_while_another_process_writes_it(path, next_version):
+    writer = SqliteStore.open(path)
+    next_version()
+
+    error = refusal(path, readonly=True)
+
+    assert error.kind == "store.version"
+    assert "end the process that has it open" in str(error)
+    asyncio.run(writer.close())
+    asyncio.run(SqliteStore.open(path, readonly=True).close())
 
 
 def test_work_of_a_store_from_before_families_is_claimed(path):
     """Its executions are roots, each of its own family."""
-    summary = encode_summary(Summary("x", "running", {}, ""))
+    summary = msgspec.json.encode(Summary("x", "running", {}, "")).decode()
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for number, script in migrations():
             if number < FAMILIES:

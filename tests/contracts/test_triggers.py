@@ -21,7 +21,7 @@ from noetl.adapters.sql_database import (
     SqliteFile,
 )
 from noetl.adapters.sql_files import read_migrations
-from noetl.adapters.triggers.triggers import SqlTriggers
+from noetl.adapters.triggers import SqlTriggers
 from noetl.errors import StoreError
 from noetl.ports import Backfill, Trigger, Triggers
 from noetl.triggers.backfill import Flight, Progress

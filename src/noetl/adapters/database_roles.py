@@ -28,6 +28,9 @@ PARTS = {
 _ORDINARY = "SELECT, INSERT, UPDATE, DELETE"
 _RIGHTS = {
     "event": "SELECT, INSERT",
+    "batch": "SELECT, INSERT",
+    "dictionary": "SELECT",
+    "playbook_line": "SELECT, INSERT",
     "task_log": "SELECT, INSERT",
     "execution": "SELECT, INSERT, UPDATE",
     "label": "SELECT, INSERT",
@@ -36,6 +39,8 @@ _RIGHTS = {
     "made_functions": "SELECT",
 }
 """Rights of servers on tables with fewer rights than ``_ORDINARY``."""
+_FUNCTIONS = ("remove_executions(text[])", "add_partitions()")
+"""Functions with the rights of the owner, which servers may call."""
 _TABLES = """
 SELECT quote_ident(relname) AS name, relispartition AS is_part FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
@@ -114,8 +119,8 @@ async def _grant(postgres: Postgres, role: str) -> None:
                 if not is_part:  # a partition has the rights of its table
                     rights = _RIGHTS.get(table, _ORDINARY)
                     await connection.execute(f"GRANT {rights} ON {table} TO {name}")
-            removal = "remove_executions(text[])"
-            await connection.execute(f"GRANT EXECUTE ON FUNCTION {removal} TO {name}")
+            for each in _FUNCTIONS:
+                await connection.execute(f"GRANT EXECUTE ON FUNCTION {each} TO {name}")
 
     try:
         await postgres.run(work)

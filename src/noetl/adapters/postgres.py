@@ -145,7 +145,10 @@ class Postgres:
         """
         pool = self._pool or await self._open()
         async with self._places:
-            connection = await self._take(pool)
+            idle = self._idle
+            while idle and _is_gone(idle[-1]):
+                await pool.release(idle.pop())
+            connection = idle.pop() if idle else await pool.acquire()
             try:
                 result = await work(connection)
             except BaseException:
@@ -156,14 +159,6 @@ class Postgres:
             else:
                 await pool.release(connection)
             return result
-
-    async def _take(self, pool: asyncpg.Pool) -> Any:
-        while self._idle:
-            connection = self._idle.pop()
-            if not _is_gone(connection):
-                return connection
-            await pool.release(connection)
-        return await pool.acquire()
 
     async def _open(self) -> asyncpg.Pool:
         async with self._opening:

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _MIGRATION = re.compile(r"(\d{4})_\w+\.sql")
+_FILE = re.compile(r"\{file ([\w.]+) ([\w.]+)\}")
 
 
 def read_queries(package: str) -> dict[str, str]:
@@ -20,12 +21,20 @@ def read_queries(package: str) -> dict[str, str]:
 
 
 def read_migrations(package: str) -> list[tuple[int, str]]:
-    """Return numbers and scripts of all migrations, in order."""
+    """Return numbers and scripts of all migrations, in order.
+
+    ``{file package name}`` in a script stands for the bytes of a file, in hexadecimal.
+    """
     found = []
     for file in (files(package) / "sql").iterdir():
         if match := _MIGRATION.fullmatch(file.name):
-            found.append((int(match[1]), file.read_text(encoding="utf-8")))
+            script = _FILE.sub(_hex, file.read_text(encoding="utf-8"))
+            found.append((int(match[1]), script))
     return sorted(found)
+
+
+def _hex(found: re.Match[str]) -> str:
+    return files(found[1]).joinpath(found[2]).read_bytes().hex()
 
 
 def statements(script: str) -> Iterator[str]:

@@ -204,8 +204,8 @@ def report(
 ) -> bool:
     """Record a worker's facts about one pipeline, and decide what follows from its end.
 
-    With ``elsewhere`` the worker is not trusted: handles of secrets that it was not
-    given are masked.
+    With ``elsewhere`` the worker is not trusted: sizes are checked, and handles of
+    secrets that it was not given are masked.
 
     Return whether the worker must leave the pipeline: it has ended, it waits, or
     nothing may be started now. Raises ``OutOfOrder``.
@@ -214,8 +214,8 @@ def report(
     if command is None:
         raise OutOfOrder(f"the pipeline '{command_id}' is not open")
     _, run, path, progress = command
-    check_facts(facts)
     if elsewhere:
+        check_facts(facts)
         facts = mask_foreign(batch, command, facts)
     stop = record(batch, command, facts)
     if progress.end is None:

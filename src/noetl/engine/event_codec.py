@@ -1,6 +1,7 @@
 """Encoding of events: as bytes of the log, and as lines of JSON for export.
 
-The bytes leave out members that the position in the log or the name implies.
+The bytes leave out members that the position in the log, the name or other members
+imply.
 """
 
 from __future__ import annotations
@@ -11,29 +12,33 @@ from typing import Any
 import msgspec
 
 from noetl.engine.events import EVENTS, Event, Source, Status
-from noetl.engine.ids import span_id_of
+from noetl.engine.ids import action_id, span_id_of
+from noetl.engine.runs import path_of
 from noetl.types import JSON
 
 
 class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The stored members of an event, in their stored order.
 
-    This is the only definition of that order: ``pack`` and ``unpack`` follow it.
+    This is the only definition of that order: ``pack`` and ``unpack`` follow it. An
+    event without an ``entity_id`` has the usual ids of entity and parent: see ``_ids``;
+    one without a ``task_run_id`` or ``action_id`` has the usual one: see ``_task_run``
+    and ``_action``.
     """
 
     timestamp: str
     source: Source
     name: str
-    entity_id: str
-    status: Status
+    entity_id: str = ""
+    status: Status = ""  # type: ignore[assignment]
     parent_id: str | None = None
     step: str | None = None
     step_run_id: str | None = None
     iteration_id: str | None = None
-    task_run_id: str | None = None
+    task_run_id: str | None = ""
     task_label: str | None = None
     attempt: int | None = None
-    action_id: str | None = None
+    action_id: str | None = ""
     payload: dict[str, JSON] = msgspec.field(default_factory=dict)
 
 
@@ -58,15 +63,73 @@ def _compiled(call: str, members: Iterable[str], *given: str) -> Callable[..., A
     return function
 
 
-pack: Callable[[Event], bytes] = _compiled(
-    "encode(record({}))", _Record.__struct_fields__
+_body_of: Callable[..., bytes] = _compiled(
+    "encode(record({}))",
+    _Record.__struct_fields__,
+    *("entity_id", "parent_id", "task_run_id", "action_id"),
 )
-# The position in the log implies seq, the name implies the entity.
+# The position in the log implies seq, the name implies the type of the entity.
 _event_of: Callable[..., Event] = _compiled(
     "event({})",
     Event.__struct_fields__,
-    *("event_id", "execution_id", "seq", "entity_type"),
+    *("event_id", "execution_id", "seq", "entity_type", "entity_id", "parent_id"),
+    *("task_run_id", "action_id"),
 )
+
+
+def _task_run(it: Event | _Record, entity_type: str) -> str | None:
+    """Return the usual id of a task run: that of the first visit of the task."""
+    if entity_type != "task" or it.task_label is None:
+        return None
+    return f"{it.iteration_id or it.step_run_id}:{it.task_label}.1"
+
+
+def _ids(
+    it: Event | _Record, entity_type: str, execution_id: str, task_run: str | None
+) -> tuple[str | None, str | None]:
+    """Return the usual ids of an event's entity and of its parent."""
+    run = it.step_run_id
+    if entity_type == "task":
+        return task_run, run
+    if entity_type == "loop":
+        return it.iteration_id or run, run
+    if entity_type == "next":
+        return run, run
+    if entity_type == "step":
+        return run, execution_id
+    return execution_id, None
+
+
+_ACTING = frozenset({"task.started", "task.suspended", "task.done"})
+"""Events of a task that always have the id of its effect."""
+
+
+def _action(it: Event | _Record, execution_id: str, task_run: str | None) -> str | None:
+    """Return the usual id of the effect of an event's task."""
+    if it.name not in _ACTING:
+        return None
+    run, label = it.step_run_id, it.task_label
+    if run is None or label is None or task_run is None:
+        return None
+    try:
+        path, visit = path_of(it.iteration_id), int(task_run.rpartition(".")[2])
+        return action_id(execution_id, run, label, path, visit)
+    except (ValueError, OverflowError):  # ids that no engine made
+        return None
+
+
+def pack(event: Event) -> bytes:
+    """Encode an event as a line of the log."""
+    execution_id, kind = event.execution_id, event.entity_type
+    task_run, action = event.task_run_id, event.action_id
+    if action == _action(event, execution_id, task_run):
+        action = ""
+    ids: tuple[str, str | None] = event.entity_id, event.parent_id
+    if ids == _ids(event, kind, execution_id, task_run):
+        ids = "", None
+    if task_run == _task_run(event, kind):
+        task_run = ""
+    return _body_of(event, *ids, task_run, action)
 
 
 def unpack(body: bytes, execution_id: str, seq: int) -> Event:
@@ -76,7 +139,16 @@ def unpack(body: bytes, execution_id: str, seq: int) -> Event:
     if kind is None:
         raise ValueError(f"unknown event '{record.name[:80]}'")
     event_id = f"{execution_id}.{seq}"
-    return _event_of(record, event_id, execution_id, seq, kind.entity)
+    task_run, action = record.task_run_id, record.action_id
+    if task_run == "":
+        task_run = _task_run(record, kind.entity)
+    if action == "":
+        action = _action(record, execution_id, task_run)
+    ids: tuple[str | None, str | None] = record.entity_id, record.parent_id
+    if not record.entity_id:
+        ids = _ids(record, kind.entity, execution_id, task_run)
+    own = event_id, execution_id, seq, kind.entity, *ids, task_run, action
+    return _event_of(record, *own)
 
 
 class _Entity(msgspec.Struct):

@@ -26,9 +26,11 @@ from noetl.ports.store import (
     ExecutionHistory,
     ExecutionIndex,
     LogReader,
+    Parked,
     QueuedExecution,
     Snapshot,
     Store,
+    Tallies,
     Timers,
 )
 from noetl.ports.task_logs import LogChunk, LogSource, TaskLogs
@@ -100,6 +102,7 @@ __all__ = [
     "LogVerifier",
     "Name",
     "Output",
+    "Parked",
     "QueuedExecution",
     "Registered",
     "Reports",
@@ -108,6 +111,7 @@ __all__ = [
     "Snapshot",
     "Store",
     "Summary",
+    "Tallies",
     "TaskLogs",
     "TaskPlace",
     "Timer",

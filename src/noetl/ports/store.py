@@ -20,7 +20,7 @@ class CommandRow(msgspec.Struct, frozen=True):
     epoch: int
 
     owner: str | None
-    """Owner of the lease; of an ended command its last owner. None while offered."""
+    """Owner of the lease. None while offered."""
 
     held: bool
     """Whether ``owner`` has the lease at this moment."""
@@ -75,8 +75,10 @@ class Claimed(list[Lease]):
 class LogReader(Protocol):
     """Reads logs, one ordered stream of events for each execution."""
 
-    shared: bool
-    """Whether other processes may write to the store at the same time."""
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write to the store at the same time."""
+        ...
 
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None
@@ -100,6 +102,26 @@ class LogReader(Protocol):
         ...
 
 
+class Tallies(Protocol):
+    """Sums of the events up to a position, kept to spare readers the whole log.
+
+    They can be made again from the log at any time. ``version`` is that of the code
+    that makes them: a tally of another version is not found.
+    """
+
+    async def tally(
+        self, execution_id: str, version: int, *, at: int | None = None
+    ) -> Snapshot | None:
+        """Return the last tally at or before a position, or of the whole log."""
+        ...
+
+    async def keep_tally(
+        self, execution_id: str, version: int, tally: Snapshot
+    ) -> None:
+        """Keep a tally; one for an unknown execution or position is ignored."""
+        ...
+
+
 class Backlog(NamedTuple):
     """Commands of a pool that are ready for a worker, and those that workers hold."""
 
@@ -111,6 +133,13 @@ class Backlog(NamedTuple):
         if state == "ready":
             return self._replace(ready=self.ready + count)
         return self._replace(leased=self.leased + count)
+
+
+class Parked(NamedTuple):
+    """An execution in which a pipeline waits, and the length of its log."""
+
+    summary: Summary
+    last_seq: int
 
 
 class EventLog(LogReader, Protocol):
@@ -166,7 +195,8 @@ class CommandQueue(Protocol):
         ...
 
     async def commands(self, command_ids: Sequence[str]) -> Mapping[str, CommandRow]:
-        """Return the rows of these commands; unknown ids are left out."""
+        """Return the rows of these commands; ids of unknown commands, and of those that
+        have ended, are left out."""
         ...
 
     async def held(self, owner: str) -> Sequence[Lease]:
@@ -175,6 +205,16 @@ class CommandQueue(Protocol):
 
     async def count_commands(self) -> Mapping[str, Backlog]:
         """Count the commands that wait for a slot or have one, by pool."""
+        ...
+
+    async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
+        """Count the commands that wait for a time or an answer, by pool, up to
+        ``limit`` of them."""
+        ...
+
+    async def parked(self, *, limit: int) -> Sequence[Parked]:
+        """Return open executions with commands that wait for a time or an answer, the
+        newest first: those of the ``limit`` longest such waits."""
         ...
 
 
@@ -291,6 +331,7 @@ class Store(
     Timers,
     ExecutionIndex,
     ConcurrencyIndex,
+    Tallies,
     Protocol,
 ):
     """All ports that an orchestrator needs: for the wiring, which passes it on."""

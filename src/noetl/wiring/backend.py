@@ -23,7 +23,7 @@ from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.sql_database import TRIGGERS, SqliteFile
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.task_log_files import TaskLogFiles
-from noetl.adapters.triggers.triggers import SqlTriggers
+from noetl.adapters.triggers import SqlTriggers
 from noetl.config import RESULTS_URL, Settings
 from noetl.errors import ConfigError, StoreError
 from noetl.extras import install_command

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.adapters.catalogs.shared_reads import SharedReads
 from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.sql_files import read_migrations
@@ -30,6 +31,7 @@ class PostgresCatalogRows:
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
+        self._finds = SharedReads(self._find)
 
     @classmethod
     async def open(cls, postgres: Postgres) -> PostgresCatalogRows:
@@ -54,6 +56,10 @@ class PostgresCatalogRows:
         )
 
     async def find(self, path: str, version: str | None) -> Registered | None:
+        return await self._finds.get((path, version))
+
+    async def _find(self, key: tuple[str, str | None]) -> Registered | None:
+        path, version = key
         if version is None:
             return await self._one(f"{_OF_PATH} {_NEWEST} LIMIT 1", path)
         return await self._one(f"{_OF_PATH} AND version = $2", path, version)

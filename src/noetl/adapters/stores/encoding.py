@@ -1,34 +1,40 @@
-"""Encoding of transitions: checked, and each event encoded once."""
+"""Encoding of transitions: checked, and their events packed into batches once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from collections.abc import Sequence
 
 import msgspec
 
-from noetl.engine.event_codec import pack, unpack
-from noetl.engine.events import Event
+from noetl.adapters.stores.batches import Batch, pack_batches
+from noetl.adapters.stores.summaries import EncodedSummary, encode_summary
+from noetl.engine.event_codec import pack
 from noetl.errors import StoreError
-from noetl.ports import Command, Damage, Lease, Summary, Timer, Transition
-from noetl.types import JSON
-
-_encoder = msgspec.json.Encoder()
-_summaries = msgspec.json.Decoder(Summary)
+from noetl.ports import Command, Lease, Timer, Transition
 
 
 class Encoded(msgspec.Struct, frozen=True):
     """A checked transition with its events and its summary as they are stored."""
 
     transition: Transition
-    bodies: Sequence[bytes]
-    summary: str
+    batches: Sequence[Batch]
+    summary: EncodedSummary
 
     @property
     def after(self) -> int:
         """Position at which the stored log must be; 0 also for a fork, which brings
         its history along."""
         return self.transition.log.after - len(self.transition.log.history)
+
+    @property
+    def last_seq(self) -> int:
+        """Position of the stored log after the transition."""
+        return self.transition.log.after + len(self.transition.log.events)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batches."""
+        return sum(len(batch.body) for batch in self.batches)
 
 
 def encode(transitions: Sequence[Transition]) -> list[Encoded]:
@@ -41,38 +47,6 @@ def encode(transitions: Sequence[Transition]) -> list[Encoded]:
         )
         raise StoreError(message, "store.foreign")
     return [_encode(transition) for transition in transitions]
-
-
-def decode(bodies: Iterable[bytes], execution_id: str, after: int) -> list[Event]:
-    """Decode the events that follow the position ``after`` of a log."""
-    try:
-        numbered = enumerate(bodies, after + 1)
-        return [unpack(body, execution_id, seq) for seq, body in numbered]
-    except (ValueError, TypeError) as error:  # a row may hold anything, also text
-        message = f"an event of {execution_id} cannot be decoded: {error}"
-        raise StoreError(message, "store.corrupt") from error
-
-
-def decode_summary(text: str) -> Summary:
-    try:
-        return _summaries.decode(text)
-    except msgspec.DecodeError as error:
-        message = f"a summary cannot be decoded: {error}"
-        raise StoreError(message, "store.corrupt") from error
-
-
-def read_line(execution_id: str, text: str) -> Summary:
-    """Decode a line of a listing; a damaged line is shown as quarantined, so that it
-    does not hide the others."""
-    try:
-        return decode_summary(text)
-    except StoreError as error:
-        why: dict[str, JSON] = {"kind": error.kind, "message": str(error)}
-        return Summary(execution_id, "quarantined", {}, "", error=why)
-
-
-def encode_summary(summary: Summary) -> str:
-    return _encoder.encode(summary).decode()
 
 
 def _encode(transition: Transition) -> Encoded:
@@ -89,7 +63,8 @@ def _encode(transition: Transition) -> Encoded:
         raise StoreError(message, "store.encoding") from error
     if log.history:
         bodies = [*log.history, *bodies]
-    return Encoded(transition, bodies, summary)
+    batches = pack_batches(bodies, transition.execution_id)
+    return Encoded(transition, batches, summary)
 
 
 def _check_sequence(transition: Transition) -> None:
@@ -124,34 +99,3 @@ def _check_owner(transition: Transition) -> None:
             raise StoreError(
                 f"execution {mine} cannot plan for {each.execution_id}", "store.foreign"
             )
-
-
-FIRST = b""
-"""Hash that precedes the first event of an execution."""
-
-
-def link(previous: bytes, body: bytes) -> bytes:
-    """Return the hash of an event, given the hash of the event before it."""
-    return sha256(previous + body).digest()
-
-
-def first_damage(
-    rows: Iterable[tuple[int, bytes, bytes]], last_seq: int, last_hash: bytes
-) -> Damage | None:
-    """Check rows ``(seq, hash, body)`` in order, up to the recorded position."""
-    expected, previous = 1, FIRST
-    for seq, stored, body in rows:
-        if seq != expected:
-            return Damage(expected, f"event {expected} is missing")
-        if seq > last_seq:
-            return Damage(seq, f"event {seq} comes after the last on record")
-        # A row that was edited by hand may hold text.
-        if not isinstance(body, bytes) or link(previous, body) != stored:
-            return Damage(seq, f"event {seq} is not what was recorded")
-        previous = stored
-        expected += 1
-    if expected <= last_seq:
-        return Damage(expected, f"event {expected} is missing, of {last_seq}")
-    if previous != last_hash:
-        return Damage(last_seq, f"event {last_seq} is not the one on record")
-    return None

@@ -102,6 +102,19 @@ API = {
         "recorded; `problems` lists the errors.",
         "Send data that fit: `waits` has the schema.",
     ),
+    "answer.off": ErrorKind(
+        "The server allows no links that answer a question without a sign-in.",
+        "Answer on its page; an operator can set `answer_links`.",
+    ),
+    "answer.invalid": ErrorKind(
+        "The link to answer a question was not made by this server, or is not whole.",
+        "Copy the whole link, or ask for another one.",
+    ),
+    "answer.over": ErrorKind(
+        "The link has expired, its question was answered or is not asked any more, or "
+        "the account that made the link may not answer now. Nothing was recorded.",
+        "Look at the execution; ask for another link if it still waits.",
+    ),
     "signal.unknown": ErrorKind(
         "No open or later wait of the execution takes this signal: the name "
         "differs, or the wait has ended. Nothing was recorded.",
@@ -222,6 +235,10 @@ TRIGGERS = {
     "trigger.paused": ErrorKind(
         "The webhook is paused and refuses deliveries.",
         "Run `noetl trigger resume NAME`; then the sender must send again.",
+    ),
+    "run.unknown": ErrorKind(
+        "The execution has no step run with this id or number.",
+        "`GET /api/executions/{id}/runs` lists the runs.",
     ),
     "trigger.unknown": ErrorKind(
         "The trigger does not exist, or you may not see it.",

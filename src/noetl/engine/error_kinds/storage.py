@@ -21,6 +21,11 @@ REFERENCES = {
         "A range of bytes is reversed, or exceeds the size.",
         "Ask for `KEY:FIRST-LAST` within the size, counted from 0.",
     ),
+    "ref.rows": ErrorKind(
+        "The stored value is not a table, is a parquet file, or is a list that is too "
+        "large to show as rows.",
+        "Get the whole value with `noetl result get`.",
+    ),
     "ref.format": ErrorKind(
         "A template reads a stored file that is not JSON, such as Parquet.",
         "Read it as a table of a `duckdb` task, or get it with `noetl result get`.",

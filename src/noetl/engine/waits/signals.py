@@ -124,9 +124,10 @@ def receive(
     data: JSON,
     sender: Sender | None = None,
     caller: Caller = None,
+    command_id: str | None = None,
 ) -> None:
     """Record a signal: for the first pipeline that waits for it, or kept until one
-    does.
+    does; with ``command_id`` for this pipeline only.
 
     Raises ``SignalRefused``, or ``ForgedReference`` for data that claim to be a stored
     value, before anything is recorded.
@@ -135,7 +136,7 @@ def receive(
     state = batch.state
     if state.finished or state.cancelling is not None:
         return
-    wait = _find_wait(batch, name, data, sender)
+    wait = _find_wait(batch, name, data, sender, command_id)
     payload: MessageReceived = {"name": name, "data": batch.secrets.redact(data)}
     if sender is not None:
         payload["by"] = msgspec.to_builtins(sender)
@@ -192,11 +193,13 @@ def _may_send(wait: SignalWait, roles: Sequence[str]) -> bool:
 
 
 def _find_wait(
-    batch: Batch, name: str, data: JSON, sender: Sender | None
+    batch: Batch, name: str, data: JSON, sender: Sender | None, command_id: str | None
 ) -> SignalWait:
     """Return the wait that takes the signal, now or later. Raises ``SignalRefused``."""
     waits = [wait for wait in current_waits(batch) if wait.name == name]
-    if not waits:
+    if command_id is not None:
+        waits = [wait for wait in waits if wait.command_id == command_id]
+    elif not waits:
         every = (*current_waits(batch), *later_waits(batch))
         waits = [wait for wait in every if wait.name in (name, None)]
     if not waits:

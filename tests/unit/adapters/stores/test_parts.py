@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.sql_files import statements
-from noetl.adapters.stores.encoding import FIRST, first_damage, link
+from noetl.adapters.stores.batches import FIRST, Row, chain, first_damage, pack_batches
 from noetl.adapters.stores.rules import REMEMBERED, Turn, in_turn, once_round
 from noetl.adapters.stores.sqlite.connection import filesystem_of, refuse_network
 from noetl.adapters.stores.sqlite.schema import SQL, migrations
@@ -95,26 +95,23 @@ def test_of_the_turns_in_families_the_last_are_remembered() -> None:
     assert list(turn.executions) == list(range(3, REMEMBERED + 3))
 
 
-def rows(*bodies: bytes) -> list[tuple[int, bytes, bytes]]:
-    made, previous = [], FIRST
-    for seq, body in enumerate(bodies, 1):
-        previous = link(previous, body)
-        made.append((seq, previous, body))
-    return made
+def rows(*bodies: bytes) -> list[Row]:
+    batches = [batch for body in bodies for batch in pack_batches([body], "x")]
+    return chain(batches, 0, FIRST)
 
 
 def test_a_chain_depends_on_everything_before() -> None:
     one, two = rows(b"a", b"b"), rows(b"A", b"b")
 
-    assert first_damage(one, 2, one[-1][1]) is None
-    assert one[1][1] != two[1][1]
+    assert first_damage(one, 2, one[-1].hash, "x") is None
+    assert one[1].hash != two[1].hash
 
 
-def test_events_cannot_change_places() -> None:
+def test_batches_cannot_change_places() -> None:
     first, second = rows(b"a", b"b")
-    swapped = [(1, *second[1:]), (2, *first[1:])]
+    swapped = [first._replace(body=second.body), second._replace(body=first.body)]
 
-    damage = first_damage(swapped, 2, second[1])
+    damage = first_damage(swapped, 2, second.hash, "x")
 
     assert damage is not None
     assert damage.seq == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nlargest
 from itertools import islice
 from typing import Literal
 
@@ -111,12 +111,12 @@ class Commands:
         for command_id, number in transition.reports.numbers.items():
             self._by_id[command_id].reported = number
         for command_id in changes.ended:
-            if ended := self._by_id.get(command_id):
+            if ended := self._by_id.pop(command_id, None):
                 self._leased.pop(command_id, None)
                 ended.state = "done"
         for command_id in changes.released:
             given = self._by_id.get(command_id)
-            if given is None or given.state == "done":
+            if given is None:
                 continue
             if again := planned.get(command_id):
                 if again.turn is not None:
@@ -245,6 +245,11 @@ class Commands:
         for row in list(self._leased.values()):
             if row.execution == execution:
                 self._make_ready(row)
+
+    def delayed(self, limit: int) -> list[_Row]:
+        """Return delayed commands, those that are due last first."""
+        rows = (row for row in self._by_id.values() if row.state == "delayed")
+        return nlargest(limit, rows, key=lambda row: row.not_before)
 
     def _schedule(self, row: _Row, not_before: float) -> None:
         row.not_before = not_before

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
-from noetl.adapters.stores.encoding import (
-    FIRST,
-    Encoded,
-    decode,
-    decode_summary,
-    encode,
-    encode_summary,
-    first_damage,
-    link,
-)
+from noetl.adapters.stores.batches import FIRST, Row, chain, first_damage, unpack_rows
+from noetl.adapters.stores.encoding import Encoded, encode
 from noetl.adapters.stores.memory.commands import Commands
 from noetl.adapters.stores.rules import (
     OVER,
@@ -25,6 +20,11 @@ from noetl.adapters.stores.rules import (
     next_to_admit,
     outlives,
     refuse_stale,
+)
+from noetl.adapters.stores.summaries import (
+    EncodedSummary,
+    decode_summary,
+    encode_summary,
 )
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -38,6 +38,7 @@ from noetl.ports import (
     ConcurrencySlot,
     Damage,
     Lease,
+    Parked,
     QueuedExecution,
     Snapshot,
     Summary,
@@ -47,13 +48,27 @@ from noetl.ports import (
 
 
 class _Execution(msgspec.Struct):
+    execution_id: str
     number: int
     status: ExecutionStatus
-    summary: str
+    summary: EncodedSummary
     family: int
-    bodies: list[bytes] = msgspec.field(default_factory=list)
-    hashes: list[bytes] = msgspec.field(default_factory=list)
+    rows: list[Row] = msgspec.field(default_factory=list)
     snapshot: Snapshot | None = None
+    tallies: dict[tuple[int, int], bytes] = msgspec.field(default_factory=dict)
+
+    @property
+    def last_seq(self) -> int:
+        return self.rows[-1].last_seq if self.rows else 0
+
+    @property
+    def last_hash(self) -> bytes:
+        return self.rows[-1].hash if self.rows else FIRST
+
+
+def _read(execution: _Execution) -> Summary:
+    text, key, line = execution.summary
+    return decode_summary(execution.execution_id, text, {key or "": line})
 
 
 class MemoryStore:
@@ -120,6 +135,18 @@ class MemoryStore:
     async def count_commands(self) -> Mapping[str, Backlog]:
         return self._commands.count()
 
+    async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
+        return Counter(row.command.pool for row in self._commands.delayed(limit))
+
+    async def parked(self, *, limit: int) -> Sequence[Parked]:
+        numbers = {row.execution for row in self._commands.delayed(limit)}
+        found = [self._by_number[n - 1] for n in sorted(numbers, reverse=True)]
+        return [
+            Parked(_read(each), each.last_seq)
+            for each in found
+            if each.status in ("running", "waiting", "paused")
+        ]
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         self._commands.expire(now)
         due = [
@@ -146,8 +173,11 @@ class MemoryStore:
         execution = self._executions.get(execution_id)
         if execution is None:
             return []
-        end = None if limit is None else after + limit
-        return decode(execution.bodies[after:end], execution_id, after)
+        if limit == 0:
+            return []
+        first = bisect_right(execution.rows, after, key=lambda row: row.last_seq)
+        rows = islice(execution.rows, first, None)
+        return unpack_rows(rows, execution_id, after, limit)
 
     async def pages(
         self, execution_id: str, *, after: int = 0, size: int = 2_000
@@ -158,11 +188,30 @@ class MemoryStore:
 
     async def length(self, execution_id: str) -> int:
         execution = self._executions.get(execution_id)
-        return 0 if execution is None else len(execution.bodies)
+        return 0 if execution is None else execution.last_seq
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         execution = self._executions.get(execution_id)
         return execution.snapshot if execution else None
+
+    async def tally(
+        self, execution_id: str, version: int, *, at: int | None = None
+    ) -> Snapshot | None:
+        execution = self._executions.get(execution_id)
+        kept = execution.tallies if execution is not None else {}
+        found = [
+            (seq, body)
+            for (of, seq), body in kept.items()
+            if of == version and (at is None or seq <= at)
+        ]
+        return Snapshot(*max(found)) if found else None
+
+    async def keep_tally(
+        self, execution_id: str, version: int, tally: Snapshot
+    ) -> None:
+        execution = self._executions.get(execution_id)
+        if execution is not None and tally.seq <= execution.last_seq:
+            execution.tallies[version, tally.seq] = tally.body
 
     async def find(
         self,
@@ -180,7 +229,7 @@ class MemoryStore:
             if len(found) == limit:
                 break
             if status is None or execution.status == status:
-                summary = decode_summary(execution.summary)
+                summary = _read(execution)
                 if labels.items() <= summary.labels.items():
                     found.append(summary)
         return found
@@ -194,7 +243,7 @@ class MemoryStore:
         return self._executions[newest].number if newest is not None else 0
 
     async def summary(self, execution_id: str) -> Summary:
-        return decode_summary(self._known(execution_id).summary)
+        return _read(self._known(execution_id))
 
     async def disarm(self, timer: Timer) -> None:
         execution = self._executions.get(timer.execution_id)
@@ -224,9 +273,8 @@ class MemoryStore:
 
     async def verify(self, execution_id: str) -> Damage | None:
         execution = self._known(execution_id)
-        hashes, bodies = execution.hashes, execution.bodies
-        rows = zip(range(1, len(bodies) + 1), hashes, bodies, strict=True)
-        return first_damage(rows, len(bodies), hashes[-1])
+        last_seq, last_hash = execution.last_seq, execution.last_hash
+        return first_damage(execution.rows, last_seq, last_hash, execution_id)
 
     def _known(self, execution_id: str) -> _Execution:
         execution = self._executions.get(execution_id)
@@ -238,7 +286,7 @@ class MemoryStore:
         execution = self._executions.get(execution_id)
         if execution is not None and execution.status == "quarantined":
             raise Aside(execution_id)
-        return len(execution.bodies) if execution else 0
+        return execution.last_seq if execution else 0
 
     def _write(self, item: Encoded) -> None:
         transition = item.transition
@@ -248,19 +296,18 @@ class MemoryStore:
             number = len(self._by_number) + 1
             caller = self._executions.get(transition.summary.parent_id or "")
             family = caller.family if caller is not None else number
-            execution = _Execution(number, status, item.summary, family)
-            self._executions[transition.execution_id] = execution
+            name = transition.execution_id
+            execution = _Execution(name, number, status, item.summary, family)
+            self._executions[name] = execution
             self._by_number.append(execution)
             if transition.request_key is not None:
                 self._requests[transition.request_key] = transition.execution_id
         execution.status, execution.summary = status, item.summary
-        for body in item.bodies:
-            previous = execution.hashes[-1] if execution.hashes else FIRST
-            execution.hashes.append(link(previous, body))
-            execution.bodies.append(body)
+        end = execution.last_seq, execution.last_hash
+        execution.rows += chain(item.batches, *end)
         snapshot = transition.log.snapshot
         if snapshot is not None:
-            execution.snapshot = Snapshot(len(execution.bodies), snapshot)
+            execution.snapshot = Snapshot(execution.last_seq, snapshot)
         self._commands.change(execution.number, execution.family, transition)
         self._change_timers(execution.number, transition)
         if transition.slot is not None:

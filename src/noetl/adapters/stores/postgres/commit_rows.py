@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from noetl.adapters.stores.batches import Row
 from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.rules import OPEN, OVER, outlives, rank_of
 from noetl.ports import Command, Lease, Transition
@@ -30,7 +31,8 @@ class Group:
     def __init__(self) -> None:
         self._transitions = _Table(6)
         self._leases = _Table(4)
-        self._events = _Table(4)
+        self._batches = _Table(4)
+        self._packings = _Table(2)
         self._commands = _Table(9)
         self._changes = _Table(4)
         self._ranks = _Table(1)
@@ -47,7 +49,7 @@ class Group:
     def add(
         self,
         item: Encoded,
-        hashes: Sequence[bytes],
+        rows: Sequence[Row],
         last_hash: bytes,
         was_open: bool = False,
     ) -> None:
@@ -57,14 +59,14 @@ class Group:
         stays open, none of them need to be looked at.
         """
         transition, summary = item.transition, item.transition.summary
-        after, count = item.after, len(item.bodies)
+        after, count = item.after, item.last_seq - item.after
         self._transitions.append(
             (
                 transition.execution_id,
                 after,
                 count,
                 summary.status,
-                item.summary,
+                item.summary.text,
                 last_hash,
             )
         )
@@ -74,14 +76,17 @@ class Group:
         self._requests.append((transition.request_key,))
         self._parents.append((summary.parent_id if after == 0 else None,))
         number = len(self._transitions)
-        for index, body in enumerate(item.bodies):
-            self._events.append((number, after + index + 1, hashes[index], body))
+        for each in rows:
+            self._batches.append((number, each.last_seq, each.hash, each.body))
+            self._packings.append((each.events, each.dictionary))
         for lease in transition.reports.leases:
             row = (number, lease.command_id, lease.epoch, lease.owner)
             self._leases.append(row)
         self._commands += [(number, *row) for row in planned_commands(transition)]
         self._affinities += [
-            (each.affinity,) for each in _last(transition.commands.planned)
+            (each.affinity,)
+            for each in _last(transition.commands.planned)
+            if each.command_id not in transition.commands.ended
         ]
         for *change, rank in changed_commands(transition):
             self._changes.append((number, *change))
@@ -118,7 +123,7 @@ class Group:
         tables = (
             self._transitions,
             self._leases,
-            self._events,
+            self._batches,
             self._commands,
             self._changes,
             self._disarmed,
@@ -131,6 +136,7 @@ class Group:
             self._affinities,
             self._parents,
             self._ranks,
+            self._packings,
         )
         return [column for table in tables for column in table.columns()]
 
@@ -158,8 +164,8 @@ def planned_commands(transition: Transition) -> Iterator[_Planned]:
         rank = rank_of(command, transition.log.after, index)
         name, pool, due = command.command_id, command.pool, command.not_before
         if name in ended:
-            yield _Planned(name, rank, pool, "", due)
-        elif lease := granted.get(name):
+            continue
+        if lease := granted.get(name):
             owner, epoch = lease.owner, lease.epoch
             yield _Planned(name, rank, pool, "leased", due, epoch, owner, until)
         else:

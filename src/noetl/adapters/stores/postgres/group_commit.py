@@ -11,7 +11,8 @@ import asyncpg
 import msgspec
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.stores.encoding import FIRST, Encoded, link
+from noetl.adapters.stores.batches import FIRST, Row, chain
+from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.postgres.commit_rows import (
     Group,
     changed_commands,
@@ -19,6 +20,7 @@ from noetl.adapters.stores.postgres.commit_rows import (
     planned_commands,
     statement,
 )
+from noetl.adapters.stores.postgres.playbook_lines import PlaybookLines
 from noetl.adapters.stores.postgres.queries import (
     SQL,
     change_slot,
@@ -47,7 +49,7 @@ async def commit(connection: Any, arguments: Sequence[Any]) -> int | None:
 
 
 def plain(
-    item: Encoded, hashes: Sequence[bytes], last_hash: bytes, was_open: bool
+    item: Encoded, rows: Sequence[Row], last_hash: bytes, was_open: bool
 ) -> Sequence[Any] | None:
     """Return the arguments of ``commit``; None if the transition is not plain."""
     transition, reports = item.transition, item.transition.reports
@@ -78,12 +80,16 @@ def plain(
         transition.execution_id,
         item.after,
         transition.summary.status,
-        item.summary,
+        item.summary.text,
         last_hash,
         transition.request_key,
         offers == "over",
-        hashes,
-        item.bodies,
+        item.last_seq,
+        [row.last_seq for row in rows],
+        [row.events for row in rows],
+        [row.dictionary for row in rows],
+        [row.hash for row in rows],
+        [row.body for row in rows],
         *lease,
         ends,
         number,
@@ -111,20 +117,21 @@ class Commit(msgspec.Struct):
 
     item: Encoded
     future: asyncio.Future[None]
-    hashes: Sequence[bytes] = ()
+    rows: Sequence[Row] = ()
     last_hash: bytes = b""
 
     def link(self, head: Head) -> None:
-        """Compute the hashes of its events, which follow this head."""
-        self.hashes = hashes_of(self.item, head)
-        self.last_hash = self.hashes[-1] if self.hashes else head.last_hash
+        """Make the rows of its batches, which follow this head."""
+        self.rows = chain(self.item.batches, self.item.after, head.last_hash)
+        self.last_hash = self.rows[-1].hash if self.rows else head.last_hash
 
 
 class Committer:
     """Commits one group at a time; a group has one transition of each execution."""
 
-    def __init__(self, postgres: Postgres) -> None:
+    def __init__(self, postgres: Postgres, playbooks: PlaybookLines) -> None:
         self._postgres = postgres
+        self._playbooks = playbooks
         self._queue: list[Commit] = []
         self._task: asyncio.Task[None] | None = None
         self._heads: OrderedDict[str, Head] = OrderedDict()
@@ -139,6 +146,7 @@ class Committer:
 
     async def commit_together(self, items: Sequence[Encoded]) -> None:
         """Commit all or none, also several of one execution. Raises the refusal."""
+        await self._playbooks.keep(item.summary for item in items)
         heads = {item.transition.execution_id: await self._head(item) for item in items}
 
         async def work(connection: Any) -> None:
@@ -148,10 +156,11 @@ class Committer:
                     if await is_refused(connection, item.transition):
                         raise Taken(item.transition)
                     group, execution_id = Group(), item.transition.execution_id
-                    before = heads[execution_id]
-                    hashes = hashes_of(item, before)
-                    heads[execution_id] = Head(0, [before.last_hash, *hashes][-1])
-                    group.add(item, hashes, heads[execution_id].last_hash)
+                    last_hash = heads[execution_id].last_hash
+                    rows = chain(item.batches, item.after, last_hash)
+                    last_hash = rows[-1].hash if rows else last_hash
+                    heads[execution_id] = Head(0, last_hash)
+                    group.add(item, rows, last_hash)
                     sql, values = statement(group.parts(), group.arguments())
                     for row in await connection.fetch(sql, *values):
                         raise _refusal(item, row["last_seq"], row["lost"])
@@ -186,7 +195,7 @@ class Committer:
             else:
                 keys |= {slot.key} if slot is not None else set()
                 taken[execution_id] = each
-                size += sum(map(len, each.item.bodies))
+                size += each.item.size
         self._queue = left
         return [taken[name] for name in sorted(taken)]
 
@@ -224,15 +233,16 @@ class Committer:
 
     async def _is_stored(self, commit: Commit) -> bool:
         transition = commit.item.transition
-        seq = commit.item.after + len(commit.item.bodies)
-        if not commit.item.bodies:
+        if not commit.item.batches:
             return False  # storing it twice changes nothing
+        seq = commit.item.last_seq
         found = await self._postgres.run(
             lambda c: c.fetchval(SQL["hash_at"], transition.execution_id, seq)
         )
         return bool(found == commit.last_hash)
 
     async def _try(self, commits: Sequence[Commit]) -> None:
+        await self._playbooks.keep(each.item.summary for each in commits)
         heads = [await self._head(each.item) for each in commits]
         for each, head in zip(commits, heads, strict=True):
             each.link(head)
@@ -299,9 +309,8 @@ class Committer:
 
     def _remember(self, item: Encoded, last_hash: bytes) -> None:
         transition = item.transition
-        seq = item.after + len(item.bodies)
         is_open = transition.summary.status in OPEN
-        self._heads[transition.execution_id] = Head(seq, last_hash, is_open)
+        self._heads[transition.execution_id] = Head(item.last_seq, last_hash, is_open)
         self._heads.move_to_end(transition.execution_id)
         while len(self._heads) > MAX_HEADS:
             self._heads.popitem(last=False)
@@ -312,12 +321,12 @@ def _statement(
 ) -> tuple[str, Sequence[Any]]:
     group = Group()
     for each, head in zip(commits, heads, strict=True):
-        group.add(each.item, each.hashes, each.last_hash, head.is_open)
+        group.add(each.item, each.rows, each.last_hash, head.is_open)
     return statement(group.parts(), group.arguments())
 
 
 def _plain(commit: Commit, head: Head) -> Sequence[Any] | None:
-    return plain(commit.item, commit.hashes, commit.last_hash, head.is_open)
+    return plain(commit.item, commit.rows, commit.last_hash, head.is_open)
 
 
 def _plain_refusal(commit: Commit, found: int | None) -> dict[int, StoreError]:
@@ -337,14 +346,6 @@ def _refusals(commits: Sequence[Commit], rows: Sequence[Any]) -> dict[int, Store
         )
         for row in rows
     }
-
-
-def hashes_of(item: Encoded, head: Head) -> list[bytes]:
-    hashes, last_hash = [], head.last_hash
-    for body in item.bodies:
-        last_hash = link(last_hash, body)
-        hashes.append(last_hash)
-    return hashes
 
 
 def _refusal(item: Encoded, last_seq: int, lost: str | None) -> StoreError:

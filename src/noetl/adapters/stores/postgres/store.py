@@ -11,17 +11,19 @@ import msgspec
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.sql_files import read_migrations
-from noetl.adapters.stores.encoding import (
-    decode,
-    decode_summary,
-    encode,
-    encode_summary,
-    first_damage,
-    read_line,
+from noetl.adapters.stores.batches import (
+    MAX_EVENTS,
+    Check,
+    Row,
+    missing_event,
+    unpack_rows,
 )
+from noetl.adapters.stores.encoding import encode
 from noetl.adapters.stores.postgres.group_commit import Committer
+from noetl.adapters.stores.postgres.playbook_lines import PlaybookLines
 from noetl.adapters.stores.postgres.queries import SQL, permit, queued_executions
 from noetl.adapters.stores.rules import GRACE, Turn, count_by_pool, refuse_foreign
+from noetl.adapters.stores.summaries import decode_summary, encode_summary, read_line
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
@@ -33,6 +35,7 @@ from noetl.ports import (
     CommandRow,
     Damage,
     Lease,
+    Parked,
     QueuedExecution,
     Snapshot,
     Summary,
@@ -42,7 +45,12 @@ from noetl.ports import (
 
 T = TypeVar("T")
 
+LOOK_AHEAD_EVERY_S = 60.0
+"""Time between two calls that make partitions for executions to come."""
+
 _NEWEST = (1 << 63) - 1
+_LAST = (1 << 31) - 1
+_ROWS_PER_CHECK = 10_000
 
 
 class PostgresStore:
@@ -52,8 +60,10 @@ class PostgresStore:
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
-        self._committer = Committer(postgres)
+        self._playbooks = PlaybookLines(postgres)
+        self._committer = Committer(postgres, self._playbooks)
         self._turns: dict[tuple[str, bool], Turn] = {}
+        self._looked_ahead = 0.0
 
     @classmethod
     async def open(cls, postgres: Postgres) -> PostgresStore:
@@ -128,15 +138,31 @@ class PostgresStore:
         rows = await self._run(lambda c: c.fetch(SQL["count_commands"]))
         return count_by_pool(rows)
 
+    async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
+        rows = await self._run(lambda c: c.fetch(SQL["count_delayed"], limit))
+        return dict(rows)
+
+    async def parked(self, *, limit: int) -> Sequence[Parked]:
+        rows = await self._run(lambda c: c.fetch(SQL["parked"], limit))
+        lines = await self._playbooks.find([row["summary"] for row in rows])
+        return [
+            Parked(read_line(name, text, lines), last_seq)
+            for name, text, last_seq in rows
+        ]
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         await self._run(lambda c: c.execute(SQL["expire_leases"], now - GRACE))
+        if abs(now - self._looked_ahead) >= LOOK_AHEAD_EVERY_S:
+            self._looked_ahead = now
+            await self._run(lambda c: c.execute(SQL["add_partitions"]))
         rows = await self._run(lambda c: c.fetch(SQL["due_timers"], now))
         return [Timer(*row) for row in rows]
 
     async def set_status(self, summary: Summary) -> None:
         await self._known(summary.execution_id)
-        text = encode_summary(summary)
-        key = (summary.execution_id, summary.status, text)
+        encoded = encode_summary(summary)
+        await self._playbooks.keep([encoded])
+        key = (summary.execution_id, summary.status, encoded.text)
         await self._run(lambda c: c.execute(SQL["set_status"], *key))
 
     # -- reading -----------------------------------------------------------------
@@ -146,20 +172,25 @@ class PostgresStore:
     ) -> Sequence[Event]:
         if limit == 0:
             return []
-        # A literal limit, so that the plan is made for this number of rows.
-        sql = SQL["events"] if limit is None else f"{SQL['events']} LIMIT {int(limit)}"
-        rows = await self._run(lambda c: c.fetch(sql, execution_id, after))
-        if not rows:
-            return []
-        last_seq = rows[0]["last_seq"]
-        if rows[0]["seq"] is None:  # no event follows
-            rows = []
-        for seq, row in enumerate(rows, after + 1):
-            if row["seq"] != seq:
-                raise _missing(execution_id, seq)
-        if after + len(rows) < last_seq and len(rows) != limit:
-            raise _missing(execution_id, after + len(rows) + 1)
-        return decode([row["body"] for row in rows], execution_id, after)
+        last_seq, rows = await self._rows(execution_id, after, limit)
+        events = unpack_rows(rows, execution_id, after, limit)
+        if after + len(events) < last_seq and len(events) != limit:
+            raise missing_event(execution_id, after + len(events) + 1)
+        return events
+
+    async def _rows(
+        self,
+        execution_id: str,
+        after: int,
+        limit: int | None = None,
+        most: int | None = None,
+    ) -> tuple[int, list[Row]]:
+        """Return the position of the log, and at most ``most`` rows of these events."""
+        end = _LAST if limit is None else min(after + limit, _LAST)
+        given = (execution_id, after, end, MAX_EVENTS, most or limit)
+        rows = await self._run(lambda c: c.fetch(SQL["rows"], *given))
+        last_seq = rows[0][0] if rows else 0
+        return last_seq, [Row(*row[1:]) for row in rows if row[1] is not None]
 
     async def pages(
         self, execution_id: str, *, after: int = 0, size: int = 2_000
@@ -175,6 +206,19 @@ class PostgresStore:
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         row = await self._run(lambda c: c.fetchrow(SQL["snapshot"], execution_id))
         return Snapshot(*row) if row else None
+
+    async def tally(
+        self, execution_id: str, version: int, *, at: int | None = None
+    ) -> Snapshot | None:
+        given = (execution_id, version, _LAST if at is None else at)
+        row = await self._run(lambda c: c.fetchrow(SQL["tally"], *given))
+        return Snapshot(*row) if row else None
+
+    async def keep_tally(
+        self, execution_id: str, version: int, tally: Snapshot
+    ) -> None:
+        given = (execution_id, version, tally.seq, tally.body)
+        await self._run(lambda c: c.execute(SQL["keep_tally"], *given))
 
     async def find(
         self,
@@ -192,7 +236,8 @@ class PostgresStore:
             given = (*first, number, status, names, values, limit)
         query = SQL["find_by_labels" if labels else "find"]
         rows = await self._run(lambda c: c.fetch(query, *given))
-        return [read_line(*row) for row in rows]
+        lines = await self._playbooks.find([row["summary"] for row in rows])
+        return [read_line(name, text, lines) for name, text in rows]
 
     async def _number_before(self, execution_id: str) -> int:
         """Return the number that the page must stay below; ids are in order of time."""
@@ -205,7 +250,9 @@ class PostgresStore:
         return int(number) + 1 if number is not None else 0
 
     async def summary(self, execution_id: str) -> Summary:
-        return decode_summary((await self._known(execution_id))["summary"])
+        text = (await self._known(execution_id))["summary"]
+        lines = await self._playbooks.find([text])
+        return decode_summary(execution_id, text, lines)
 
     async def disarm(self, timer: Timer) -> None:
         given = (timer.timer_id, timer.execution_id)
@@ -233,9 +280,14 @@ class PostgresStore:
 
     async def verify(self, execution_id: str) -> Damage | None:
         head = await self._known(execution_id)
-        rows = await self._run(lambda c: c.fetch(SQL["links"], head["number"]))
-        links = [tuple(row) for row in rows if row["seq"] <= head["last_seq"]]
-        return first_damage(links, head["last_seq"], head["last_hash"])
+        check = Check(head["last_seq"], head["last_hash"], execution_id)
+        while check.damage is None:
+            seq = check.seq
+            _, rows = await self._rows(execution_id, seq, most=_ROWS_PER_CHECK)
+            check.take(row for row in rows if row.last_seq <= check.last_seq)  # as then
+            if check.seq == seq:
+                break
+        return check.end()
 
     async def _head(self, execution_id: str) -> Any:
         return await self._run(lambda c: c.fetchrow(SQL["head"], execution_id))
@@ -264,8 +316,3 @@ def read_functions() -> str:
 
 
 _ALL = re.MULTILINE | re.DOTALL
-
-
-def _missing(execution_id: str, seq: int) -> StoreError:
-    message = f"execution {execution_id}: event {seq} is missing"
-    return StoreError(message, "log.hash_mismatch")

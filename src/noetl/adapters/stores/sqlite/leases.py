@@ -8,10 +8,10 @@ from itertools import islice
 from math import inf
 
 from noetl.adapters.stores.call_limits import KEEP_S, Line, answer, lost_lease
-from noetl.adapters.stores.encoding import decode_summary, encode_summary
 from noetl.adapters.stores.rules import GRACE, OPEN, OVER, Turn, in_turn, once_round
 from noetl.adapters.stores.sqlite.schema import SQL, WAITS_SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head, Memory, Queue
+from noetl.adapters.stores.summaries import decode_stored, encode_summary
 from noetl.engine.times import NEVER
 from noetl.errors import StoreError
 from noetl.ports import CallLimit, Lease, Summary, Timer
@@ -195,12 +195,15 @@ def set_status(db: sqlite3.Connection, summary: Summary) -> None:
         message = f"there is no execution {summary.execution_id}"
         raise StoreError(message, "store.missing")
     number = Head(*row).number
-    db.execute(SQL["set_status"], (summary.status, encode_summary(summary), number))
+    text, key, line = encode_summary(summary)
+    if key is not None:
+        db.execute(SQL["keep_playbook"], (key, line))
+    db.execute(SQL["set_status"], (summary.status, text, number))
     if summary.status == "quarantined":
         db.execute(SQL["release_all"], (number,))
 
 
-_NAME = "event_is_never_removed"
+_NAMES = ("event_is_never_removed", "batch_is_never_removed")
 _GUARD = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
 
 
@@ -211,20 +214,25 @@ def remove(db: sqlite3.Connection, execution_ids: Sequence[str]) -> None:
         row = db.execute(SQL["head"], (execution_id,)).fetchone()
         if row is None:
             raise StoreError(f"there is no execution {execution_id}", "store.missing")
-        if decode_summary(row[3]).finished_at is None:
+        if decode_stored(row[3]).finished_at is None:
             message = f"execution {execution_id} is not over: it is not removed"
             raise StoreError(message, "store.conflict")
         numbers.append((row[0], execution_id))
-    # A trigger forbids deleting events. It is dropped for the removal of whole
+    # Triggers forbid deleting events. They are dropped for the removal of whole
     # executions, and created again in the same transaction.
-    [[guard]] = db.execute(_GUARD, (_NAME,)).fetchall()
-    db.execute(f"DROP TRIGGER {_NAME}")
+    guards = [guard for name in _NAMES for (guard,) in db.execute(_GUARD, (name,))]
+    for name in _NAMES:
+        db.execute(f"DROP TRIGGER {name}")
     for number, execution_id in numbers:
         first = number << SEQ_BITS
-        db.execute(SQL["remove_events"], (first, first + (1 << SEQ_BITS) - 1))
+        span = (first, first + (1 << SEQ_BITS) - 1)
+        db.execute(SQL["remove_events"], span)
+        db.execute(SQL["remove_batches"], span)
+        db.execute(SQL["remove_tallies"], (number,))
         db.execute(SQL["remove_commands"], (f"{execution_id}-", f"{execution_id}."))
         db.execute(SQL["disarm_all"], (number,))
         db.execute(SQL["leave_slot"], (number,))
         db.execute(SQL["remove_snapshot"], (number,))
         db.execute(SQL["remove_execution"], (number,))
-    db.execute(guard)
+    for guard in guards:
+        db.execute(guard)

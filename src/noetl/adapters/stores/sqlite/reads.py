@@ -5,26 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from noetl.adapters.stores.encoding import (
-    decode,
-    decode_summary,
-    first_damage,
-    read_line,
-)
+from noetl.adapters.stores.batches import Row, first_damage, missing_event, unpack_rows
 from noetl.adapters.stores.rules import count_by_pool
 from noetl.adapters.stores.sqlite.connection import connect_reader, translated
 from noetl.adapters.stores.sqlite.schema import SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
+from noetl.adapters.stores.summaries import decode_summary, read_line
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
-from noetl.ports import Backlog, CommandRow, Damage, Lease, LogHead, Snapshot, Summary
+from noetl.ports import (
+    Backlog,
+    CommandRow,
+    Damage,
+    Lease,
+    LogHead,
+    Parked,
+    Snapshot,
+    Summary,
+)
 
 _SEQ = (1 << SEQ_BITS) - 1
 _NEWEST = (1 << 63) - 1
@@ -37,15 +43,24 @@ def read(
     head = _head(db, execution_id)
     if head is None:
         return []
-    base = head.number << SEQ_BITS
-    span = (base + after, base + _SEQ, -1 if limit is None else limit)
-    rows = db.execute(SQL["events"], span).fetchall()
-    for seq, (key, _) in enumerate(rows, after + 1):
-        if key & _SEQ != seq:
-            raise _missing(execution_id, seq)
-    if after + len(rows) < head.last_seq and len(rows) != limit:
-        raise _missing(execution_id, after + len(rows) + 1)
-    return decode([body for _, body in rows], execution_id, after)
+    if limit == 0:
+        return []
+    with closing(_rows(db, head.number, after)) as rows:
+        events = unpack_rows(rows, execution_id, after, limit)
+    if after + len(events) < head.last_seq and len(events) != limit:
+        raise missing_event(execution_id, after + len(events) + 1)
+    return events
+
+
+def _rows(db: sqlite3.Connection, number: int, after: int = 0) -> Generator[Row]:
+    """Yield the rows that end after a position.
+
+    The caller closes the generator: as long as an error keeps an open one, its
+    connection sees nothing newer.
+    """
+    base = number << SEQ_BITS
+    for key, *columns in db.execute(SQL["rows"], (base + after, base + _SEQ)):
+        yield Row(key & _SEQ, *columns)
 
 
 def length(db: sqlite3.Connection, execution_id: str) -> int:
@@ -55,6 +70,14 @@ def length(db: sqlite3.Connection, execution_id: str) -> int:
 
 def snapshot(db: sqlite3.Connection, execution_id: str) -> Snapshot | None:
     row = db.execute(SQL["snapshot"], (execution_id,)).fetchone()
+    return Snapshot(*row) if row else None
+
+
+def tally(
+    db: sqlite3.Connection, execution_id: str, version: int, at: int | None
+) -> Snapshot | None:
+    given = (execution_id, version, _SEQ if at is None else at)
+    row = db.execute(SQL["tally"], given).fetchone()
     return Snapshot(*row) if row else None
 
 
@@ -80,6 +103,31 @@ def count_commands(db: sqlite3.Connection) -> dict[str, Backlog]:
     return count_by_pool(db.execute(SQL["count_commands"]))
 
 
+def count_delayed(db: sqlite3.Connection, limit: int) -> dict[str, int]:
+    return dict(db.execute(SQL["count_delayed"], (limit,)).fetchall())
+
+
+def parked(db: sqlite3.Connection, limit: int) -> list[Parked]:
+    rows, lines = db.execute(SQL["parked"], (limit,)), _Playbooks(db)
+    return [
+        Parked(read_line(name, text, lines), last_seq) for name, text, last_seq in rows
+    ]
+
+
+class _Playbooks(dict[str, str]):
+    """The lines of playbooks by their keys, each read once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        super().__init__()
+        self._db = db
+
+    def __missing__(self, key: str) -> str:
+        row = self._db.execute(SQL["playbook"], (key,)).fetchone()
+        if row is None:
+            raise KeyError(key)
+        return self.setdefault(key, row[0])
+
+
 def find(
     db: sqlite3.Connection,
     status: ExecutionStatus | None,
@@ -97,13 +145,15 @@ def find(
         rows = db.execute(SQL["find"], (number, limit))
     else:
         rows = db.execute(SQL["find_by_status"], (status, number, limit))
-    return [read_line(*row) for row in rows]
+    lines = _Playbooks(db)
+    return [read_line(name, text, lines) for name, text in rows]
 
 
 def heads(db: sqlite3.Connection, after: int, limit: int) -> list[LogHead]:
+    rows, lines = db.execute(SQL["heads"], (after, limit)).fetchall(), _Playbooks(db)
     return [
-        LogHead(number, last_seq, decode_summary(text))
-        for number, last_seq, text in db.execute(SQL["heads"], (after, limit))
+        LogHead(number, last_seq, decode_summary(execution_id, text, lines))
+        for number, last_seq, execution_id, text in rows
     ]
 
 
@@ -134,7 +184,7 @@ def summary(db: sqlite3.Connection, execution_id: str) -> Summary:
     head = _head(db, execution_id)
     if head is None:
         raise StoreError(f"there is no execution {execution_id}", "store.missing")
-    return decode_summary(head.summary)
+    return decode_summary(execution_id, head.summary, _Playbooks(db))
 
 
 def resolve(db: sqlite3.Connection, part: str, limit: int) -> list[str]:
@@ -151,10 +201,8 @@ def verify(db: sqlite3.Connection, execution_id: str) -> Damage | None:
         if head is None:
             message = f"there is no execution {execution_id}"
             raise StoreError(message, "store.missing")
-        base = head.number << SEQ_BITS
-        rows = db.execute(SQL["links"], (base, base + _SEQ))
-        links = ((key & _SEQ, stored, body) for key, stored, body in rows)
-        return first_damage(links, head.last_seq, head.last_hash)
+        with closing(_rows(db, head.number)) as rows:
+            return first_damage(rows, head.last_seq, head.last_hash, execution_id)
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
@@ -163,11 +211,6 @@ def verify(db: sqlite3.Connection, execution_id: str) -> Damage | None:
 def _head(db: sqlite3.Connection, execution_id: str) -> Head | None:
     row = db.execute(SQL["head"], (execution_id,)).fetchone()
     return Head(*row) if row else None
-
-
-def _missing(execution_id: str, seq: int) -> StoreError:
-    message = f"execution {execution_id}: event {seq} is missing"
-    return StoreError(message, "log.hash_mismatch")
 
 
 T = TypeVar("T")

@@ -90,6 +90,12 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         raise
 
 
+def is_older(db: sqlite3.Connection, path: Path) -> bool:
+    """Return whether a writer would migrate the file."""
+    newest = newest_version()
+    return 0 < check_version(db, path, newest) < newest
+
+
 def require_current(db: sqlite3.Connection, path: Path) -> None:
     """Raise unless the file has the newest version: a reader cannot migrate it."""
     newest = newest_version()
@@ -97,5 +103,8 @@ def require_current(db: sqlite3.Connection, path: Path) -> None:
     if not version:
         raise StoreError(f"{path} holds nothing yet", "store.missing")
     if version < newest:
-        message = f"{path} has version {version}; a writer must bring it to {newest}"
+        message = f"{path} has version {version}, and is not brought to {newest}: "
+        message += (
+            "end the process that has it open, and look at the rights of the file"
+        )
         raise StoreError(message, "store.version")

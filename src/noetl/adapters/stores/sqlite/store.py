@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -29,7 +29,7 @@ from noetl.adapters.stores.sqlite.leases import (
     set_status,
 )
 from noetl.adapters.stores.sqlite.reads import Readers
-from noetl.adapters.stores.sqlite.schema import migrate, require_current
+from noetl.adapters.stores.sqlite.schema import SQL, is_older, migrate, require_current
 from noetl.adapters.stores.sqlite.transitions import Memory, record, slots_of
 from noetl.adapters.stores.sqlite.writer import (
     DirectQueue,
@@ -51,6 +51,7 @@ from noetl.ports import (
     Damage,
     Lease,
     LogHead,
+    Parked,
     QueuedExecution,
     Snapshot,
     Summary,
@@ -100,6 +101,7 @@ class SqliteStore:
         A server is ``threaded``: it writes on a thread. Otherwise commits run on the
         event loop, and leases, whose owners end with this process, are not synced
         until the next commit of events. Leases of another ``boot_id`` end at once.
+        A file of an older version is migrated first, also for a reader.
         """
         path = Path(path).resolve()
         refuse_network(path)
@@ -107,6 +109,8 @@ class SqliteStore:
         if readonly:
             with ExitStack() as undo:
                 undo.callback(readers.close_now)
+                if readers.run_now(partial(is_older, path=path)):
+                    _bring_up_to_date(path)
                 readers.run_now(partial(require_current, path=path))
                 undo.pop_all()
             return cls(path, readers)
@@ -153,7 +157,7 @@ class SqliteStore:
 
     async def commit(self, transitions: Sequence[Transition]) -> None:
         group = encode(transitions)
-        size = sum(len(body) for item in group for body in item.bodies)
+        size = sum(item.size for item in group)
         if group:
             await self._write(
                 partial(record, group=group, boot_id=self.boot_id, memory=self._memory),
@@ -206,6 +210,12 @@ class SqliteStore:
     async def count_commands(self) -> Mapping[str, Backlog]:
         return await self._read(reads.count_commands)
 
+    async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
+        return await self._read(lambda db: reads.count_delayed(db, limit))
+
+    async def parked(self, *, limit: int) -> Sequence[Parked]:
+        return await self._read(lambda db: reads.parked(db, limit))
+
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         return await self._write(
             lambda db: self._leases.sweep(db, now), durable=self._durable_leases
@@ -238,6 +248,17 @@ class SqliteStore:
 
     async def snapshot(self, execution_id: str) -> Snapshot | None:
         return await self._read(lambda db: reads.snapshot(db, execution_id))
+
+    async def tally(
+        self, execution_id: str, version: int, *, at: int | None = None
+    ) -> Snapshot | None:
+        return await self._read(lambda db: reads.tally(db, execution_id, version, at))
+
+    async def keep_tally(
+        self, execution_id: str, version: int, tally: Snapshot
+    ) -> None:
+        row = (execution_id, version, tally.seq, tally.body)
+        await self._write(lambda db: db.execute(SQL["keep_tally"], row), durable=False)
 
     async def find(
         self,
@@ -309,3 +330,13 @@ def _open_writer(path: Path, boot_id: str) -> tuple[Lock, sqlite3.Connection]:
         expire_other_boots(db, boot_id)
         undo.pop_all()
     return lock, db
+
+
+def _bring_up_to_date(path: Path) -> None:
+    """Migrate the file, unless another process writes it or this user may not."""
+    with suppress(StoreError), translated(path), ExitStack() as undo:
+        lock = Lock(path)
+        undo.callback(lock.release)
+        db = connect_writer(path)
+        undo.callback(db.close)
+        migrate(db, path)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain as concatenate
 from typing import Any, NamedTuple
 
 import msgspec
 
-from noetl.adapters.stores.encoding import (
-    FIRST,
-    Encoded,
-    link,
-)
+from noetl.adapters.stores.batches import FIRST, Batch, chain
+from noetl.adapters.stores.encoding import Encoded
 from noetl.adapters.stores.rules import (
     OPEN,
     OVER,
@@ -51,7 +48,7 @@ class Head(NamedTuple):
 
 class Memory(msgspec.Struct):
     """Cache of the rows that this process, the only writer, has written: ends of logs
-    by execution, and held leases by command.
+    by execution, held leases by command, and keys of playbooks.
 
     Rows that are not cached are read from the file. A rollback empties the cache. A
     queue has no ready command until its time in ``quiet``.
@@ -60,11 +57,13 @@ class Memory(msgspec.Struct):
     heads: dict[str, Head] = msgspec.field(default_factory=dict)
     held: dict[str, Lease] = msgspec.field(default_factory=dict)
     quiet: dict[Queue, float] = msgspec.field(default_factory=dict)
+    playbooks: set[str] = msgspec.field(default_factory=set)
 
     def clear(self) -> None:
         self.heads.clear()
         self.held.clear()
         self.quiet.clear()
+        self.playbooks.clear()
 
     def wake_slots(self) -> None:
         """Forget that queues of commands which need a slot were empty."""
@@ -114,8 +113,11 @@ def run(db: sqlite3.Connection, sql: str, rows: Sequence[Sequence[Any]]) -> None
 
     The text between ``/* row */`` and ``/* end */`` is repeated for each row.
     """
+    if len(rows) == 1:  # most often, and then nothing needs to be divided
+        db.execute(_repeated(sql, 1), rows[0])
+        return
     for some in _parts(rows):
-        db.execute(_repeated(sql, len(some)), list(chain.from_iterable(some)))
+        db.execute(_repeated(sql, len(some)), list(concatenate.from_iterable(some)))
 
 
 def _parts(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:
@@ -134,7 +136,7 @@ def _repeated(sql: str, count: int) -> str:
 
 
 SEQ_BITS = 32
-"""Bits of ``seq`` in the key of an event; the execution's number is above them."""
+"""Bits of ``seq`` in the key of a batch; the execution's number is above them."""
 
 
 def record(
@@ -187,16 +189,19 @@ def _write(
     memory: Memory,
 ) -> Head:
     transition = item.transition
+    text, key, line = item.summary
+    if key is not None and key not in memory.playbooks:
+        db.execute(SQL["keep_playbook"], (key, line))
+        memory.playbooks.add(key)
     if head is None:
         head = _begin(db, item)
-    elif head.summary != item.summary:
+    elif head.summary != text:
         status = transition.summary.status
         if status in OPEN and head.status not in OPEN:
             memory.quiet.clear()  # its commands are offered again
-        db.execute(SQL["summarize"], (status, item.summary, head.number))
-    last_hash = _append(db, head, item.bodies)
-    last_seq = head.last_seq + len(item.bodies)
-    if item.bodies:
+        db.execute(SQL["summarize"], (status, text, head.number))
+    last_seq, last_hash = _append(db, head, item.batches)
+    if item.batches:
         db.execute(SQL["advance"], (last_seq, last_hash, head.number))
     if transition.log.snapshot is not None:
         db.execute(SQL["keep"], (head.number, last_seq, transition.log.snapshot))
@@ -207,7 +212,7 @@ def _write(
         row = (timer.timer_id, timer.due_at, timer.kind, timer.execution_id)
         db.execute(SQL["notify"], row)
     status = transition.summary.status
-    return Head(head.number, last_seq, last_hash, item.summary, status, head.family)
+    return Head(head.number, last_seq, last_hash, text, status, head.family)
 
 
 def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
@@ -216,22 +221,21 @@ def _begin(db: sqlite3.Connection, item: Encoded) -> Head:
     family = None
     if (caller := transition.summary.parent_id) is not None:
         (family,) = db.execute(SQL["family"], (caller,)).fetchone() or (None,)
-    row = (transition.execution_id, status, item.summary, key, family)
+    text = item.summary.text
+    row = (transition.execution_id, status, text, key, family)
     number = db.execute(SQL["begin_execution"], row).lastrowid
     assert number is not None
-    return Head(number, 0, FIRST, item.summary, status, family)
+    return Head(number, 0, FIRST, text, status, family)
 
 
-def _append(db: sqlite3.Connection, head: Head, bodies: Sequence[bytes]) -> bytes:
-    key = (head.number << SEQ_BITS) + head.last_seq
-    last_hash = head.last_hash
-    rows = []
-    for body in bodies:
-        key += 1
-        last_hash = link(last_hash, body)
-        rows.append((key, last_hash, body))
-    run(db, SQL["append"], rows)
-    return last_hash
+def _append(
+    db: sqlite3.Connection, head: Head, batches: Sequence[Batch]
+) -> tuple[int, bytes]:
+    """Append batches; return position and hash of the end of the log."""
+    base = head.number << SEQ_BITS
+    rows = chain(batches, head.last_seq, head.last_hash)
+    run(db, SQL["append"], [(base + row.last_seq, *row[1:]) for row in rows])
+    return rows[-1][:2] if rows else (head.last_seq, head.last_hash)
 
 
 def _change_commands(

@@ -146,38 +146,49 @@ class Queue(Protocol):
 
 
 class DirectQueue:
-    """Runs jobs on the event loop: one turn gathers them, the next commits them.
+    """Runs jobs on the event loop, those of one turn in one transaction.
 
-    For an engine with a loop of its own, which would only wait for a thread.
+    For an engine with a loop of its own, which would only wait for a thread. A job is
+    run at once while each turn has one job: a chain of steps then needs no turn for its
+    commit.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._jobs: list[Job] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_shared = False
 
     def put(self, job: Job) -> None:
         loop = job.future.get_loop()
-        if (
-            self._loop is not loop
-        ):  # no flush is planned, or only on a loop that has ended
-            self._loop = loop
-            loop.call_soon(self._flush)
         self._jobs.append(job)
+        if self._loop is loop:
+            self._is_shared = True
+            return
+        # No turn is open, or only one on a loop that has ended.
+        self._loop = loop
+        loop.call_soon(self._end_turn)
+        if not self._is_shared:
+            self._run()
 
     async def close(self) -> None:
         self.close_now()
 
     def close_now(self) -> None:
-        self._flush()
+        self._end_turn()
         self._writer.close()
 
-    def _flush(self) -> None:
-        jobs, self._jobs, self._loop = self._jobs, [], None
-        if jobs:
-            self._writer.run(jobs)
-            answer(jobs)
-            self._writer.checkpoint()
+    def _end_turn(self) -> None:
+        self._loop = None
+        if self._jobs:
+            self._is_shared = len(self._jobs) > 1
+            self._run()
+
+    def _run(self) -> None:
+        jobs, self._jobs = self._jobs, []
+        self._writer.run(jobs)
+        answer(jobs)
+        self._writer.checkpoint()
 
 
 class ThreadQueue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.adapters.tools.duckdb.effects import is_read_only
+from noetl.adapters.tools.duckdb.tool import is_read_only
 
 READING = [
     "SELECT 1",

@@ -52,10 +52,11 @@ fine AS MATERIALIZED (
       ELSE f.last_seq = t.after AND f.status <> 'quarantined' END
 ),
 appended AS (
-  INSERT INTO event (execution, seq, hash, body)
-  SELECT fine.number, e.seq, e.hash, e.body
-  FROM unnest($11::integer[], $12::integer[], $13::bytea[], $14::bytea[])
-    AS e(place, seq, hash, body) JOIN fine USING (place)
+  INSERT INTO batch (execution, last_seq, events, dictionary, hash, body)
+  SELECT fine.number, e.last_seq, e.events, e.dictionary, e.hash, e.body
+  FROM unnest($11::integer[], $12::integer[], $13::bytea[], $49::smallint[],
+    $50::smallint[], $14::bytea[])
+    AS e(place, last_seq, hash, events, dictionary, body) JOIN fine USING (place)
 ),
 advanced AS (
   UPDATE execution AS x SET last_seq = fine.after + fine.events, status = fine.status,
@@ -65,7 +66,7 @@ advanced AS (
 planned AS (
   INSERT INTO command (command_id, execution, rank, pool, state, not_before,
     epoch, owner, expires_at, together, family)
-  SELECT c.command_id, fine.number, c.rank, c.pool, nullif(c.state, ''), c.not_before,
+  SELECT c.command_id, fine.number, c.rank, c.pool, c.state, c.not_before,
     c.epoch, c.owner, c.expires_at, c.together, fine.family
   FROM unnest($15::integer[], $16::text[], $17::bigint[], $18::text[], $19::text[],
     $20::double precision[], $21::integer[], $22::text[], $23::double precision[],
@@ -83,20 +84,25 @@ counted AS (
   WHERE c.command_id = r.command_id AND c.command_id <> ALL ($25)
 ),
 -- part: steering
--- Only an open execution offers its commands; a finished one never will again. An
--- execution that was open before has no held commands: a search for them would cost
--- every commit a scan.
+-- Only an open execution offers its commands; a finished one never will again, and its
+-- commands go. An execution that was open before has no held commands: a search for them
+-- would cost every commit a scan.
 steered AS (
-  UPDATE command AS c SET expires_at = NULL,
-    owner = CASE fine.offers WHEN 'over' THEN c.owner END,
-    state = CASE fine.offers WHEN 'open' THEN 'ready' WHEN 'held' THEN 'held' END
+  UPDATE command AS c SET expires_at = NULL, owner = NULL,
+    state = CASE fine.offers WHEN 'open' THEN 'ready' ELSE 'held' END
   FROM fine
   WHERE c.execution = fine.number AND c.command_id <> ALL ($25)
     AND c.execution = ANY (ARRAY(SELECT number FROM fine))  -- never all that is open
     AND NOT (fine.offers = 'open' AND fine.before IN ('running', 'waiting'))
     AND c.state IS NOT NULL
     AND CASE fine.offers WHEN 'held' THEN c.state = 'ready'
-      WHEN 'open' THEN c.state = 'held' WHEN 'over' THEN c.state IS NOT NULL END
+      WHEN 'open' THEN c.state = 'held' END
+),
+cleared AS (
+  DELETE FROM command AS c USING fine
+  WHERE c.execution = fine.number AND fine.offers = 'over'
+    AND c.command_id <> ALL ($25) AND c.state IS NOT NULL
+    AND c.execution = ANY (ARRAY(SELECT number FROM fine))
 ),
 ended AS (
   DELETE FROM timer AS r USING fine
@@ -136,16 +142,23 @@ kept AS (
 ),
 -- part: all
 -- The state '' ends the command. Only a leased command can be released.
-changed AS (
-  UPDATE command AS c SET state = nullif(n.state, ''), expires_at = NULL,
-    owner = CASE WHEN n.state = '' THEN c.owner END,
-    not_before = coalesce(n.not_before, c.not_before),
-    rank = coalesce(n.rank, c.rank)
+change AS MATERIALIZED (
+  SELECT n.*
   FROM unnest($24::integer[], $25::text[], $26::text[], $27::double precision[],
     $48::bigint[])
     AS n(place, command_id, state, not_before, rank) JOIN fine USING (place)
-  WHERE c.command_id = n.command_id AND c.state IS NOT NULL
-    AND (n.state = '' OR n.not_before IS NOT NULL OR c.state = 'leased')
+),
+changed AS (
+  UPDATE command AS c SET state = n.state, expires_at = NULL, owner = NULL,
+    not_before = coalesce(n.not_before, c.not_before),
+    rank = coalesce(n.rank, c.rank)
+  FROM change AS n
+  WHERE n.state <> '' AND c.command_id = n.command_id AND c.state IS NOT NULL
+    AND (n.not_before IS NOT NULL OR c.state = 'leased')
+),
+gone AS (
+  DELETE FROM command AS c USING change AS n
+  WHERE n.state = '' AND c.command_id = n.command_id
 )
 SELECT t.place, coalesce(f.last_seq, 0) AS last_seq, lost.command_id AS lost
 FROM t LEFT JOIN fine USING (place) LEFT JOIN found AS f ON f.execution_id = t.execution_id

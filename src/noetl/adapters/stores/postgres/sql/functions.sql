@@ -5,7 +5,8 @@
 -- proves lost after a write raises an exception, which undoes the write.
 CREATE OR REPLACE FUNCTION commit_plain(
   name text, after integer, as_status text, as_summary text, hash bytea,
-  key text, is_over boolean, hashes bytea[], bodies bytea[],
+  key text, is_over boolean, new_seq integer, seqs integer[], counts smallint[],
+  dictionaries smallint[], hashes bytea[], bodies bytea[],
   lease_id text, lease_epoch integer, lease_owner text, ends boolean, report integer,
   planned_id text, planned_rank bigint, planned_pool text, planned_state text,
   due double precision, planned_epoch integer, planned_owner text,
@@ -22,10 +23,10 @@ BEGIN
     END IF;
     INSERT INTO execution
       (execution_id, status, last_seq, last_hash, summary, request_key, family)
-    VALUES (name, as_status, cardinality(bodies), hash, as_summary, key, kin)
+    VALUES (name, as_status, new_seq, hash, as_summary, key, kin)
     ON CONFLICT DO NOTHING RETURNING number INTO mark;
   ELSE
-    UPDATE execution AS x SET last_seq = after + cardinality(bodies), status = as_status,
+    UPDATE execution AS x SET last_seq = new_seq, status = as_status,
       last_hash = hash, summary = as_summary
     WHERE x.execution_id = name AND x.last_seq = after AND x.status <> 'quarantined'
     RETURNING x.number, x.family INTO mark, kin;
@@ -41,29 +42,32 @@ BEGIN
     RETURN coalesce((SELECT x.last_seq FROM execution AS x WHERE x.execution_id = name), 0);
   END IF;
   IF lease_id IS NOT NULL THEN
-    UPDATE command AS c SET
-      state = CASE WHEN NOT ends THEN 'leased' END,
-      expires_at = CASE WHEN NOT ends THEN c.expires_at END,
-      reported = CASE WHEN ends THEN c.reported ELSE coalesce(report, c.reported) END
-    WHERE c.command_id = lease_id AND c.epoch = lease_epoch AND c.owner = lease_owner
-      AND c.state = 'leased' AND c.execution = mark;
+    IF ends THEN
+      DELETE FROM command AS c
+      WHERE c.command_id = lease_id AND c.epoch = lease_epoch AND c.owner = lease_owner
+        AND c.state = 'leased' AND c.execution = mark;
+    ELSE
+      UPDATE command AS c SET reported = coalesce(report, c.reported)
+      WHERE c.command_id = lease_id AND c.epoch = lease_epoch AND c.owner = lease_owner
+        AND c.state = 'leased' AND c.execution = mark;
+    END IF;
     IF NOT FOUND THEN
       RAISE EXCEPTION 'the lease is lost';
     END IF;
   END IF;
-  INSERT INTO event (execution, seq, hash, body)
-  SELECT mark, after + place, hashes[place], bodies[place]
+  INSERT INTO batch (execution, last_seq, events, dictionary, hash, body)
+  SELECT mark, seqs[place], counts[place], dictionaries[place], hashes[place],
+    bodies[place]
   FROM generate_subscripts(bodies, 1) AS place;
   IF planned_id IS NOT NULL THEN
     INSERT INTO command (command_id, execution, rank, pool, state, not_before,
       epoch, owner, expires_at, together, family)
-    VALUES (planned_id, mark, planned_rank, planned_pool, nullif(planned_state, ''), due,
+    VALUES (planned_id, mark, planned_rank, planned_pool, planned_state, due,
       planned_epoch, planned_owner, until, planned_together, kin)
     ON CONFLICT (command_id) DO NOTHING;
   END IF;
   IF is_over THEN
-    UPDATE command AS c SET state = NULL, expires_at = NULL
-    WHERE c.execution = mark AND c.state IS NOT NULL;
+    DELETE FROM command AS c WHERE c.execution = mark AND c.state IS NOT NULL;
     DELETE FROM timer AS r WHERE r.execution = mark AND r.kind <> 'finished';
   END IF;
   RETURN NULL;
@@ -284,6 +288,7 @@ BEGIN
   END IF;
   PERFORM set_config('noetl.removing', 'on', true);
   DELETE FROM event WHERE execution = ANY (numbers);
+  DELETE FROM batch WHERE execution = ANY (numbers);
   DELETE FROM task_log WHERE execution = ANY (numbers);
   PERFORM set_config('noetl.removing', 'off', true);
   DELETE FROM command AS c USING unnest(names) AS n(name)
@@ -294,3 +299,36 @@ BEGIN
   DELETE FROM execution WHERE number = ANY (numbers);
 END $$;
 REVOKE ALL ON FUNCTION remove_executions(text[]) FROM PUBLIC;
+
+-- Make the partitions of the log for the executions to come, 100,000 in each. Servers
+-- call it again and again, with the rights of the owner of the tables. It gives up if a
+-- reader is in the way, and one server does it at a time: the next call is early enough.
+-- Rows that were stored without a partition of their own stay where they are.
+CREATE OR REPLACE FUNCTION add_partitions()
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+SET lock_timeout = '200ms' AS $$
+DECLARE
+  size CONSTANT bigint := 100000;
+  newest bigint := coalesce((SELECT max(number) FROM execution), 0);
+  start bigint;
+  part text;
+BEGIN
+  FOR place IN 0 .. 2 LOOP
+    start := (newest / size + place) * size;
+    part := 'batch_' || start;
+    CONTINUE WHEN to_regclass(part) IS NOT NULL
+      OR start <= coalesce((SELECT max(execution) FROM batch_rest), -1);
+    EXIT WHEN NOT pg_try_advisory_xact_lock(hashtext('add_partitions'), 0);
+    CONTINUE WHEN to_regclass(part) IS NOT NULL;
+    -- Attaching, unlike creating, lets commits go on.
+    EXECUTE format('CREATE TABLE %I (LIKE batch INCLUDING STORAGE)', part);
+    EXECUTE format('CREATE TRIGGER batch_is_never_emptied BEFORE TRUNCATE ON %I '
+      'FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', part);
+    EXECUTE format('ALTER TABLE batch ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+      part, start, start + size);
+  END LOOP;
+EXCEPTION WHEN lock_not_available OR check_violation THEN
+  NULL;
+END $$;
+REVOKE ALL ON FUNCTION add_partitions() FROM PUBLIC;
+SELECT add_partitions();

@@ -3,14 +3,14 @@
 
 -- name: commit_plain
 SELECT commit_plain($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-  $16, $17, $18, $19, $20, $21, $22, $23, $24)
+  $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)
 
 -- name: last_hash
 SELECT last_hash FROM execution WHERE execution_id = $1
 
 -- name: hash_at
-SELECT e.hash FROM event AS e JOIN execution AS x ON x.number = e.execution
-WHERE x.execution_id = $1 AND e.seq = $2
+SELECT e.hash FROM batch AS e JOIN execution AS x ON x.number = e.execution
+WHERE x.execution_id = $1 AND e.last_seq = $2
 
 -- name: claim
 SELECT * FROM claim($1, $2, $3, $4, $5, $6, $7, $8)
@@ -40,6 +40,20 @@ WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id
 SELECT pool, state, count(*) FROM command
 WHERE state = 'ready' OR state = 'leased' GROUP BY state, pool
 
+-- name: count_delayed
+SELECT pool, count(*) FROM (
+  SELECT pool FROM command WHERE state = 'delayed' LIMIT $1) AS found
+GROUP BY pool
+
+-- name: parked
+-- Waits for an answer are due last, so that they are found before short delays.
+SELECT x.execution_id, x.summary, x.last_seq FROM (
+  SELECT DISTINCT execution FROM (
+    SELECT execution FROM command WHERE state = 'delayed'
+    ORDER BY not_before DESC LIMIT $1) AS found) AS w
+JOIN execution AS x ON x.number = w.execution
+WHERE x.status IN ('running', 'waiting', 'paused') ORDER BY x.number DESC
+
 -- name: expire_leases
 SELECT expire_leases($1)
 
@@ -53,19 +67,49 @@ ORDER BY t.due_at, t.execution, t.timer_id
 DELETE FROM timer AS t USING execution AS x WHERE x.number = t.execution
 AND t.timer_id = $1 AND x.execution_id = $2
 
+-- name: keep_playbooks
+INSERT INTO playbook_line (key, body) SELECT * FROM unnest($1::text[], $2::text[])
+ON CONFLICT (key) DO NOTHING
+
+-- name: playbooks
+SELECT key, body FROM playbook_line WHERE key = ANY ($1::text[])
+
 -- name: set_status
 SELECT mark($1, $2, $3)
 
 -- name: head
 SELECT number, last_seq, last_hash, summary FROM execution WHERE execution_id = $1
 
--- name: events
-SELECT x.last_seq, e.seq, e.body FROM execution AS x LEFT JOIN event AS e
-ON e.execution = x.number AND e.seq > $2 AND e.seq <= x.last_seq
-WHERE x.execution_id = $1 ORDER BY e.seq
+-- name: rows
+-- The rows that hold the events after $2 and up to $3, of at most $4 events each; at most
+-- $5 of them. Logs of older versions have a row for each event, which is read as it is.
+-- The part of each table stands for itself: so no partition is read but the execution's.
+SELECT x.last_seq, r.* FROM execution AS x LEFT JOIN LATERAL (
+  (SELECT e.seq AS last_seq, e.hash, 1::smallint, NULL::smallint, e.body
+  FROM event AS e
+  WHERE e.execution = x.number AND e.seq > $2 AND e.seq <= $3 AND e.seq <= x.last_seq
+  ORDER BY e.seq LIMIT $5)
+  UNION ALL
+  (SELECT b.last_seq, b.hash, b.events, b.dictionary, b.body FROM batch AS b
+  WHERE b.execution = x.number AND b.last_seq > $2
+    AND b.last_seq < $3::bigint + $4::integer AND b.last_seq - b.events < $3
+    AND b.last_seq <= x.last_seq
+  ORDER BY b.last_seq LIMIT $5)
+) AS r ON true
+WHERE x.execution_id = $1 ORDER BY r.last_seq LIMIT $5
 
--- name: links
-SELECT seq, hash, body FROM event WHERE execution = $1 ORDER BY seq
+-- name: add_partitions
+SELECT add_partitions()
+
+-- name: tally
+SELECT t.seq, t.body FROM tally AS t JOIN execution AS x ON x.number = t.execution
+WHERE x.execution_id = $1 AND t.version = $2 AND t.seq <= $3
+ORDER BY t.seq DESC LIMIT 1
+
+-- name: keep_tally
+INSERT INTO tally (execution, version, seq, body)
+SELECT number, $2, $3, $4 FROM execution WHERE execution_id = $1 AND last_seq >= $3
+ON CONFLICT (execution, version, seq) DO UPDATE SET body = excluded.body
 
 -- name: snapshot
 SELECT s.seq, s.body FROM snapshot AS s JOIN execution AS x

@@ -29,7 +29,8 @@ SELECT count(*) FROM (
 SELECT execution_id FROM execution WHERE request_key = ?
 
 -- name: append
-INSERT INTO event (key, hash, body) VALUES /* row */ (?, ?, ?) /* end */
+INSERT INTO batch (key, hash, events, dictionary, body)
+VALUES /* row */ (?, ?, ?, ?, ?) /* end */
 
 -- name: advance
 UPDATE execution SET last_seq = ?, last_hash = ? WHERE number = ?
@@ -41,6 +42,12 @@ UPDATE execution SET status = ?, summary = ? WHERE number = ?
 -- name: set_status
 UPDATE execution SET status = ?, summary = ?
 WHERE number = ? AND status NOT IN ('completed', 'failed', 'cancelled')
+
+-- name: keep_playbook
+INSERT INTO playbook_line (key, body) VALUES (?, ?) ON CONFLICT (key) DO NOTHING
+
+-- name: playbook
+SELECT body FROM playbook_line WHERE key = ?
 
 -- name: release_all
 UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
@@ -71,8 +78,7 @@ ON CONFLICT (command_id) DO UPDATE SET state = 'leased', epoch = excluded.epoch,
   expires_at = excluded.expires_at, reported = -1
 
 -- name: end
-UPDATE command SET state = NULL, boot_id = NULL, expires_at = NULL
-WHERE command_id IN (/* row */ ? /* end */)
+DELETE FROM command WHERE command_id IN (/* row */ ? /* end */)
 
 -- name: release
 UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
@@ -145,7 +151,7 @@ WHERE c.state = 'ready' AND c.pool = ? AND c.family = ? AND c.execution = ?
 ORDER BY c.rank LIMIT ?
 
 -- name: end_ready
-UPDATE command SET state = NULL
+DELETE FROM command
 WHERE state = 'ready' AND pool = ? AND family = ? AND execution = ?
 
 -- name: lease
@@ -174,6 +180,20 @@ WHERE c.state = 'leased' AND c.owner = ?
 -- name: count_commands
 SELECT pool, state, count(*) FROM command
 WHERE state IN ('ready', 'leased') GROUP BY state, pool
+
+-- name: count_delayed
+SELECT pool, count(*) FROM (
+  SELECT pool FROM command INDEXED BY command_delayed WHERE state = 'delayed' LIMIT ?)
+GROUP BY pool
+
+-- name: parked
+-- Waits for an answer are due last, so that they are found before short delays.
+SELECT x.execution_id, x.summary, x.last_seq FROM (
+  SELECT DISTINCT execution FROM (
+    SELECT execution FROM command INDEXED BY command_delayed WHERE state = 'delayed'
+    ORDER BY not_before DESC LIMIT ?)) AS w
+CROSS JOIN execution AS x ON x.number = w.execution
+WHERE x.status IN ('running', 'waiting', 'paused') ORDER BY x.number DESC
 
 -- name: renew
 UPDATE command SET expires_at = ?
@@ -205,11 +225,24 @@ FROM timer AS t JOIN execution AS x ON x.number = t.execution
 WHERE t.due_at <= ? AND x.status <> 'quarantined'
 ORDER BY t.due_at, t.execution, t.timer_id
 
--- name: events
-SELECT key, body FROM event WHERE key > ? AND key <= ? ORDER BY key LIMIT ?
+-- name: rows
+-- Logs of older versions have a row for each event; these rows are read as they are.
+SELECT key, hash, 1, NULL, body FROM event WHERE key > ?1 AND key <= ?2
+UNION ALL
+SELECT key, hash, events, dictionary, body FROM batch WHERE key > ?1 AND key <= ?2
+ORDER BY key
 
--- name: links
-SELECT key, hash, body FROM event WHERE key > ? AND key <= ? ORDER BY key
+-- name: tally
+SELECT t.seq, t.body FROM tally AS t JOIN execution AS x ON x.number = t.execution
+WHERE x.execution_id = ? AND t.version = ? AND t.seq <= ? ORDER BY t.seq DESC LIMIT 1
+
+-- name: keep_tally
+INSERT INTO tally (execution, version, seq, body)
+SELECT number, ?2, ?3, ?4 FROM execution WHERE execution_id = ?1 AND last_seq >= ?3
+ON CONFLICT (execution, version, seq) DO UPDATE SET body = excluded.body
+
+-- name: remove_tallies
+DELETE FROM tally WHERE execution = ?
 
 -- name: resolve
 SELECT execution_id FROM execution WHERE execution_id >= ? AND execution_id < ?
@@ -227,7 +260,7 @@ SELECT 1 FROM execution
 WHERE status IN ('running', 'waiting', 'paused', 'quarantined') LIMIT 1
 
 -- name: heads
-SELECT number, last_seq, summary FROM execution WHERE number > ?
+SELECT number, last_seq, execution_id, summary FROM execution WHERE number > ?
 ORDER BY number LIMIT ?
 
 -- name: find
@@ -252,6 +285,9 @@ ORDER BY l.execution DESC LIMIT ?6
 
 -- name: remove_events
 DELETE FROM event WHERE key > ? AND key <= ?
+
+-- name: remove_batches
+DELETE FROM batch WHERE key > ? AND key <= ?
 
 -- name: remove_commands
 -- The ids of its commands begin with the id of the execution.

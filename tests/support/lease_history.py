@@ -1,0 +1,30 @@
+"""How often commands were leased that have ended: the store has no rows of them."""
+
+from __future__ import annotations
+
+from noetl.adapters.postgres import Postgres
+
+RECORD = """
+CREATE TABLE public.ended_command (command_id text, epoch integer);
+CREATE FUNCTION public.note_ended_command() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER AS $$
+BEGIN
+  INSERT INTO public.ended_command VALUES (OLD.command_id, OLD.epoch);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER note_ended AFTER DELETE ON noetl.command
+FOR EACH ROW EXECUTE FUNCTION public.note_ended_command();
+"""
+
+
+async def record_leases(database: Postgres) -> None:
+    """Record how often a command was leased, for each that ends from now on."""
+    await database.run(lambda connection: connection.execute(RECORD))
+
+
+async def lease_counts(database: Postgres) -> dict[str, int]:
+    """Return how often each command that has ended was leased. None ended twice."""
+    rows = await database.fetch("SELECT command_id, epoch FROM public.ended_command")
+    found: dict[str, int] = dict(rows)
+    assert len(found) == len(rows)
+    return found
