@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from memory_blobs import MemoryBlobs
 
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.catalogs.files import pin
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.execution_secrets import MemorySealed

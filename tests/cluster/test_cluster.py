@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 
 import pytest
+from lease_history import lease_counts, record_leases
 
 from noetl.adapters.secrets.aes_gcm import WorkerSeal
 from noetl.engine.decide import pause, resume
@@ -178,6 +179,8 @@ async def test_an_order_whose_answer_was_lost_is_given_again(cluster_of, path):
     async with cluster_of(workers=0) as cluster:
         for server in cluster.servers:
             server.orchestrator.placement.ttl = 3600.0
+        database = cluster.servers[0].database
+        await record_leases(database)
         cluster.register("chain", CHAIN)
         cluster.add_worker()
         cluster.wires[0].deaf.add(path)
@@ -186,8 +189,8 @@ async def test_an_order_whose_answer_was_lost_is_given_again(cluster_of, path):
 
         assert (state.status, state.result) == ("completed", 3)
         assert cluster.wires[0].deaf == set()
-        rows = await cluster.servers[0].database.fetch("SELECT epoch FROM command")
-        assert rows == [(1,)] * 3
+        assert [*(await lease_counts(database)).values()] == [1, 1, 1]
+        assert await database.fetch("SELECT command_id FROM command") == []
 
 
 ONCE = """

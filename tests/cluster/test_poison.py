@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from stored_log import PostgresLog
 
 from noetl.engine.waits.signals import receive
 from noetl.errors import Defective
@@ -27,22 +28,16 @@ ODD = [{}, {"key": {}, "size": 1}, {"key": "log:{id}-1", "size": 1, "range": 5}]
 
 async def damage(cluster, execution_id, reference):
     """Put a reference that no server made into its ctx, by hand."""
-    database = cluster.servers[0].database
-    number = "(SELECT number FROM execution WHERE execution_id = $1)"
-    sql = f"SELECT seq, body FROM event WHERE execution = {number} ORDER BY seq"
-    rows = await database.fetch(sql, execution_id)
-    events = [(seq, msgspec.json.decode(body)) for seq, body in rows]
-    [(seq, event)] = [each for each in events if each[1]["name"] == "workflow.started"]
-    event["payload"]["ctx"] = {"big": {"store": "noetl", **reference}}
-    event["payload"]["spilled"] = ["ctx.big"]
-    update = f"UPDATE event SET body = $3 WHERE execution = {number} AND seq = $2"
 
-    async def work(connection):
-        await connection.execute("ALTER TABLE event DISABLE TRIGGER USER")
-        await connection.execute(update, execution_id, seq, msgspec.json.encode(event))
-        await connection.execute("ALTER TABLE event ENABLE TRIGGER USER")
+    def change(_, body):
+        event = msgspec.json.decode(body)
+        if event["name"] != "workflow.started":
+            return None
+        event["payload"]["ctx"] = {"big": {"store": "noetl", **reference}}
+        event["payload"]["spilled"] = ["ctx.big"]
+        return msgspec.json.encode(event)
 
-    await database.run(work)
+    await PostgresLog(cluster.servers[0].database, execution_id).change(change)
     for server in cluster.servers:
         server.orchestrator.cache.drop(execution_id)
 

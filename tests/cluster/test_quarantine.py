@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from stored_log import PostgresLog
 
 from noetl.errors import SetAside
 
@@ -26,36 +27,17 @@ workflow:
 """
 
 
-class Vandal:
-    """Changes rows of a log by hand, and puts them back."""
-
-    def __init__(self, cluster, execution_id):
-        self._cluster = cluster
-        self._execution_id = execution_id
-        self._database = cluster.servers[0].database
-
-    async def damage(self, seq, how):
-        sql = "SELECT e.body FROM event AS e JOIN execution AS x "
-        sql += "ON x.number = e.execution WHERE x.execution_id = $1 AND e.seq = $2"
-        [(body,)] = await self._database.fetch(sql, self._execution_id, seq)
-        await self.write(seq, how(body))
-        for server in self._cluster.servers:
-            server.orchestrator.cache.drop(self._execution_id)
-        return body
-
-    async def write(self, seq, body):
-        number = "(SELECT number FROM execution WHERE execution_id = $1)"
-        sql = f"UPDATE event SET body = $3 WHERE execution = {number} AND seq = $2"
-
-        async def work(connection):
-            await connection.execute("ALTER TABLE event DISABLE TRIGGER USER")
-            await connection.execute(sql, self._execution_id, seq, body)
-            await connection.execute("ALTER TABLE event ENABLE TRIGGER USER")
-
-        await self._database.run(work)
+async def damage(cluster, execution_id, seq, how):
+    """Change an event by hand; return the log and the event as it was."""
+    log = PostgresLog(cluster.servers[0].database, execution_id)
+    body = await log.read(seq)
+    await log.write(seq, how(body))
+    for server in cluster.servers:
+        server.orchestrator.cache.drop(execution_id)
+    return log, body
 
 
-def without_args(body):
+def without_token(body):
     """An event that cannot be folded: somebody took a member out of its payload."""
     event = msgspec.json.decode(body)
     del event["payload"]["token"]
@@ -75,11 +57,10 @@ async def test_a_log_that_cannot_be_folded_is_set_aside_and_taken_back(cluster_o
     async with cluster_of(workers=0) as cluster:
         cluster.register("chain", CHAIN)
         broken = await cluster.start("chain")
-        vandal = Vandal(cluster, broken)
         store = cluster.servers[0].store
         events = await store.read(broken)
         [seq] = [each.seq for each in events if each.name == "workflow.started"]
-        body = await vandal.damage(seq, without_args)
+        log, body = await damage(cluster, broken, seq, without_token)
         cluster.add_worker()
         other = await cluster.end(await cluster.start("chain"))
         summary = await is_aside(cluster, broken)
@@ -92,7 +73,7 @@ async def test_a_log_that_cannot_be_folded_is_set_aside_and_taken_back(cluster_o
             await orchestrator.recovery.release_quarantine(broken)
         assert (await store.summary(broken)).status == "quarantined"
 
-        await vandal.write(seq, body)
+        await log.write(seq, body)
         assert await orchestrator.recovery.release_quarantine(broken) == "running"
         state = await cluster.end(broken)
 
@@ -106,7 +87,7 @@ async def test_a_timer_of_a_broken_execution_stops_no_other_timer(cluster_of):
         broken, fine = [await cluster.start("waits") for _ in range(2)]
         for each in (broken, fine):
             await cluster.suspended(each)
-        await Vandal(cluster, broken).damage(3, lambda _: b"{}")
+        await damage(cluster, broken, 3, lambda _: b"{}")
 
         state = await cluster.end(fine)
 

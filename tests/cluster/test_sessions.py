@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from nats_servers import NatsServer
 from servers import Answer, Api, Running
+from stored_log import contents
 
 PASSWORD = "correct horse battery"
 
@@ -70,9 +71,7 @@ def test_nothing_of_a_session_is_in_files_or_rows(
     add(one, "bob")
     token = signed_in(one, "bob").partition("=")[2]
 
-    held = b"".join(
-        each.read_bytes() for each in one.home.folder.rglob("*") if each.is_file()
-    )
+    held = b"".join(text for _, text in contents(one.home.folder))
     assert token.encode() not in held
     assert not one.home.accounts.exists()
 

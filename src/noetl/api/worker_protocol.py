@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Sequence
-from functools import cache, partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -12,11 +11,11 @@ from starlette.responses import Response
 
 from noetl.access.permissions import allows
 from noetl.adapters.secrets.aes_gcm import WorkerSeal
-from noetl.api.http.file_response import BYTES, send_file
 from noetl.api.http.problems import Problem
 from noetl.api.http.protocol import gone_check
 from noetl.api.http.quotas import keep
 from noetl.api.http.request_body import STREAMED, read_parts
+from noetl.api.http.responses import BYTES, send_file
 from noetl.api.http.routes import CLAIM, Call, Nothing, Reply, Routes
 from noetl.engine.reports.accept import FACTS, Fact, check_facts
 from noetl.engine.reports.checks import Malformed, check_shapes
@@ -288,9 +287,17 @@ def _check_shapes(facts: Sequence[Fact]) -> None:
 def _caller(call: Call[Any, Any], worker: str) -> Caller:
     """Return the owner of leases: account and worker. Account names have no ``/``, so
     that two workers never share a name."""
-    token = call.request.headers.get("authorization", "").partition(" ")[2].strip()
-    may_claim = cache(partial(allows, call.principal, CLAIM))
-    return Caller(f"{call.principal.name}/{worker}", may_claim, WorkerSeal(token))
+    [shown] = call.headers.get("authorization") or [""]
+    token = shown.partition(" ")[2].strip()
+    principal, known = call.principal, dict[str, bool]()
+
+    def may_claim(pool: str) -> bool:
+        found = known.get(pool)
+        if found is None:
+            found = known[pool] = allows(principal, CLAIM, pool)
+        return found
+
+    return Caller(f"{principal.name}/{worker}", may_claim, WorkerSeal(token))
 
 
 def _asked(call: Call[Any, Any]) -> tuple[Caller, Any]:

@@ -106,34 +106,46 @@ class Watchdog:
 class Turns:
     """Runs decisions of the process one at a time, in the order of their callers.
 
-    ``seconds`` is the processor time of the last one: a busy machine does not count.
+    ``seconds`` is the time of the last one: of a long one the processor time, which a
+    busy machine does not prolong. The clock of the processor is read seldom, so that
+    this time may contain up to ``MAX_TURN_S`` of what ran before.
     """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._spent = 0.0
+        self._marked_at = 0.0
+        self._mark = 0.0
         self.seconds = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether a decision need not wait, as most do not."""
+        return self._spent < MAX_TURN_S and not self._lock.locked()
 
     async def take(self, work: Callable[[], T]) -> T:
         """Call ``work``. If the last calls took long, the next caller waits until the
         loop has run its other tasks. Raises what ``work`` raises.
         """
-        if self._spent < MAX_TURN_S and not self._lock.locked():
-            return self._call(work)  # most calls do not wait
+        if self.is_free:
+            return self.call(work)
         async with self._lock:
             if self._spent >= MAX_TURN_S:
                 self._spent = 0.0
                 await asyncio.sleep(0)
-            return self._call(work)
+            return self.call(work)
 
-    def _call(self, work: Callable[[], T]) -> T:
-        began, started = thread_time(), perf_counter()
+    def call(self, work: Callable[[], T]) -> T:
+        """Call ``work`` at once: nothing waits for a turn. Raises what it raises."""
+        started = perf_counter()
+        if started - self._marked_at >= MAX_TURN_S:
+            self._marked_at, self._mark = started, thread_time()
         try:
             return work()
         finally:
-            # Read the processor time only if the clock shows a long call.
-            passed = perf_counter() - started
-            self.seconds = passed if passed < MAX_TURN_S else thread_time() - began
+            self.seconds = perf_counter() - started
+            if self.seconds >= MAX_TURN_S:
+                self.seconds = min(self.seconds, thread_time() - self._mark)
             self._spent += self.seconds
 
 

@@ -71,7 +71,8 @@ def make_orchestrator(
     is_server = pool is None
     rights, owners = rights or AllRights(), Owners(store, results.own)
     finished, changed = FinishedHandlers(), asyncio.Event()
-    turns, timer, wakeup = Turns(), DueTimer(clock), Wakeup()
+    turns = Turns()
+    timer, wakeup = DueTimer(clock), Wakeup()
     known, idle_workers = KnownLeases(), IdleWorkers(pool or DEFAULT_POOL)
     placement = Placement(
         pool, is_server, ttl, finished.is_awaited, ceilings or Ceilings()

@@ -9,9 +9,9 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from memory_blobs import MemoryBlobs
 
 from noetl import load
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.secrets.execution_secrets import MemorySealed
 from noetl.adapters.stores.memory.store import MemoryStore

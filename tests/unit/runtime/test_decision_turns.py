@@ -7,6 +7,7 @@ from time import thread_time
 
 import pytest
 
+from noetl.runtime import event_loop
 from noetl.runtime.event_loop import (
     MAX_SLOW_DECISIONS,
     MAX_TURN_S,
@@ -51,6 +52,17 @@ async def test_what_a_decision_raises_is_passed_on_and_its_time_counted() -> Non
         await turns.take(fail)
     assert turns.seconds >= MAX_TURN_S
     assert await turns.take(lambda: 1) == 1
+
+
+async def test_time_in_which_the_processor_did_other_work_is_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Decisions of a busy machine are not slow."""
+    elapsed = iter([100.0, 200.0])
+    monkeypatch.setattr(event_loop, "perf_counter", lambda: next(elapsed))
+    turns = Turns()
+    assert await turns.take(lambda: 1) == 1
+    assert turns.seconds < MAX_TURN_S
 
 
 def test_an_execution_is_set_aside_with_its_third_slow_decision() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_blobs import MemoryBlobs
 
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.engine.secrets.handles import Secrets
 from noetl.errors import StoreError, ToolError
 from noetl.ports import Blob

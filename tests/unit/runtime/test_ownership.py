@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from memory_blobs import MemoryBlobs
 
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.engine.events import Event
 from noetl.engine.values.references import make_reference
 from noetl.errors import BlobNotOwned

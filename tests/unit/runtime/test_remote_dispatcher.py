@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import IO
 
+from memory_blobs import MemoryBlobs
+
 from noetl import load
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.dsl.model import Playbook
 from noetl.engine.runs import Progress
 from noetl.engine.state import Frame

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from base64 import b64encode
+from math import inf
 from typing import IO, cast
 from urllib.parse import unquote, urlsplit
 
@@ -35,6 +36,9 @@ class HttpConnection(asyncio.Protocol):
     """One connection, which sends one request at a time. ``server_id`` is the id in the
     server's answers.
 
+    ``request`` limits the time by one timer of the connection, which is set again only
+    when it is due: thousands of requests a second need none of their own.
+
     Raises ``OSError``, ``TimeoutError`` or ``httptools.HttpParserError`` if there is no
     answer, and ``Refused`` if the answer is larger than ``max_answer``.
     """
@@ -53,11 +57,15 @@ class HttpConnection(asyncio.Protocol):
         self._is_download = False
         self._progress = asyncio.Event()
         self._may_write = True
+        self._until = inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
 
-    def request(self, text: bytes) -> asyncio.Future[Answer]:
+    def request(self, text: bytes, seconds: float) -> asyncio.Future[Answer]:
         """Send head and body at once; return the answer from memory."""
         answer = self._begin()
         self._transport.write(text)
+        self._limit(asyncio.get_running_loop(), seconds)
         return answer
 
     async def upload(self, head: bytes, source: IO[bytes]) -> Answer:
@@ -95,6 +103,8 @@ class HttpConnection(asyncio.Protocol):
 
     def close(self) -> None:
         self.is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
         if self._answer is not None:
             self._answer.cancel()
         self._transport.close()
@@ -102,8 +112,31 @@ class HttpConnection(asyncio.Protocol):
     def _begin(self, *, is_download: bool = False) -> asyncio.Future[Answer]:
         self._parts, self._size, self._head_size = [], 0, 0
         self._is_download = is_download
+        self._until = inf
         self._answer = asyncio.get_running_loop().create_future()
         return self._answer
+
+    def _limit(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """Let the running request fail after this time."""
+        self._until = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer_at <= self._until:
+                return
+            self._timer.cancel()
+        self._timer_at = self._until
+        self._timer = loop.call_at(self._until, self._look)
+
+    def _look(self) -> None:
+        """Fail the running request if its time is over."""
+        self._timer = None
+        if self._answer is None or self._answer.done() or self._until == inf:
+            return
+        loop = asyncio.get_running_loop()
+        left = self._until - loop.time()
+        if left > 0:
+            self._limit(loop, left)
+        else:
+            self._fail(TimeoutError())
 
     async def _wait(self) -> None:
         """Wait for the next event of the connection. Raises ``TimeoutError``."""
@@ -134,6 +167,8 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
+        if self._timer is not None:
+            self._timer.cancel()
         self._fail(error or ConnectionResetError("the server has hung up"))
 
     def pause_writing(self) -> None:

@@ -67,7 +67,7 @@ class HttpClient:
         """Return the body of the answer. Raises ``Unreachable`` or ``Refused``."""
         text = self._post(server, path, body)
         return await self._exchange(
-            server, path, lambda connection: connection.request(text), seconds
+            server, path, lambda connection: connection.request(text, seconds), seconds
         )
 
     async def upload(
@@ -109,13 +109,12 @@ class HttpClient:
         seconds: float | None = None,
     ) -> bytes:
         try:
-            async with asyncio.timeout(seconds):
-                connection = self._take(server) or await self._connect(server)
-                try:
-                    status, body = await send(connection)
-                except BaseException:
-                    connection.close()
-                    raise
+            connection = self._take(server) or await self._connect(server, seconds)
+            try:
+                status, body = await send(connection)
+            except BaseException:
+                connection.close()
+                raise
         except (OSError, TimeoutError, httptools.HttpParserError) as error:
             self.server_ids.pop(server, None)
             self._contexts.pop(server, None)
@@ -146,7 +145,7 @@ class HttpClient:
                 return connection
         return None
 
-    async def _connect(self, server: str) -> HttpConnection:
+    async def _connect(self, server: str, seconds: float | None) -> HttpConnection:
         parts = urlsplit(server)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         context = None
@@ -154,7 +153,7 @@ class HttpClient:
             context = self._contexts.get(server)
             if context is None:
                 context = self._contexts[server] = self._trust(server)
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with asyncio.timeout(min(seconds or CONNECT_SECONDS, CONNECT_SECONDS)):
             connection = HttpConnection(self._max_answer_bytes)
             if self._proxy is not None and host not in _LOOPBACK:
                 await self._proxy.connect(connection, host, port, context)

@@ -17,6 +17,7 @@ from noetl.api.http.problems import Problem
 from noetl.engine.values.references import admit
 from noetl.errors import ProtocolError
 from noetl.runtime.worker_protocol import messages
+from noetl.service.access.authenticate import Headers
 from noetl.types import JSON
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -63,21 +64,23 @@ async def read_body(
     shape: type[T],
     largest: int = MAX_BODY_BYTES,
     reserve: Reserve = _uncounted,
+    *,
+    headers: Headers,
 ) -> T:
     """Read the body and decode it as this type. Raises ``Problem``."""
     body = await read_bytes(request, largest, reserve)
     if not body and not required_fields(shape):
         return shape()
     if issubclass(shape, messages.Message):
-        _check_type(request, messages.codec.media_type)
+        _check_type(headers, messages.codec.media_type)
         return await _apart(len(body), read_message, body, shape)
-    _check_type(request)
+    _check_type(headers)
     return await _apart(len(body), _read, body, shape)
 
 
-async def read_json(request: Request, body: bytes) -> JSON:
+async def read_json(headers: Headers, body: bytes) -> JSON:
     """Decode these bytes as JSON. Raises ``Problem``."""
-    _check_type(request)
+    _check_type(headers)
     return await _apart(len(body), decode, body)
 
 
@@ -95,7 +98,7 @@ def _read(body: bytes, shape: type[T]) -> T:
 def read_message(body: bytes, shape: type[T]) -> T:
     """Decode a worker's message by its type alone: thousands arrive per second, and the
     types are strict enough."""
-    _check_containers(body)
+    containers = _check_containers(body)
     try:
         message = messages.codec.decode(body, shape)
     except msgspec.ValidationError as error:
@@ -106,7 +109,7 @@ def read_message(body: bytes, shape: type[T]) -> T:
         raise _not_json(f"nested deeper than {MAX_NESTING} levels") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise _not_json(str(error)) from None
-    if isinstance(message, messages.ReportBatch):
+    if containers > MAX_NESTING and isinstance(message, messages.ReportBatch):
         _count_keys([fact.payload for each in message.reports for fact in each.facts])
     return message
 
@@ -150,17 +153,14 @@ async def read_bytes(
     request: Request, largest: int, reserve: Reserve = _uncounted
 ) -> bytes:
     """Return the body if it has at most ``largest`` bytes. Raises ``Problem``."""
-    announced = _announced(request)
-    if announced > max(DISCARD_FACTOR * largest, MIN_DISCARD_BYTES):
-        raise _too_large(largest)
     if WHOLE not in request.scope:
-        return await _read_on(request, largest, reserve, announced)
+        return await _read_on(request, largest, reserve)
     message = await request.receive()
     if message["type"] != "http.request":
         raise _aborted()
     body: bytes = message.get("body", b"")
     if message.get("more_body"):
-        return await _read_on(request, largest, reserve, announced, body)
+        return await _read_on(request, largest, reserve, body)
     if len(body) > largest:
         raise _too_large(largest)
     if len(body) > SMALL_BODY_BYTES:
@@ -174,9 +174,12 @@ def _announced(request: Request) -> int:
 
 
 async def _read_on(
-    request: Request, largest: int, reserve: Reserve, announced: int, first: bytes = b""
+    request: Request, largest: int, reserve: Reserve, first: bytes = b""
 ) -> bytes:
     """Read the rest of a body within a time limit."""
+    announced = _announced(request)
+    if announced > max(DISCARD_FACTOR * largest, MIN_DISCARD_BYTES):
+        raise _too_large(largest)
     counted = SMALL_BODY_BYTES
     if SMALL_BODY_BYTES < announced <= largest:
         reserve(announced)
@@ -215,15 +218,17 @@ def _too_large(largest: int) -> Problem:
     return Problem("request.too_large", message, headers=_CLOSE)
 
 
-def _check_type(request: Request, expected: str = "application/json") -> None:
-    said = request.headers.getlist("content-type")
+def _check_type(headers: Headers, expected: str = "application/json") -> None:
+    said = headers.get("content-type", ())
+    if said == [expected] and "content-encoding" not in headers:
+        return
     plain = said[0].split(";")[0].strip().lower() if len(said) == 1 else ""
     if plain != expected:
         found = f"found '{said[0][:80]}'" if said else "found none"
         message = f"the content type must be {expected}, {found}"
         raise Problem("request.content_type", message)
-    coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding != "identity":
+    codings = headers.get("content-encoding", ())
+    if any(each.strip().lower() != "identity" for each in codings):
         message = "compressed bodies are not supported: remove Content-Encoding"
         raise Problem("request.content_type", message)
 
@@ -255,16 +260,18 @@ def decode(body: bytes) -> JSON:
     return value
 
 
-def _check_containers(body: bytes) -> None:
-    """Count lists and objects before decoding. Raises ``Problem``."""
+def _check_containers(body: bytes) -> int:
+    """Count lists and objects before decoding; return no fewer than there are. Raises
+    ``Problem``."""
     count = body.count(b"[") + body.count(b"{")
     if count <= MAX_CONTAINERS:
-        return
+        return count
     for text in _TEXT.finditer(body):  # brackets in strings do not count
         count -= body.count(b"[", *text.span()) + body.count(b"{", *text.span())
     if count > MAX_CONTAINERS:
         reason = f"more than {MAX_CONTAINERS:,} lists and objects in one body"
         raise _not_json(f"{reason}; pass large inputs as references")
+    return count
 
 
 def _without_duplicates(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:

@@ -19,12 +19,13 @@ from noetl.access.permissions import Principal, allows, require
 from noetl.api.audit_trail import AuditTrail, Recorded
 from noetl.api.http.problems import Problem
 from noetl.api.http.quotas import keep
+from noetl.api.http.repeated_heads import checked_in
 from noetl.api.http.request_body import MAX_BODY_BYTES, MAX_PUBLIC_BODY_BYTES, Reserve
 from noetl.api.services import Services
 from noetl.engine.events import Caller
 from noetl.ports import Summary
 from noetl.service.access.authenticate import Headers
-from noetl.service.errors import no_execution
+from noetl.service.errors import RequestRefused, no_execution
 from noetl.service.executions.sensitive import PAYLOADS, is_sensitive
 from noetl.types import JSON
 
@@ -40,11 +41,16 @@ WEBHOOK = "webhook"
 """The permission of webhook routes, which authenticate their senders themselves."""
 READ = "executions:read"
 CLAIM = "work:claim"
+CONTROL = "executions:control"
 _PLACE = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The type of an absent body or query."""
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """The type of a query that only the browser reads."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -94,11 +100,9 @@ class Call(Generic[B, Q]):
     async def renewed(self) -> Call[B, Q]:
         """Return this call with the caller's current rights; long answers check it
         again before they send more. Raises ``AccessError``."""
-        request, access = self.request, self.site.access
-        principal = await access.authenticate(
-            request.method, self.headers, local=local_of(request)
-        )
-        return replace(self, principal=principal)
+        access, known = self.site.access, checked_in(self.request.scope, CheckedHead)
+        credential = self.look() if known is None else known.credential
+        return replace(self, principal=await access.admit(credential))
 
     @property
     def caller(self) -> Caller:
@@ -230,6 +234,10 @@ async def find_execution(
     if not allows(principal, READ, path):
         raise no_execution()
     require(principal, permission, path)
+    if permission == CONTROL and site.history.is_local(execution_id):
+        message = "this execution is one of `noetl run`, and not of the server"
+        hint = "its own process writes its log: use noetl on the command line"
+        raise RequestRefused("execution.state", message, hint)
     if not hides and not _may_see_data(site, principal, summary):
         require(principal, PAYLOADS, path)
     return summary
@@ -249,6 +257,15 @@ def headers_of(request: Request) -> Headers:
     return found
 
 
+class CheckedHead(msgspec.Struct, frozen=True):
+    """What a head with a token says: it has passed the checks of the request guard. The
+    token is authenticated with each request."""
+
+    headers: Headers
+    address: str
+    credential: Credential | None
+
+
 def counting(site: Services, permission: str, who: str, scope: Scope) -> Reserve:
     """Return a function that counts a caller's body bytes until the request ends."""
     quotas = site.quotas
@@ -266,14 +283,18 @@ def read_query(request: Request, shape: type[T]) -> T:
 
     A parameter may be repeated if it is a list.
     """
+    if shape is Ignored:
+        return shape()
     given: dict[str, JSON] = {}
     asked = request.scope.get("query_string")
+    if not asked and shape is Nothing:
+        return shape()
     for name, value in request.query_params.multi_items() if asked else ():
         if name in _lists(shape):
             given.setdefault(name, []).append(value)
             continue
         if name in given:
-            raise _bad_query(name, f"'{name[:80]}' is given twice", shape)
+            raise bad_query(name, f"'{name[:80]}' is given twice", shape)
         given[name] = value
     try:
         return msgspec.convert(given, shape, strict=False)
@@ -281,7 +302,7 @@ def read_query(request: Request, shape: type[T]) -> T:
         message = str(error)
         place = re.search(r"\$\.(\w+)|field `(.+)`", message)
         named = (place[1] or place[2]) if place else None
-        raise _bad_query(named, message, shape) from None
+        raise bad_query(named, message, shape) from None
 
 
 @cache
@@ -290,7 +311,8 @@ def _lists(shape: type[Any]) -> frozenset[str]:
     return frozenset(f.encode_name for f in fields if f.default_factory is list)
 
 
-def _bad_query(name: str | None, message: str, shape: type[Any]) -> Problem:
+def bad_query(name: str | None, message: str, shape: type[Any]) -> Problem:
+    """Return the refusal of a parameter, with those that the call takes."""
     known = ", ".join(each.encode_name for each in msgspec.structs.fields(shape))
     hint = f"parameters of this call: {known}" if known else "this call takes none"
     return Problem(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 
 from noetl.engine.decide import no_decision
-from noetl.engine.reports.accept import OutOfOrder
 from noetl.engine.state import ExecutionStatus, State, commands_of
 from noetl.engine.steps.completion import cancel
 from noetl.ports import Store
@@ -47,21 +45,29 @@ class Executions:
         Raises ``SetAside`` if a server cannot read it, and ``OutOfOrder`` if it ended
         and was evicted at once.
         """
-        if execution_id not in self.cache:
-            async with self._quarantine.guard(execution_id):
-                loaded = await self.cache.load(execution_id)
-                if loaded is not None:
-                    for react in self._after_load:
-                        react(execution_id, loaded)
+        await self._read(execution_id)
         return self.cache[execution_id].state
+
+    async def _read(self, execution_id: str) -> bool:
+        """Read an execution from its log if need be; return whether this call did."""
+        if execution_id in self.cache:
+            return False
+        async with self._quarantine.guard(execution_id):
+            loaded = await self.cache.load(execution_id)
+            if loaded is None:
+                return False
+            for react in self._after_load:
+                react(execution_id, loaded)
+        return True
 
     async def refresh(self, execution_id: str) -> None:
         """Load an execution, or apply what other processes have committed."""
-        with suppress(OutOfOrder):  # a child may have ended, and be evicted
-            await self.load(execution_id)
+        is_new = await self._read(execution_id)
         loaded = self.cache.get(execution_id)
-        if loaded is not None and (loaded.busy or self._store.shared):
-            # Decisions may not be stored yet, and stored events not be loaded.
+        if loaded is None:  # a child may have ended, and be evicted
+            return
+        # Decisions may not be stored yet, and stored events not be loaded.
+        if loaded.busy or (self._store.shared and not is_new):
             loaded.stale = self._store.shared
             await self.enqueue(execution_id, no_decision)
 

@@ -79,7 +79,7 @@ class RememberLeases:
     def __call__(self, commit: Commit) -> None:
         for lease in commit.granted:
             self.note(commit.loaded, lease)
-        self._known.drop(commit.effects.over)
+        self._known.end(commit.effects.over)
 
     def note(self, loaded: LoadedExecution, lease: Lease) -> None:
         self._known.note(lease, self._placement.pool_of(loaded, lease.command_id))

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import NoReturn
 
+from noetl.engine.evolve import replay
 from noetl.engine.reports.accept import OutOfOrder
 from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import status_of
 from noetl.errors import StoreError
 from noetl.ports import Catalog, Clock, Store
-from noetl.runtime.executions.loaded import LoadedExecution, fold
+from noetl.runtime.executions.loaded import LoadedExecution, fold_with_snapshot
 from noetl.runtime.keychain import Keyring
 
 KEEP_LOADED_FOR_S = 60.0
 """An execution that was not used for this time may be evicted."""
+
+SHORT_LOG = 200
+"""Events below which a log has no snapshot, and is read at once."""
 
 MAX_CACHED = 10_000
 """Above this number idle executions are evicted at once."""
@@ -109,14 +113,17 @@ class ExecutionCache(dict[str, LoadedExecution]):
         ]
 
     async def _read(self, execution_id: str) -> LoadedExecution:
-        first = await self._store.read(execution_id, limit=1)
+        first = await self._store.read(execution_id, limit=SHORT_LOG)
         if not first:
             message = f"there is no execution {execution_id}"
             raise StoreError(message, "store.missing")
         about = first[0].payload["playbook"]
         playbook = await self._catalog.pinned(about)
-        state = await fold(self._store, execution_id)
+        if len(first) < SHORT_LOG:  # the whole log: one statement
+            state, saved = replay(first), 0
+        else:
+            state, saved = await fold_with_snapshot(self._store, execution_id)
         secrets = Secrets()
         if not state.finished:
             secrets = await self._keys.open(execution_id, playbook.keychain, about)
-        return LoadedExecution.of(playbook, state, about, secrets)
+        return LoadedExecution.of(playbook, state, about, secrets, saved)

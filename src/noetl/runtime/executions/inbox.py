@@ -8,7 +8,6 @@ from functools import partial
 
 from noetl.engine.decide import SETTLE, expire
 from noetl.engine.effects import effects_of, ready_in
-from noetl.engine.evolve import replay
 from noetl.engine.recorder import Batch
 from noetl.engine.state import is_waiting
 from noetl.engine.steps.completion import bound_log
@@ -24,6 +23,7 @@ from noetl.runtime.executions.loaded import (
     Decision,
     InboxItem,
     LoadedExecution,
+    catch_up,
     fold,
     freeze,
     thaw,
@@ -98,7 +98,6 @@ class ExecutionInbox:
             loaded.busy = True
             task = asyncio.create_task(self._drain(execution_id, loaded))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
         return future
 
     async def close(self) -> None:
@@ -106,6 +105,8 @@ class ExecutionInbox:
         await end_tasks(self._tasks)
 
     async def _drain(self, execution_id: str, loaded: LoadedExecution) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         try:
             while loaded.inbox:
                 items = loaded.inbox[:MAX_BATCH_ITEMS]
@@ -117,6 +118,7 @@ class ExecutionInbox:
                     raise
         finally:
             loaded.busy = False
+            self._tasks.discard(task)
             self._evict_if_idle(execution_id, loaded)
 
     def _evict_if_idle(self, execution_id: str, loaded: LoadedExecution) -> None:
@@ -231,7 +233,11 @@ class ExecutionInbox:
                 self._placement.refusal_of,
             )
             try:
-                await self._turns.take(partial(self._decide_all, batch, items))
+                decide = partial(self._decide_all, batch, items)
+                if self._turns.is_free:
+                    self._turns.call(decide)
+                else:
+                    await self._turns.take(decide)
             except Unloaded as needed:
                 await self._owners.load(
                     execution_id, needed.references, loaded.values, recent=batch.events
@@ -264,9 +270,7 @@ class ExecutionInbox:
     async def _catch_up(self, execution_id: str, loaded: LoadedExecution) -> None:
         """Apply the events that another server may have committed."""
         loaded.stale = False
-        replay(
-            await self._store.read(execution_id, after=loaded.state.seq), loaded.state
-        )
+        loaded.state = await catch_up(self._store, execution_id, loaded.state)
 
     async def _restore(self, execution_id: str, loaded: LoadedExecution) -> None:
         """Fold the state again: the decision changed it, and was not committed."""

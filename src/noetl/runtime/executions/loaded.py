@@ -89,11 +89,16 @@ class LoadedExecution(msgspec.Struct):
 
     @classmethod
     def of(
-        cls, playbook: Playbook, state: State, about: dict[str, JSON], secrets: Secrets
+        cls,
+        playbook: Playbook,
+        state: State,
+        about: dict[str, JSON],
+        secrets: Secrets,
+        saved: int = 0,
     ) -> LoadedExecution:
         net, values = build_net(playbook), Values()
         turns = StepTurns(state.seq)
-        return cls(playbook, net, state, about, values, secrets, state.seq, turns=turns)
+        return cls(playbook, net, state, about, values, secrets, saved, turns=turns)
 
     @property
     def may_have_secrets(self) -> bool:
@@ -128,10 +133,26 @@ def thaw(body: bytes) -> State:
 
 async def fold(store: LogReader, execution_id: str) -> State:
     """Fold the state from the last snapshot in the store and the events after it."""
+    state, _ = await fold_with_snapshot(store, execution_id)
+    return state
+
+
+async def fold_with_snapshot(store: LogReader, execution_id: str) -> tuple[State, int]:
+    """Return the state, and the position of the snapshot that it was folded from."""
     snapshot = await store.snapshot(execution_id)
     state = thaw(snapshot.body) if snapshot is not None else State()
-    while events := await store.read(
-        execution_id, after=state.seq, limit=EVENTS_PER_READ
-    ):
+    saved = state.seq
+    while True:
+        events = await store.read(execution_id, after=state.seq, limit=EVENTS_PER_READ)
         replay(events, state)
-    return state
+        if len(events) < EVENTS_PER_READ:
+            return state, saved
+
+
+async def catch_up(store: LogReader, execution_id: str, state: State) -> State:
+    """Apply the events that another server may have committed; from a snapshot, if
+    they are many."""
+    events = await store.read(execution_id, after=state.seq, limit=EVENTS_PER_READ)
+    if len(events) == EVENTS_PER_READ:
+        return await fold(store, execution_id)
+    return replay(events, state)

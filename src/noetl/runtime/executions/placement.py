@@ -57,8 +57,9 @@ class Placement(msgspec.Struct):
         return MAX_LOST_WORKERS if self.pool is None else None
 
     def pool_of(self, loaded: LoadedExecution, command_id: str) -> str:
-        run = loaded.state.runs[command_id.split("/")[0]]
-        return self._pool(loaded.playbook.steps[run.step])
+        if self.pool is not None:
+            return self.pool
+        return self._pool(_step_of(loaded, command_id))
 
     def first_pool(self, loaded: LoadedExecution) -> str:
         """Return the pool of the entry step."""
@@ -73,17 +74,18 @@ class Placement(msgspec.Struct):
     def refusal_of(self, step: Step) -> dict[str, JSON] | None:
         """Return the error of a step with code in a pool that runs none; None if the
         step may run. An embedded run executes what its user starts."""
-        has_code = any(task.kind in CODE_KINDS for task in step.tasks)
-        if self.pool is not None or not has_code:
+        if self.pool is not None:
+            return None
+        if not any(task.kind in CODE_KINDS for task in step.tasks):
             return None
         return self.ceilings.code_refusal(step, self._pool(step))
 
     def affinity_of(self, loaded: LoadedExecution, command_id: str) -> str | None:
         """Return the prefix of the commands that one worker runs together: all of a
         local loop (LOOP-06). None if any worker may take the command."""
-        run_id, *path = command_id.split("/")
-        if self.pool is not None or not path:
+        if self.pool is not None or "/" not in command_id:
             return None
+        run_id, *path = command_id.split("/")
         loop = loaded.playbook.steps[loaded.state.runs[run_id].step].loop
         for depth, level in enumerate(loop.levels() if loop is not None else ()):
             if level.placement == "local":
@@ -134,7 +136,9 @@ def _only_waits(loaded: LoadedExecution, command_id: str, *, parked: bool) -> bo
     """Return whether the next task of a pipeline only waits. A parked pipeline goes on
     with the task after it: then all tasks of the step must."""
     tasks = _step_of(loaded, command_id).tasks
-    return all(task.kind in SUSPENDING for task in (tasks if parked else tasks[:1]))
+    if not parked:
+        return not tasks or tasks[0].kind in SUSPENDING
+    return all(task.kind in SUSPENDING for task in tasks)
 
 
 def make_work_item(
@@ -200,12 +204,12 @@ def _suits(
 ) -> bool:
     """Check pool, code policy and affinity: a worker gets more iterations of a local
     loop only if it runs one of them already; the first one is claimed."""
-    prefetch = item.prefetch
+    prefetch, step = item.prefetch, _step_of(loaded, command_id)
     if prefetch is None or placement.pool_of(loaded, command_id) != prefetch.pool:
         return False
-    if refusal_of(loaded, command_id, placement) is not None:
+    if placement.refusal_of(step) is not None:
         return False  # a claim will refuse it
-    if not LIMITS.isdisjoint(_step_of(loaded, command_id).tasks[0].spec):
+    if not LIMITS.isdisjoint(step.tasks[0].spec):
         return False  # its worker asks for the call before it records the start
     affinity = placement.affinity_of(loaded, command_id)
     if affinity is None:
@@ -222,8 +226,7 @@ def refusal_of(
     loaded: LoadedExecution, command_id: str, placement: Placement
 ) -> dict[str, JSON] | None:
     """Return the error of a pipeline that its pool must not run; None if it may."""
-    run = loaded.state.runs[command_id.split("/")[0]]
-    return placement.refusal_of(loaded.playbook.steps[run.step])
+    return placement.refusal_of(_step_of(loaded, command_id))
 
 
 def _begin(batch: Batch, command_id: str) -> None:

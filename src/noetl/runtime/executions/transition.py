@@ -37,7 +37,7 @@ CHILD_START_TIMEOUT_S = 5.0
 """After this time another server starts a child that its caller has not started."""
 
 _SLOT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
-SNAPSHOT_EVERY = 10_000
+SNAPSHOT_EVERY = 5_000
 """Events between two snapshots: a restart folds no more than these."""
 
 
@@ -132,7 +132,8 @@ def slot_of(
 
 def admit_timers(batch: Batch, now: float) -> list[Timer]:
     """Return the timer of a queued execution that tries to admit it."""
-    if not any(event.name == "workflow.queued" for event in batch.events):
+    queued = batch.state.queued is not None
+    if not queued or all(event.name != "workflow.queued" for event in batch.events):
         return []
     return [Timer(batch.state.execution_id, ADMIT_TIMER, now, "place")]
 

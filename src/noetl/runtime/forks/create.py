@@ -159,7 +159,6 @@ async def begin_fork(
     kept = ForkHistory(log, blobs, fork, recorder.events[0], owners)
     state, history = await kept.take()
     live = LoadedExecution.of(playbook, state, fork.playbook, secrets)
-    live.saved = 0  # there is no snapshot yet
     owners = Owners(kept, orchestrator.blobs)
     batch = await _decide(live, fork, owners, orchestrator.clock.now())
     lost = handles_in(msgspec.to_builtins(live.state, str_keys=True), secrets)

@@ -26,6 +26,8 @@ Open = Callable[[StoreSpec], Awaitable[Blobs]]
 def store_spec_of(playbook: Playbook) -> StoreSpec | None:
     """Return ``executor.spec.result.store`` of the playbook."""
     found: JSON = playbook.executor
+    if not found:
+        return None
     for name in ("spec", "result", "store"):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) else None

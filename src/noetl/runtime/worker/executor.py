@@ -13,7 +13,7 @@ from noetl.engine.limits import TOOL_TIME
 from noetl.engine.reports.accept import Fact, OutOfOrder
 from noetl.errors import LeaseLost, Refused, SetAside
 from noetl.ports import Clock, Lease, Tool
-from noetl.runtime.dispatcher import Dispatcher, WorkItem
+from noetl.runtime.dispatcher import Dispatcher, TaskValues, WorkItem
 from noetl.runtime.executions.quarantine import number_of
 from noetl.runtime.worker.pipeline_run import PipelineRun
 from noetl.runtime.worker.task_output import LogSender
@@ -38,6 +38,10 @@ LOOK_FOR_WAITS_S = 0.25
 
 CLAIM_RETRY_S = 1.0
 """Seconds until work is claimed again after a claim that failed."""
+
+MAX_END_WAIT_S = 1.0
+"""Seconds for which a claimed command waits for the end of its earlier run, if that is
+a tenth of its lease or less."""
 
 
 class SlotUse(msgspec.Struct, frozen=True):
@@ -82,6 +86,7 @@ class Executor:
         self._entering = 0
         self._freed = asyncio.Event()
         self._works: dict[str, WorkItem] = {}
+        self._awaited: dict[str, asyncio.Future[None]] = {}
         self.calls: dict[str, RunningCall] = {}
         self._lost: set[Lease] = set()
         self._broken: BaseException | None = None
@@ -206,17 +211,29 @@ class Executor:
         self._note_slots()
 
     async def _sort_out(self, works: Sequence[WorkItem]) -> Sequence[WorkItem]:
-        """Drop leases of commands whose earlier run has lost its lease and still stops:
-        a command never runs twice at a time in this process.
+        """Wait for earlier runs of these commands, and drop leases of commands that
+        still run: a command never runs twice at a time in this process.
+
+        An earlier run has lost its lease and stops its tool, or it has just reported
+        a wait that was over at once, and has not seen the answer yet.
         """
         early = [work.lease for work in works if work.lease.command_id in self._works]
-        if early:
-            names = [lease.command_id for lease in early]
-            self._lose([self._works[name].lease for name in names])
-            await self._dispatcher.release(early)
+        if not early:
+            return works
+        self._lose([self._works[lease.command_id].lease for lease in early])
+        ends = [asyncio.get_running_loop().create_future() for _ in early]
+        for lease, end in zip(early, ends, strict=True):
+            self._awaited[lease.command_id] = end
+        timeout = min(MAX_END_WAIT_S, self._dispatcher.ttl / 10)
+        await asyncio.wait(ends, timeout=timeout)
+        late = [lease for lease in early if lease.command_id in self._works]
+        for lease in late:
+            self._awaited.pop(lease.command_id, None)
+        if late:
+            await self._dispatcher.release(late)
             if running := self._tasks:
                 await asyncio.wait(running, timeout=1.0, return_when="FIRST_COMPLETED")
-        return [work for work in works if work.lease not in early]
+        return [work for work in works if work.lease not in late]
 
     async def retire(self) -> None:
         """Take no more work, and wait for the running pipelines."""
@@ -304,6 +321,8 @@ class Executor:
                 work = None
             finally:
                 del self._works[command_id]
+                if self._awaited and (end := self._awaited.pop(command_id, None)):
+                    end.set_result(None)
                 self._outside.discard(command_id)
                 self._lost.discard(lease)
 
@@ -312,8 +331,11 @@ class Executor:
         the slot's time slice lasts.
         """
         facts: list[Fact] = []
+        values: TaskValues | None = None
         try:
-            return await self._pursue(work, until, facts)
+            values = await self._dispatcher.values_for(work)
+            run = PipelineRun(self, self._dispatcher, work, values, until, facts)
+            return await run.follow()
         except (LeaseLost, OutOfOrder, SetAside):
             raise
         except BaseException as error:
@@ -321,6 +343,9 @@ class Executor:
                 raise
             await self._end(work, facts, error)
             return None
+        finally:
+            if values is not None:
+                await values.close()
 
     async def _end(
         self, work: WorkItem, facts: Sequence[Fact], error: BaseException
@@ -337,16 +362,6 @@ class Executor:
         log.error("a pipeline met a defect", extra=about, exc_info=error)
         last = last_facts(work, facts, error, self.clock.now())
         await self._dispatcher.report(lease, last)
-
-    async def _pursue(
-        self, work: WorkItem, until: float, facts: list[Fact]
-    ) -> WorkItem | None:
-        values = await self._dispatcher.values_for(work)
-        try:
-            run = PipelineRun(self, self._dispatcher, work, values, until, facts)
-            return await run.follow()
-        finally:
-            await values.close()
 
     # -- asked by the runs of its pipelines ----------------------------------------
 

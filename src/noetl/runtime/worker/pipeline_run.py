@@ -245,9 +245,12 @@ class PipelineRun:
 
     async def _in_turn(self, work: Callable[[], T]) -> T:
         """Evaluate templates in a turn; read the values that they need."""
+        turns = self._dispatcher.turns
         while True:
             try:
-                return await self._dispatcher.turns.take(work)
+                if turns.is_free:
+                    return turns.call(work)
+                return await turns.take(work)
             except Unloaded as needed:
                 await self._stored.supply(needed.references, self._values)
 

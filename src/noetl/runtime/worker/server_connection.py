@@ -106,6 +106,9 @@ def _weight(server: str, execution_id: str) -> bytes:
 T = TypeVar("T")
 M = TypeVar("M", bound=messages.Message)
 
+_TELLING = (messages.ClaimReply, messages.ReportBatchReply, messages.HeartbeatReply)
+"""Answers that say whether the server has accounts."""
+
 FENCE = 5 / 6
 """The part of a lease's life after which a worker without an answer stops its tools:
 before another worker may take the lease (I-19).
@@ -198,10 +201,7 @@ class ServerConnection:
         if reply is bytes:
             return found  # type: ignore[return-value]
         answer = messages.codec.decode(found, reply)
-        if isinstance(
-            answer,
-            messages.ClaimReply | messages.ReportBatchReply | messages.HeartbeatReply,
-        ):
+        if isinstance(answer, _TELLING):
             self._has_accounts = answer.has_accounts
         return answer
 

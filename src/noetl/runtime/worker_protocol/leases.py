@@ -15,17 +15,23 @@ from noetl.runtime.worker_protocol.sealing import Seal
 MAX_CACHED = 65_536
 """Maximum leases in the cache; others are looked up in the store."""
 
+MAX_ENDED = 8_192
+"""Maximum leases of ended commands, which the store forgets: a report that is sent
+again comes within seconds."""
+
 
 class KnownLeases:
     """Leases that this process granted, or found in the store, with their pools.
 
     An entry is the last owner of a command that this process knows. The commit of a
-    report checks whether the lease is still held.
+    report checks whether the lease is still held. Leases of commands that have ended
+    are kept apart.
     """
 
     def __init__(self, most: int = MAX_CACHED) -> None:
         self._most = most
         self._by_command: OrderedDict[str, tuple[Lease, str]] = OrderedDict()
+        self._ended: OrderedDict[str, tuple[Lease, str]] = OrderedDict()
 
     def note(self, lease: Lease, pool: str) -> None:
         self._by_command[lease.command_id] = lease, pool
@@ -39,9 +45,22 @@ class KnownLeases:
             return None
         return known
 
-    def drop(self, command_ids: Iterable[str]) -> None:
+    def end(self, command_ids: Iterable[str]) -> None:
+        """Note commands that have ended: the store has no row of them any more."""
         for command_id in command_ids:
-            self._by_command.pop(command_id, None)
+            known = self._by_command.pop(command_id, None)
+            if known is not None:
+                self._ended[command_id] = known
+                if len(self._ended) > MAX_ENDED:
+                    self._ended.popitem(last=False)
+
+    def ended(self, command_id: str) -> CommandRow | None:
+        """Return the last row of a command that has ended, if this process knows it."""
+        if command_id not in self._ended:
+            return None
+        lease, pool = self._ended[command_id]
+        execution_id, epoch, owner = lease.execution_id, lease.epoch, lease.owner
+        return CommandRow(execution_id, pool, epoch, owner, held=False, reported=0)
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -67,12 +86,14 @@ class Finding(msgspec.Struct, frozen=True):
 
     Without a ``refusal`` the caller holds ``lease``. With both, the caller held it
     until its command ended. ``reported`` is the number of its last report, if the store
-    was asked.
+    was asked. ``is_unknown``: neither the store nor this process has the command; it
+    may have ended at another server.
     """
 
     lease: Lease | None
     refusal: StoreError | None = None
     reported: int = 0
+    is_unknown: bool = False
 
 
 def judge(row: CommandRow | None, key: messages.LeaseKey, caller: Caller) -> Finding:
@@ -80,7 +101,7 @@ def judge(row: CommandRow | None, key: messages.LeaseKey, caller: Caller) -> Fin
     name = key.command_id
     if row is None or not 0 < key.epoch <= row.epoch:
         message = f"{name} was never leased at epoch {key.epoch}"
-        return Finding(None, LeaseNotOwned(message))
+        return Finding(None, LeaseNotOwned(message), is_unknown=row is None)
     is_last = row.epoch == key.epoch
     is_mine = is_last and row.owner == caller.owner
     if not caller.allows(row.pool) or (is_last and row.held and not is_mine):
@@ -109,7 +130,7 @@ class WorkerLeases:
         rows = await self._store.commands([key.command_id for key in keys])
         found = []
         for key in keys:
-            row = rows.get(key.command_id)
+            row = rows.get(key.command_id) or self._known.ended(key.command_id)
             finding = judge(row, key, caller)
             found.append(finding)
             if row and finding.lease and finding.refusal is None:

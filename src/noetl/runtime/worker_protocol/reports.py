@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from noetl.engine.events import Event
 from noetl.engine.reports.accept import Fact, OutOfOrder
 from noetl.engine.reports.checks import Verdict, judge
+from noetl.engine.runs import run_of
 from noetl.errors import BlobNotOwned, LeaseLost, SetAside, StoreError
 from noetl.ports import Lease, LogReader
 from noetl.runtime.dispatcher import Prefetch, ReportAnswer
@@ -26,7 +27,7 @@ async def recall(store: LogReader, lease: Lease, facts: Sequence[Fact]) -> Verdi
     Reads from the end of the log to the start of the run: most repeated reports were
     recorded a moment ago.
     """
-    run_id = lease.command_id.split("/")[0]
+    run_id = run_of(lease.command_id)
     mine: list[Event] = []
     verdict: Verdict = "unknown"
     last_seq = await store.length(lease.execution_id)
@@ -78,7 +79,7 @@ class WorkerReports:
             self._put(finding, each, wants)
             for finding, each in zip(found, reports, strict=True)
         ]
-        outcomes: list[Outcome] = await asyncio.gather(*puts, return_exceptions=True)
+        outcomes = await _outcomes(puts)
         return [
             await self._settle(caller, finding, each, outcome)
             for finding, each, outcome in zip(found, reports, outcomes, strict=True)
@@ -127,6 +128,8 @@ class WorkerReports:
         """
         refusal = finding.refusal
         assert refusal is not None
+        if finding.is_unknown and each.is_retry and await self._is_recorded(each):
+            return messages.ReportReply(stop=True, duplicate=True)
         if not isinstance(refusal, LeaseLost):
             return _refused_reply(refusal.kind, str(refusal))
         if not each.is_retry:
@@ -135,6 +138,13 @@ class WorkerReports:
         if finding.lease is not None:
             return await self._repeated(finding.lease, each, is_held=False)
         return messages.ReportReply(stop=True, duplicate=True)
+
+    async def _is_recorded(self, each: messages.Report) -> bool:
+        """Return whether the log has these facts under a command that has ended."""
+        command_id, epoch = each.lease.command_id, each.lease.epoch
+        execution_id = run_of(command_id).rpartition("-")[0]
+        lease = Lease(command_id, execution_id, "", epoch)
+        return await recall(self._orchestrator.store, lease, each.facts) == "same"
 
     async def _report(
         self, lease: Lease, reported: int, each: messages.Report, wants: Prefetch
@@ -208,6 +218,25 @@ class WorkerReports:
         return messages.ReportReply(
             ctx=state.ctx, spilled=state.spilled, duplicate=True
         )
+
+
+async def _outcomes(
+    puts: Sequence[Awaitable[ReportAnswer | messages.ReportReply]],
+) -> list[Outcome]:
+    """Return the results, or the errors. Most are futures of one commit."""
+    waited = [asyncio.ensure_future(each) for each in puts] if len(puts) > 1 else puts
+    found: list[Outcome] = []
+    for each in waited:
+        try:
+            found.append(await each)
+        except Exception as error:
+            found.append(error)
+        except asyncio.CancelledError:
+            for other in waited:
+                if isinstance(other, asyncio.Future):
+                    other.cancel()
+            raise
+    return found
 
 
 def _refused_reply(kind: str, message: str) -> messages.ReportReply:

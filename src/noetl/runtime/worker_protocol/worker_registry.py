@@ -1,13 +1,16 @@
-"""Registry of workers: the last state of each, saved at intervals for other servers."""
+"""Registry of workers, saved at intervals for other servers, and their pools."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
+
 from noetl.errors import StoreError
-from noetl.ports import Clock
+from noetl.ports import Backlog, Clock
 from noetl.ports.access import WorkerRecord, WorkerRecords
+from noetl.ports.store import CommandQueue
 
 SAVE_INTERVAL_S = 5.0
 """Seconds between two saves of a worker: a busy one sends hundreds of requests."""
@@ -85,3 +88,55 @@ class WorkerRegistry:
         if gone:
             with suppress(StoreError):
                 await self._records.forget(before=now - FORGET_AFTER_S)
+
+
+KEPT_S = 1.0
+"""Seconds for which an answer is kept: many pages ask for the same one."""
+MAX_DELAYED = 20_000
+"""Delayed commands that are counted."""
+ALIVE_S = 60.0
+"""Seconds without a request after which a worker is not counted."""
+
+
+class PoolLine(msgspec.Struct, frozen=True):
+    """A pool: commands that are ready for a worker, delayed, and leased, and the
+    workers that asked for work within a minute, with their slots."""
+
+    pool: str
+    ready: int
+    delayed: int
+    leased: int
+    workers: int
+    slots: int
+
+
+class PoolQueries:
+    """Counts commands and workers by pool."""
+
+    def __init__(self, queue: CommandQueue, roll: WorkerRegistry, clock: Clock) -> None:
+        self._queue = queue
+        self._roll = roll
+        self._clock = clock
+        self._at = float("-inf")
+        self._last: Sequence[PoolLine] = ()
+
+    async def list_all(self) -> Sequence[PoolLine]:
+        """Return the pools by name; the answer may be a second old."""
+        now = self._clock.now()
+        if not 0 <= now - self._at < KEPT_S:
+            self._last, self._at = await self._count(now), now
+        return self._last
+
+    async def _count(self, now: float) -> list[PoolLine]:
+        backlog = await self._queue.count_commands()
+        delayed = await self._queue.count_delayed(limit=MAX_DELAYED)
+        alive = [w for w in await self._roll.list_all() if now - w.seen_at <= ALIVE_S]
+        names = {*backlog, *delayed, *(each.pool for each in alive)}
+        lines = []
+        for name in sorted(names):
+            own = [each for each in alive if each.pool == name]
+            ready, leased = backlog.get(name, Backlog())
+            slots = sum(each.slots for each in own)
+            waiting = delayed.get(name, 0)
+            lines.append(PoolLine(name, ready, waiting, leased, len(own), slots))
+        return lines
