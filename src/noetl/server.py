@@ -54,6 +54,7 @@ from noetl.wiring.backend import (
     open_backend,
     patiently,
 )
+from noetl.wiring.home_logs import HomeHistory, HomeTaskLogs
 from noetl.wiring.identifiers import new_execution_id, new_server_id
 from noetl.wiring.server_options import Options
 
@@ -144,7 +145,11 @@ class Server:
         catalog = RegisteredCatalog(
             backend.catalog_rows, results.own, options.extensions, kinds=plugins.kinds
         )
-        self._subscriptions = Subscriptions(store)
+        own = None if options.database is not None else home.server_log
+        self._history = HomeHistory(
+            store, home, lambda: self._tenancy.has_accounts, own
+        )
+        self._subscriptions = Subscriptions(self._history)
         self._wakeup_bus = None
         if options.nats is not None and options.database is not None:
             self._wakeup_bus = make_wakeup_bus(options.nats, settings)
@@ -196,6 +201,8 @@ class Server:
             self.orchestrator,
             catalog,
             self._clock,
+            history=self._history,
+            task_logs=HomeTaskLogs(backend.task_logs, self._history, home),
             access=make_access(options, backend, self._clock, tls=tls is not None),
             kinds=plugins.kinds,
             metrics=metrics,
@@ -229,6 +236,7 @@ class Server:
             for tool in self._tools.values():
                 await tool.close()
             await self.orchestrator.close()
+            await self._history.close()
             await self._backend.closing.aclose()
             self._presence.end()
 
@@ -262,6 +270,7 @@ class Server:
         await self._stopping.wait()
         log.info("stopping: what is under way is finished first")
         self._subscriptions.close()
+        self._site.live.close()
         self._site.gateway.close()
         http.should_exit = True
         await serving

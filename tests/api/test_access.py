@@ -179,6 +179,79 @@ def test_the_token_of_the_home_stays_over_a_restart(server: Running) -> None:
         third.stop()
 
 
+# -- one-time codes -----------------------------------------------------------------
+
+
+def invited(api: Api) -> str:
+    made = api.post("/api/sessions/invitations")
+    assert made.status == 201, made.body
+    code: str = made.body["code"]
+    assert made.body["url_path"] == f"/sign-in#code={code}"
+    return code
+
+
+def test_a_code_signs_in_once(server: Running, admin: Api) -> None:
+    code, stranger = invited(admin), Api(server.url, None)
+
+    first = stranger.post("/api/sessions", {"code": code})
+    second = stranger.post("/api/sessions", {"code": code})
+
+    who = Browser(server.url, cookie_of(first)).get("/api/sessions/current").body
+    assert (who["name"], who["means"]) == ("local", "session")
+    assert "SameSite=Strict" in first.headers["set-cookie"]
+    assert (second.status, second.body["kind"]) == (401, "auth.failed")
+    assert "request a new one" in second.body["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": "ann"},
+        {"code": "00", "name": "ann"},
+        {"code": "00", "name": "ann", "password": "x"},
+    ],
+)
+def test_a_sign_in_has_one_proof(server: Running, body: dict[str, str]) -> None:
+    answer = Api(server.url, None).post("/api/sessions", body)
+
+    assert (answer.status, answer.body["kind"]) == (422, "request.invalid")
+
+
+def test_only_a_token_without_scopes_invites(
+    server: Running, admin: Api, ann: str
+) -> None:
+    """A session would have more rights than the token, or last longer than the one
+    before."""
+    body = {"user": ann, "label": "few", "scopes": ["viewer"]}
+    scoped = Api(server.url, admin.post("/api/tokens", body).body["token"])
+    browser = Browser(server.url, cookie_of(sign_in(server, ann)))
+
+    for each in (scoped, browser):
+        answer = each.post("/api/sessions/invitations")
+        assert (answer.status, answer.body["kind"]) == (403, "auth.role")
+
+
+def test_a_caller_sees_the_own_permissions_with_their_places(
+    server: Running, admin: Api
+) -> None:
+    roles = ["viewer:sales/*", "operator:sales/eu", "viewer:hr/pay"]
+    admin.post("/api/users", {"name": "places", "roles": roles})
+    scopes = ["operator:sales/*"]
+    body = {"user": "places", "label": "x", "scopes": scopes}
+    token = admin.post("/api/tokens", body).body["token"]
+
+    who = Api(server.url, token).get("/api/sessions/current").body
+
+    places = {each["permission"]: each["places"] for each in who["permissions"]}
+    assert places["executions:read"] == ["sales/*", "sales/eu"]
+    assert places["executions:run"] == ["sales/eu"]
+    assert places["workers:read"] == ["*"]
+    assert "playbooks:write" not in places
+    assert who["version"]
+    assert who["server_time"].endswith("Z")
+
+
 # -- accounts -----------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ PASSWORD = "correct horse battery"
 WORKERS_AND_JUDGES = {
     *("claim_work", "heartbeat", "report_events", "show_source", "show_value"),
     *("append_logs", "fetch_secret", "fetch_token", "permit_call"),
-    "validate_playbook",
+    *("validate_playbook", "run_tests", "show_linked_question"),
 }
 
 

@@ -42,17 +42,19 @@ def start_family(api: Api) -> tuple[str, str]:
 
 
 @pytest.mark.spec("S-38")
-def test_cancel_stops_the_tool_and_ends_the_execution(api: Api, tmp_path: Path) -> None:
+def test_cancel_stops_the_tool_and_ends_the_execution(
+    fresh: Api, tmp_path: Path
+) -> None:
     file = tmp_path / "up"
-    execution_id = api.start(SLEEPS, workload={"file": str(file)})
+    execution_id = fresh.start(SLEEPS, workload={"file": str(file)})
     while not file.exists():
         pass
 
-    assert order(api, execution_id, "cancel")[0] == 200
-    document = api.finish(execution_id)
+    assert order(fresh, execution_id, "cancel")[0] == 200
+    document = fresh.finish(execution_id)
 
     assert document["status"] == "cancelled"
-    assert order(api, execution_id, "cancel") == (200, "cancelled", None), "again"
+    assert order(fresh, execution_id, "cancel") == (200, "cancelled", None), "again"
 
 
 @pytest.mark.spec("S-39", "SRV-15")
@@ -153,7 +155,42 @@ def test_an_order_to_all_needs_a_filter(api: Api) -> None:
     answer = api.post("/api/executions/bulk", {"action": "cancel"})
 
     assert (answer.status, answer.body["kind"]) == (422, "request.invalid")
-    assert "status, path, trigger, labels, since and until" in answer.body["message"]
+    assert "ids, status, path, text, trigger, caller" in answer.body["message"]
+
+
+def test_an_order_to_chosen_executions_reaches_these_alone(fresh: Api) -> None:
+    first, second, third = (fresh.start(ASKS) for _ in range(3))
+    for execution_id in (first, second, third):
+        fresh.await_event(execution_id, "task.suspended")
+    over = fresh.run(HELLO)["execution_id"]
+    asked = {"action": "cancel", "ids": [first, second, over]}
+
+    dry = fresh.post("/api/executions/bulk", {**asked, "dry_run": True}).body
+    done = fresh.post("/api/executions/bulk", asked).body
+    unknown = f"{first[:-1]}{'0' if first[-1] != '0' else '1'}"
+    both = {"action": "cancel", "ids": [third, unknown]}
+    refused = fresh.post("/api/executions/bulk", both)
+
+    for answer in (dry, done):
+        assert [line["execution_id"] for line in answer["done"]] == [first, second]
+        assert answer["count"] == 2
+        [line] = answer["refused"]
+        assert (line["execution_id"], line["status"]) == (over, "completed")
+    assert [line["execution_id"] for line in dry["first"]] == [first, second]
+    assert dry["first"][0]["playbook"]["path"] == "tests/asks"
+    assert done["first"] == []
+    assert (refused.status, refused.body["kind"]) == (404, "execution.unknown")
+    assert fresh.get(f"/api/executions/{third}").body["status"] == "waiting"
+
+
+def test_a_dry_run_describes_the_first_executions(fresh: Api) -> None:
+    ids = [fresh.start(ASKS) for _ in range(21)]
+    body = {"action": "cancel", "status": "waiting,running", "dry_run": True}
+
+    dry = fresh.post("/api/executions/bulk", body).body
+
+    assert (dry["count"], dry["more"]) == (21, False)
+    assert [line["execution_id"] for line in dry["first"]] == ids[:0:-1]
 
 
 DIVIDES = HELLO.replace("result: 1", "result: '{{ 6 // workload.n }}'")

@@ -226,3 +226,42 @@ def test_a_stream_is_the_log_itself(api: Api) -> None:
 
     assert answer.status in (400, 422)
     assert "request pages" in answer.body["detail"]
+
+
+def test_events_are_searched_and_read_backwards(api: Api) -> None:
+    document = api.run(HELLO)
+    place = f"/api/executions/{document['execution_id']}/events"
+    every = api.get(place).body["events"]
+
+    last = api.get(f"{place}?before=999&limit=3").body
+    more = api.get(f"{place}?before={last['cursor']}").body
+    found = api.get(f"{place}?find=STEP.done").body
+    failed = api.get(f"{place}?status=error").body
+
+    assert [*last["events"], *more["events"]] == every[::-1]
+    assert more["cursor"] is None
+    assert {"step.done"} <= {each["name"] for each in found["events"]}
+    assert all("step.done" in str(each) for each in found["events"])
+    assert failed["events"] == []
+
+
+@pytest.mark.parametrize("query", ["before=0", "find=", f"find={'x' * 201}"])
+def test_a_search_is_checked(api: Api, query: str) -> None:
+    execution_id = api.run(HELLO)["execution_id"]
+
+    answer = api.get(f"/api/executions/{execution_id}/events?{query}")
+
+    assert (answer.status, answer.body["kind"]) == (422, "query.invalid")
+    assert answer.body["parameter"] == query.partition("=")[0]
+
+
+@pytest.mark.parametrize("query", ["before=5", "find=x"])
+def test_views_and_streams_have_no_search(api: Api, query: str) -> None:
+    execution_id = api.run(HELLO)["execution_id"]
+    place = f"/api/executions/{execution_id}/events?{query}"
+
+    view = api.get(f"{place}&dialect=003")
+    stream = api.get(place, Accept="text/event-stream")
+
+    assert (view.status, view.body["parameter"]) == (422, query.partition("=")[0])
+    assert (stream.status, stream.body["kind"]) == (422, "query.invalid")

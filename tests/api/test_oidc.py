@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from oidc_peer import CLIENT, SECRET, OidcPeer, serving
+from oidc_peer import CLIENT, SECRET, OidcPeer, Provider
 from servers import Answer, Api, Running
 
 from noetl.access.oidc import OidcClient
@@ -23,30 +21,6 @@ LINK = {
     "Sec_Fetch_Mode": "navigate",
     "Sec_Fetch_Dest": "document",
 }
-
-
-class Provider:
-    """The provider on a thread of its own."""
-
-    def __init__(self) -> None:
-        self._ready, self._over = threading.Event(), asyncio.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        assert self._ready.wait(30)
-
-    def _run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-
-    async def _serve(self) -> None:
-        async with serving() as self.peer:
-            self._ready.set()
-            await self._over.wait()
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(30)
-        self._loop.close()
 
 
 @pytest.fixture(scope="module")

@@ -162,3 +162,25 @@ def test_the_text_of_a_playbook_is_there(api: Api, ran: dict[str, Any]) -> None:
 
     assert (answer.status, answer.body.decode()) == (200, LARGE)
     assert json.dumps(answer.headers["content-type"]) == '"application/yaml"'
+
+
+def test_the_rows_of_a_result_come_in_pages(api: Api, ran: dict[str, Any]) -> None:
+    document = api.get(f"/api/executions/{ran['execution_id']}").body
+    loop = document["steps"][1]["result"]["key"]
+
+    whole = api.get(f"/api/results/{loop}/rows").body
+    second = api.get(f"/api/results/{loop}/rows?offset=1&limit=1").body
+
+    assert (whole["columns"], whole["total"], whole["complete"]) == (["value"], 2, True)
+    assert second["rows"] == whole["rows"][1:]
+    assert whole["rows"][0][0]["$cut"] > 40_000
+
+
+def test_what_has_no_rows_says_so(api: Api, key: str) -> None:
+    answer = api.get(f"/api/results/{key}/rows")
+
+    assert (answer.status, answer.body["kind"]) == (422, "ref.rows")
+    assert api.get(f"/api/results/{'0' * 64}/rows").status == 404
+    assert api.get(f"/api/results/{key}:0-3/rows").status == 404
+    for query in ("limit=201", "limit=0", "offset=-1", "page=1"):
+        assert api.get(f"/api/results/{key}/rows?{query}").status == 422

@@ -22,6 +22,7 @@ OPEN = {
     *("/healthz", "/readyz", "/openapi.json"),
     *("/api/sessions", "/api/sessions/current", "/api/sessions/means"),
     *("/api/sessions/oidc", "/api/sessions/oidc/callback"),
+    *("/api/answers", "/api/answers/look"),
 }
 
 

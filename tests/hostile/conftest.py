@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from stored_log import contents
 
 PEER = Path(__file__).parents[1] / "support" / "peers" / "http.py"
 VALIDATOR = Path(__file__).parents[1] / "support" / "validator.py"
@@ -124,8 +125,10 @@ class Ran(NamedTuple):
 
     def everything(self) -> bytes:
         """All that is recorded: the logs and what is beside them."""
-        files = [file for file in self.home.rglob("*") if file.is_file()]
-        return b"".join(file.read_bytes() for file in files)
+        found = list(contents(self.home))
+        logs = [text for name, text in found if name.startswith("events of ")]
+        assert any(b"workflow.finished" in text for text in logs)
+        return b"\n".join(text for _, text in found)
 
 
 Attempt = Callable[..., Ran]

@@ -8,7 +8,7 @@ from time import process_time
 
 import pytest
 
-from noetl.adapters.tools.duckdb import effects as duck
+from noetl.adapters.tools.duckdb import tool as duck
 from noetl.adapters.tools.postgres import script as pg
 from noetl.adapters.tools.postgres.script import split
 

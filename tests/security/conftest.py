@@ -44,7 +44,7 @@ def running(
     canaries.plant_home(home)
     os.environ[VARIABLE] = canaries.plant("a variable of the server")
     try:
-        server = Running(home)
+        server = Running(home, answer_links=True)
         canaries.learn_server(server)
         with canaries.recording():
             yield server

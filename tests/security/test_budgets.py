@@ -107,7 +107,7 @@ def test_what_a_stopped_server_has_left_to_move_is_moved_by_the_next(
 ) -> None:
     first = Running(tmp_path / "home")
     execution_id = Api(first.url, first.token).start(
-        playbook("left", ROUNDS.replace("ROUNDS", "10000"))
+        playbook("left", ROUNDS.replace("ROUNDS", "20000"))
     )
     first.stop()
     with closing(sqlite3.connect(tmp_path / "home" / "log-server.db")) as log:

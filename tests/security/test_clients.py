@@ -38,6 +38,7 @@ KNOWN = {
     "local/services/process.py": "looks for a free port",
     "local/services/postgres.py": "the PostgreSQL that noetl up starts",
     "commands/doctor_checks/machine.py": "a probe on loopback",
+    "commands/remote/web_page.py": "looks whether a port of its own is free",
     "commands/up.py": "asks the holder of its own port who it is",
     "local/control_socket.py": "the socket of a run, in the home",
 }

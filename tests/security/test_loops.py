@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import msgspec
 import pytest
 from latency import Latency
 from servers import HELLO, Api, Running, playbook
+from stored_log import Change, SqliteLog
 
 POISONED = playbook(
     "poisoned",
@@ -52,38 +51,15 @@ ODD: list[Any] = [
 ]
 
 
-class Vandal:
-    """Changes events in the log of a running server, in spite of its trigger."""
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self._log = running.home.folder / "log-server.db"
-
-    def change(self, execution_id: str, how: Callable[[bytes], bytes | None]) -> None:
-        """Each event's body becomes what ``how`` makes of it, if anything."""
-        number = "(SELECT number FROM execution WHERE execution_id = ?)"
-        sql = f"SELECT key, body FROM event WHERE key >> 32 = {number}"
-        name = "event_is_never_changed"
-        db = sqlite3.connect(self._log, timeout=60)
-        try:
-            with db:
-                trigger = "SELECT sql FROM sqlite_schema WHERE name = ?"
-                [[guard]] = db.execute(trigger, [name]).fetchall()
-                db.execute(f"DROP TRIGGER {name}")
-                for key, body in db.execute(sql, [execution_id]).fetchall():
-                    changed = how(bytes(body))
-                    if changed is not None:
-                        update = "UPDATE event SET body = ? WHERE key = ?"
-                        db.execute(update, [changed, key])
-                db.execute(guard)
-        finally:
-            db.close()
-        assert self._running.server is not None
-        self._running.do(self._running.server.orchestrator.cache.drop, execution_id)
+def change_log(running: Running, execution_id: str, change: Change) -> None:
+    """Change events in the log of a running server, in spite of its trigger."""
+    SqliteLog(running.home.folder / "log-server.db", execution_id).change(change)
+    assert running.server is not None
+    running.do(running.server.orchestrator.cache.drop, execution_id)
 
 
-def with_reference(reference: dict[str, Any]) -> Callable[[bytes], bytes | None]:
-    def change(body: bytes) -> bytes | None:
+def with_reference(reference: dict[str, Any]) -> Change:
+    def change(_: int, body: bytes) -> bytes | None:
         event = msgspec.json.decode(body)
         if event["name"] != "workflow.started":
             return None
@@ -98,7 +74,7 @@ def with_reference(reference: dict[str, Any]) -> Callable[[bytes], bytes | None]
 def test_references_of_odd_shapes_end_their_own_executions_alone(
     fresh: Running, tmp_path: Path, text: str
 ) -> None:
-    api, vandal = Api(fresh.url, fresh.token), Vandal(fresh)
+    api = Api(fresh.url, fresh.token)
     file = tmp_path / "begun"
     poisoned = [api.start(text) for _ in ODD]
     for execution_id, reference in zip(poisoned, ODD, strict=True):
@@ -106,7 +82,7 @@ def test_references_of_odd_shapes_end_their_own_executions_alone(
         if isinstance(reference.get("key"), str):
             key = reference["key"].replace("{id}", execution_id)
             reference = {**reference, "key": key}
-        vandal.change(execution_id, with_reference(reference))
+        change_log(fresh, execution_id, with_reference(reference))
     other = api.start(LONG.replace("{file}", str(file)))
     api.await_event(other, "task.started")
     with Latency(fresh.url) as latency:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from memory_blobs import MemoryBlobs
 
-from noetl.adapters.blobs.memory import MemoryBlobs
 from noetl.adapters.catalogs.files import FileCatalog, pin
 from noetl.adapters.secrets.aes_gcm import WorkerSeal
 from noetl.adapters.secrets.execution_secrets import MemorySealed

@@ -16,7 +16,7 @@ ASKED_INSIDE = {"payloads:read", "tools:code"}
 """Permissions that routes ask for beside the one that they declare."""
 DEFINED = {"show_trigger", "list_triggers"}
 """Triggers show the inputs that they are defined with: these are no execution's."""
-TEXTS = {"show_execution_playbook", "show_playbook"}
+TEXTS = {"show_execution_playbook", "show_playbook", "show_form"}
 
 
 class Marked(NamedTuple):
@@ -98,6 +98,19 @@ def test_the_message_of_an_error_is_data(marked: Marked) -> None:
         document["error"]["kind"],
         document["error"]["step"],
     )
+
+
+def test_a_search_does_not_tell_hidden_data(marked: Marked) -> None:
+    marked.admin.run(FAILS)
+    query = f"path=medical/fails&text={marked.team.canary}"
+
+    found, hidden = (
+        api.get(f"/api/executions?{query}").body["executions"]
+        for api in (marked.operator, marked.viewer)
+    )
+    counts = marked.viewer.get(f"/api/executions/counts?{query}").body
+
+    assert (len(found) > 0, hidden, counts["by_status"]) == (True, [], {})
 
 
 PASSES_OVER = """apiVersion: noetl.io/v2

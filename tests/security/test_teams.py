@@ -73,7 +73,7 @@ def make_world(running: Running, names: list[str]) -> World:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    running = Running(tmp_path_factory.mktemp("teams") / "home")
+    running = Running(tmp_path_factory.mktemp("teams") / "home", answer_links=True)
     yield make_world(running, [*CALLERS])
     running.stop()
 

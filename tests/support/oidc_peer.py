@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -119,3 +121,27 @@ async def serving() -> AsyncIterator[OidcPeer]:
         yield peer
     finally:
         await runner.cleanup()
+
+
+class Provider:
+    """The provider on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._ready, self._over = threading.Event(), asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        assert self._ready.wait(30)
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        async with serving() as self.peer:
+            self._ready.set()
+            await self._over.wait()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(30)
+        self._loop.close()

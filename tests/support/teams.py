@@ -173,11 +173,43 @@ ABOUT: dict[str, list[Asking]] = {
         _start(path=lambda team: team.path, idempotency_key="of-all"),
     ],
     "show_execution": [_of_execution("GET", ""), _of_done("GET", "")],
-    "show_state": [_of_done("GET", "/state"), _of_done("GET", "/state?at=3")],
+    "show_state": [
+        _of_done("GET", "/state"),
+        _of_done("GET", "/state?at=3"),
+        _of_done("GET", "/state?parts=ctx,runs,loops,tokens"),
+    ],
     "show_execution_playbook": [_of_done("GET", "/playbook")],
+    "show_head": [_of_execution("GET", "/head"), _of_done("GET", "/head")],
+    "show_track": [_of_done("GET", "/track"), _of_done("GET", "/track?page=0")],
+    "list_runs": [
+        _of_done("GET", "/runs"),
+        _of_execution("GET", "/runs?step=start&status=done,waiting"),
+    ],
+    "show_run": [
+        _of_done("GET", "/runs/1"),
+        lambda team: (
+            "GET",
+            f"/api/executions/{team.done}/runs/{team.done}-2",
+            None,
+        ),
+    ],
+    "list_iterations": [
+        _of_done("GET", "/runs/2/iterations"),
+        _of_done("GET", "/runs/2/iterations?order=duration&status=done"),
+    ],
+    "explain": [
+        _of_done("GET", "/why?seq=5"),
+        _of_execution("GET", "/why?step=waits"),
+    ],
+    "list_ctx_changes": [
+        _of_done("GET", "/ctx"),
+        _of_done("GET", "/ctx?from=3&to=9"),
+    ],
+    "show_execution_graph": [_of_done("GET", "/graph")],
     "cancel_execution": [_of_done("POST", "/cancel")],
     "pause_execution": [_of_done("POST", "/pause")],
     "resume_execution": [_of_done("POST", "/resume")],
+    "make_answer_link": [_of_done("POST", "/answer-links", {"data": True})],
     "signal_execution": [_of_done("POST", "/signal", {"name": "go"})],
     "fork_execution": [
         _of_done("POST", "/fork", {"at": 5, "dry_run": True}),
@@ -189,9 +221,18 @@ ABOUT: dict[str, list[Asking]] = {
         _of_done("GET", "/events"),
         _of_done("GET", "/events?dialect=003"),
         _of_done("GET", "/events?dialect=000&step=start"),
+        _of_done("GET", "/events?before=9&find=canary"),
     ],
     "list_logs": [_of_done("GET", "/logs"), _of_done("GET", "/logs?step=start")],
     "list_results": [_of_done("GET", "/results")],
+    "list_rows": [
+        lambda team: ("GET", f"/api/results/{team.ref}/rows", None),
+        lambda team: (
+            "GET",
+            f"/api/results/{team.ref}/rows?execution_id={team.done}",
+            None,
+        ),
+    ],
     "show_result": [
         lambda team: ("GET", f"/api/results/{team.ref}", None),
         lambda team: ("GET", f"/api/results/{team.loop}", None),
@@ -202,6 +243,8 @@ ABOUT: dict[str, list[Asking]] = {
     ],
     "list_versions": [_of_path("/-/versions")],
     "diff_versions": [_of_path("/-/diff")],
+    "show_playbook_graph": [_of_path("/-/graph"), _of_path("/-/graph?version=1")],
+    "show_form": [_of_path("/-/form"), _of_path("/-/form?version=1")],
     "show_playbook": [_of_path(""), _of_path("?version=1")],
     "make_trigger": [_trigger(webhook={}), _trigger()],
     "show_trigger": [_of_trigger("GET", "")],
@@ -228,8 +271,14 @@ LISTS: dict[str, list[tuple[str, str, Any]]] = {
         ("GET", "/api/executions", None),
         ("GET", "/api/executions?waiting=true", None),
         ("GET", "/api/executions?limit=1", None),
+        ("GET", "/api/executions?text=hr&roots=true", None),
+        ("GET", "/api/executions?caller=hr", None),
         ("GET", "/api/executions?path=hr/*", None),
         ("GET", "/api/executions?path=hr/books", None),
+    ],
+    "count_executions": [
+        ("GET", "/api/executions/counts", None),
+        ("GET", "/api/executions/counts?path=hr/*", None),
     ],
     "list_playbooks": [
         ("GET", "/api/catalog", None),
@@ -249,6 +298,11 @@ LISTS: dict[str, list[tuple[str, str, Any]]] = {
     ],
     "list_secrets": [("GET", "/api/keychain", None)],
     "list_workers": [("GET", "/api/workers", None)],
+    "list_pools": [("GET", "/api/pools", None)],
+    "list_questions": [
+        ("GET", "/api/inbox", None),
+        ("GET", "/api/inbox?mine=false", None),
+    ],
     "show_metrics": [("GET", "/metrics", None)],
 }
 """Routes that list what a caller may see."""
@@ -273,7 +327,9 @@ WORKERS = {
 
 OTHERS = {
     *("show_openapi", "show_health", "show_readiness", "validate_playbook"),
+    *("show_schema", "run_tests"),
     *("sign_in", "sign_out", "show_means", "begin_sign_in", "finish_sign_in"),
+    *("invite", "follow_changes", "show_linked_question", "give_answer"),
     *("show_myself", "list_sessions", "end_session", "receive_delivery"),
 }
 """Routes that know nothing of a path, or that ask for a proof of their own."""

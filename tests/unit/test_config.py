@@ -278,6 +278,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_LEASE_TTL",
         "NOETL_START_RATE",
         "NOETL_FAMILY_LIMIT",
+        "NOETL_ANSWER_LINKS",
         "NOETL_WORKER_PROXY",
         "NOETL_FILES_ROOTS",
         "NOETL_NETWORK_PRIVATE",

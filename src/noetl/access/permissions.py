@@ -275,6 +275,37 @@ def may_somewhere(principal: Principal, permission: str) -> bool:
     )
 
 
+def places_of(principal: Principal, permission: str) -> list[str]:
+    """Return the places at which the permission holds: paths, prefixes, pools; ``*``
+    is everywhere."""
+    if PERMISSIONS[permission].bearer and principal.means == "session":
+        return []
+    held = _places(principal.grants, permission)
+    if principal.limits is not None:
+        limits = _places(principal.limits, permission)
+        held = [narrow for a in held for b in limits if (narrow := _both(a, b))]
+    if "*" in held:
+        return ["*"]
+    return sorted(set(held))
+
+
+def _places(grants: Iterable[Grant], permission: str) -> list[str]:
+    wide = PERMISSIONS[permission].scope == "all"
+    return [
+        "*" if wide or grant.where is None else grant.where
+        for grant in grants
+        if permission in ROLES[grant.role].permissions
+    ]
+
+
+def _both(one: str, other: str) -> str | None:
+    """Return the part of two places that is in both; None if there is none."""
+    for narrow, broad in ((one, other), (other, one)):
+        if broad == "*" or within(narrow, broad):
+            return narrow
+    return None
+
+
 def require_somewhere(principal: Principal, permission: str) -> None:
     """Raise ``AccessError`` (``auth.role``) if the permission holds nowhere."""
     if not may_somewhere(principal, permission):

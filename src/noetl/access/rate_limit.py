@@ -12,6 +12,8 @@ CLAIM_RATE = 200.0
 delayed."""
 HOOK_RATE = 50.0
 """Deliveries per second that one webhook accepts."""
+REVIEW_RATE = 4.0
+"""Reviews of playbook texts per second and caller: an editor asks after each rest."""
 PUBLIC_RATE = 200.0
 """Requests per second of one address to routes without authentication."""
 BURST = 4.0

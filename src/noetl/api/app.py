@@ -27,8 +27,12 @@ from noetl.api import (
     events,
     executions,
     forks,
+    inbox,
     keychain,
+    listing,
+    live,
     monitoring,
+    pages,
     results,
     sessions,
     task_logs,
@@ -42,13 +46,16 @@ from noetl.api.audit_trail import AuditTrail
 from noetl.api.events import STREAM
 from noetl.api.http.openapi import document
 from noetl.api.http.problems import MEDIA_TYPE, Problem, problem_of
+from noetl.api.http.protocol import head_lines, whole_sender
 from noetl.api.http.quotas import release
+from noetl.api.http.repeated_heads import checked_in, remember
 from noetl.api.http.request_body import read_body
 from noetl.api.http.routes import (
     PUBLIC,
     SIGNED_IN,
     WEBHOOK,
     Call,
+    CheckedHead,
     Endpoint,
     Nothing,
     Reply,
@@ -61,6 +68,7 @@ from noetl.api.http.routes import (
 )
 from noetl.api.monitoring import show_health
 from noetl.api.services import Services
+from noetl.api.views import authoring, explanations, graphs, progress, runs
 from noetl.errors import AccessError
 from noetl.runtime.worker_protocol import messages
 from noetl.service.access.authenticate import Headers
@@ -68,9 +76,31 @@ from noetl.service.access.authenticate import Headers
 log = logging.getLogger("noetl.api")
 
 NOUNS = (
-    *(executions, bulk, control, forks, events, results, task_logs, catalog),
-    *(triggers, backfills, webhooks),
-    *(keychain, worker_protocol, worker_list, users, sessions, monitoring),
+    listing,
+    executions,
+    bulk,
+    control,
+    forks,
+    events,
+    results,
+    task_logs,
+    authoring,
+    graphs,
+    progress,
+    runs,
+    explanations,
+    catalog,
+    inbox,
+    live,
+    triggers,
+    backfills,
+    webhooks,
+    keychain,
+    worker_protocol,
+    worker_list,
+    users,
+    sessions,
+    monitoring,
 )
 Answering = Callable[[Request], Awaitable[Response]]
 
@@ -92,10 +122,11 @@ def endpoints() -> list[Endpoint]:
 
 
 def make_app(site: Services) -> ASGIApp:
-    answers = [(each, _endpoint(site, each)) for each in endpoints()]
+    served = [*endpoints(), *pages.routes]
+    answers = [(each, _endpoint(site, each)) for each in served]
     app = Starlette(
         routes=[
-            Route(each.path, answer, methods=[each.method], name=each.name)
+            Route(each.path, answer, methods=[each.method], name=each.path)
             for each, answer in answers
         ],
         exception_handlers={HTTPException: partial(_no_route, site)},
@@ -104,6 +135,21 @@ def make_app(site: Services) -> ASGIApp:
     app.router.redirect_slashes = False
     direct = {(each.method, each.path): answer for each, answer in answers}
     return Guarded(app, direct, site.mark)
+
+
+class MessageResponse(Response):
+    """The answer to a worker: its whole head is the same for all of them."""
+
+    def __init__(self, reply: Reply) -> None:
+        assert reply.status == HTTPStatus.OK, reply.status
+        assert not reply.headers, reply.headers
+        self.status_code, self.background = reply.status, None
+        self.body = self.message = messages.codec.encode(reply.value)
+        length = b"%d" % len(self.message)
+        self.raw_headers = [(b"content-length", length), _MEDIA]
+
+
+_MEDIA = b"content-type", messages.codec.media_type.encode()
 
 
 class Guarded:
@@ -120,6 +166,8 @@ class Guarded:
         self._app = app
         self._direct = direct
         self._head = (*_GUARDS, (b"noetl-server", mark.encode()))
+        each = (b"%b: %b\r\n" % pair for pair in (_MEDIA, *self._head))
+        self._lines = b"".join(each)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def sent(message: Message) -> None:
@@ -135,10 +183,19 @@ class Guarded:
                 await self._app(scope, receive, sent)
             else:
                 response = await answer(Request(scope, receive, send))
+                whole = whole_sender(scope)
+                if whole is not None and isinstance(response, MessageResponse):
+                    await whole(200, self._lines, response.message)
+                    return
                 said = {name for name, _ in response.raw_headers}
                 more = [each for each in self._head if each[0] not in said]
                 response.raw_headers += more
-                await response(scope, receive, send)
+                is_plain = type(response) is Response and response.status_code < 204
+                if whole is not None and is_plain:
+                    head, body = head_lines(response.raw_headers), bytes(response.body)
+                    await whole(response.status_code, head, body)
+                else:
+                    await response(scope, receive, send)
         finally:
             release(scope)
 
@@ -183,13 +240,17 @@ def _endpoint(site: Services, endpoint: Endpoint) -> Answering:
 
 async def _answer(site: Services, endpoint: Endpoint, request: Request) -> Response:
     """Return the answer after its outcome is in the audit."""
-    headers, local, peer = headers_of(request), local_of(request), request.client
-    where = site.access.address("" if peer is None else peer.host, headers)
+    known = checked_in(request.scope, CheckedHead)
+    if known is None:
+        headers, peer = headers_of(request), request.client
+        where = site.access.address("" if peer is None else peer.host, headers)
+    else:
+        headers, where = known.headers, known.address
     trail = AuditTrail(site.audit, endpoint.name, endpoint.recorded, where)
     if request.path_params:
         trail.add(**request.path_params)
     try:
-        principal = await _admit(site, endpoint, request.method, trail, headers, local)
+        principal = await _admit(site, endpoint, request, trail, headers, known)
         reply = await _handle(site, endpoint, request, trail, headers, principal)
         response = _response(reply)
     except Exception as error:
@@ -230,7 +291,9 @@ async def _handle(
     if endpoint.method == "POST":
         who = principal.user_id or trail.address
         reserve = counting(site, endpoint.permission, who, request.scope)
-        body = await read_body(request, endpoint.body, endpoint.largest, reserve)
+        body = await read_body(
+            request, endpoint.body, endpoint.largest, reserve, headers=headers
+        )
     if endpoint.recorded != "never":
         await trail.begin()
     call = Call(
@@ -242,16 +305,17 @@ async def _handle(
 async def _admit(
     site: Services,
     endpoint: Endpoint,
-    method: str,
+    request: Request,
     trail: AuditTrail,
     headers: Headers,
-    local: str,
+    known: CheckedHead | None,
 ) -> Principal:
     """Return the principal. Raises ``AccessError`` or ``Problem``.
 
     Requests without an account are counted after the check of their Host, and before
     their query and body are read.
     """
+    method, local = request.method, local_of(request)
     if endpoint.permission in (PUBLIC, WEBHOOK):
         if endpoint.permission == PUBLIC and endpoint.method != "GET":
             site.access.look(method, headers, local=local)
@@ -259,13 +323,17 @@ async def _admit(
             site.access.visit(method, headers, local=local)
         _count(site, endpoint, trail.address)
         return UNAUTHENTICATED
-    stream = any(STREAM in each for each in headers.get("accept", ()))
-    principal = await site.access.authenticate(
-        method, headers, stream=stream, local=local
-    )
+    if known is None:
+        stream = any(STREAM in each for each in headers.get("accept", ()))
+        credential = site.access.look(method, headers, stream=stream, local=local)
+    else:
+        credential = known.credential
+    principal = await site.access.admit(credential)
     trail.of(principal)
     if endpoint.permission != SIGNED_IN:
         require_somewhere(principal, endpoint.permission)
+    if known is None and credential is not None and credential.means == "token":
+        remember(request.scope, CheckedHead(headers, trail.address, credential))
     return principal
 
 
@@ -285,10 +353,9 @@ def _response(reply: Reply | Response) -> Response:
     if isinstance(reply, Response):
         return reply
     if isinstance(reply.value, messages.Message | messages.UploadReply):
-        body, media_type = messages.codec.encode(reply.value), messages.codec.media_type
-    else:
-        body, media_type = msgspec.json.encode(reply.value), "application/json"
-    return Response(body, reply.status, reply.headers, media_type)
+        return MessageResponse(reply)
+    body = msgspec.json.encode(reply.value)
+    return Response(body, reply.status, reply.headers, "application/json")
 
 
 def _problem(error: Exception, request: Request) -> Problem:

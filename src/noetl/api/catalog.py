@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 from msgspec import UNSET
 
 from noetl.api.executions import check_size, require_code
+from noetl.api.http.problems import Problem
 from noetl.api.http.request_body import MAX_PLAYBOOK_BODY_BYTES
 from noetl.api.http.routes import Call, Nothing, Reply, Routes
 from noetl.api.schemas.executions import (
@@ -22,6 +25,7 @@ from noetl.api.schemas.executions import (
     VersionQuery,
 )
 from noetl.ports import Registered
+from noetl.service.authoring import Wanted
 from noetl.types import JSON
 
 routes = Routes()
@@ -148,15 +152,37 @@ def _line(found: Registered) -> dict[str, JSON]:
     permission="playbooks:read",
     body=ValidateRequest,
     answers={200: ValidateAnswer},
-    problems=("request.too_large",),
+    problems=("request.too_large", "request.rate"),
     recorded="never",
     largest=MAX_PLAYBOOK_BODY_BYTES,
 )
 async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
-    """Validate a playbook. Nothing in it is executed or stored."""
-    check_size(call.body.playbook)
-    loaded = await call.site.playbooks.validate(
-        call.body.playbook, strict=call.body.strict
-    )
-    diagnostics = msgspec.to_builtins(loaded.diagnostics)
-    return Reply(200, {"valid": loaded.valid, "diagnostics": diagnostics})
+    """Validate a playbook. Nothing in it is executed or stored.
+
+    An editor gets all that it shows at once: with `verify` findings about the net and
+    their witnesses, with `graph` the net with its layout, with `form` the form of the
+    inputs. Of these a caller may ask for four in a second.
+    """
+    body = call.body
+    check_size(body.playbook)
+    wanted = Wanted(body.verify, body.graph, body.form)
+    if wanted != Wanted():
+        _slow_down(call)
+    loaded = await call.site.playbooks.validate(body.playbook, strict=body.strict)
+    review = await call.site.authoring.review(loaded, body.playbook, wanted)
+    parts: dict[str, JSON] = msgspec.to_builtins(review)
+    answer: JSON = {
+        "valid": loaded.valid,
+        "diagnostics": msgspec.to_builtins(loaded.diagnostics),
+        **{name: part for name, part in parts.items() if part is not None},
+    }
+    return Reply(200, answer)
+
+
+def _slow_down(call: Call[ValidateRequest, Nothing]) -> None:
+    """Raise ``Problem`` (``request.rate``) if the caller asks too often."""
+    who = call.principal.user_id
+    wait = call.site.review_pace.take(who, time.monotonic())
+    if wait is not None:
+        headers = {"Retry-After": str(max(1, round(wait)))}
+        raise Problem("request.rate", "too many reviews; slow down", headers=headers)

@@ -17,6 +17,8 @@ from noetl.engine.event_codec import event_line
 from noetl.errors import AccessError, StoreError
 from noetl.ports import Summary
 from noetl.runtime.subscriptions import EVENTS_PER_PAGE
+from noetl.service.executions.views.search import Wanted
+from noetl.types import JSON
 
 routes = Routes()
 
@@ -56,36 +58,60 @@ async def list_events(call: Call[Nothing, EventsQuery]) -> Reply | Response:
     further events gets 204; so does that of a quarantined execution. A stream ends when
     its reader loses the right to it.
 
-    `dialect` is a view of the log: `001` (the log itself), `000` or `003`. Every other
-    parameter is an id that the events must have; both work on pages, not on streams. A
-    page of large events ends after 4 MiB: `cursor` is the start of the next one.
+    `dialect` is a view of the log: `001` (the log itself), `000` or `003`. With
+    `before` the events before that position, the latest first; with `find` those that
+    contain a text, in upper or lower case. Every other parameter is an id that the
+    events must have. All of these work on pages, not on streams, and `before` and
+    `find` on dialect `001` only. A page of large events ends after 4 MiB, and a search
+    after 20,000 events: `cursor` is the start of the next one.
     """
-    execution = named(call)
+    execution, query = named(call), call.query
+    is_plain = query.dialect == PLAIN
+    turned = [name for name in ("before", "find") if getattr(query, name) is not None]
     if is_stream(call):
-        if call.query.wanted() or call.query.dialect != PLAIN:
+        if query.wanted() or not is_plain or turned:
             message = "a stream has no views; request pages to use a dialect or filter"
             raise Problem("query.invalid", message, more={"parameter": "dialect"})
-        after = _position(call)
-        keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
-        if not await _has_more(call, execution, after):
-            return Response(status_code=204)
-        return StreamingResponse(_stream(call, execution, after), media_type=STREAM)
-    query = call.query
+        return await _answer_stream(call, execution)
+    if turned and not is_plain:
+        message = f"'{turned[0]}' works on dialect {PLAIN} only"
+        raise Problem("query.invalid", message, more={"parameter": turned[0]})
+    return Reply(200, await _page(call, execution))
+
+
+async def _answer_stream(
+    call: Call[Nothing, EventsQuery], execution: Summary
+) -> Response:
+    after = _position(call)
+    keep(call.request.scope, call.site.quotas.streams.take(call.principal.user_id))
+    if not await _has_more(call, execution, after):
+        return Response(status_code=204)
+    return StreamingResponse(_stream(call, execution, after), media_type=STREAM)
+
+
+async def _page(
+    call: Call[Nothing, EventsQuery], execution: Summary
+) -> dict[str, JSON]:
+    query, name = call.query, execution.execution_id
     wanted = query.wanted()
-    if wanted or query.dialect != PLAIN:
+    if query.dialect != PLAIN:
         documents, cursor = await call.site.looking.view(
-            execution.execution_id,
-            query.dialect,
-            wanted,
+            name, query.dialect, wanted, after=query.after, limit=query.limit
+        )
+        return {"events": documents, "cursor": cursor}
+    if wanted or query.find is not None or query.before is not None:
+        lines, cursor = await call.site.event_search.page(
+            name,
+            Wanted(wanted, query.find),
             after=query.after,
+            before=query.before,
             limit=query.limit,
         )
-        return Reply(200, {"events": documents, "cursor": cursor})
-    lines, cursor = await call.site.looking.lines(
-        execution.execution_id, after=query.after, limit=query.limit
-    )
-    events = [msgspec.Raw(line) for line in lines]
-    return Reply(200, {"events": events, "cursor": cursor})
+    else:
+        lines, cursor = await call.site.looking.lines(
+            name, after=query.after, limit=query.limit
+        )
+    return {"events": [msgspec.Raw(line) for line in lines], "cursor": cursor}
 
 
 async def _has_more(

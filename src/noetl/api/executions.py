@@ -1,10 +1,8 @@
-"""``/api/executions``: start, list and show executions."""
+"""``/api/executions``: start and show executions."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 from starlette.responses import Response
@@ -16,24 +14,20 @@ from noetl.api.http.quotas import keep
 from noetl.api.http.routes import READ, Call, Nothing, Reply, Routes
 from noetl.api.schemas.executions import (
     ExecutionDocument,
-    ExecutionList,
     Key,
-    ListQuery,
     StartAnswer,
     StartQuery,
     StartRequest,
     StateDocument,
     StateQuery,
 )
-from noetl.dsl.labels import read_labels
 from noetl.dsl.source import MAX_BYTES
 from noetl.engine.limits import CODE_KINDS
 from noetl.engine.steps.concurrency import Concurrency, why_not_key
-from noetl.engine.times import rfc3339
-from noetl.ports import Summary, summary_document
-from noetl.service.executions.queries import Filter, waiting_document
-from noetl.service.executions.sensitive import hide_in_document, hide_in_line
+from noetl.ports import Summary
+from noetl.service.executions.sensitive import hide_in_document
 from noetl.service.executions.start import ResolvedPlaybook, StartInputs, missing
+from noetl.service.executions.views.states import PARTS
 from noetl.types import JSON
 
 routes = Routes()
@@ -141,44 +135,6 @@ async def _end(
 
 @routes.route(
     "GET",
-    "/api/executions",
-    permission=READ,
-    query=ListQuery,
-    answers={200: ExecutionList},
-)
-async def list_executions(call: Call[Nothing, ListQuery]) -> Reply:
-    """List executions, the newest first.
-
-    `path` is one playbook, or `sales/*` for all below; `since` is a time; `label` is
-    `name=value`, and may be repeated: all must match. Pass the answer's `cursor` for
-    the next page. With `waiting` only executions that wait are
-    listed, each with its `waits`; a page may have fewer than `limit`.
-    """
-    query = call.query
-    wanted = Filter(
-        status=query.status,
-        path=query.path,
-        since=moment(query.since),
-        labels=labels_of(query.label),
-    )
-    if query.waiting:
-        page, waits = await call.site.looking.find_waiting(
-            wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
-        )
-        lines = [
-            _shown(call, each, waiting_document(each, waits))
-            for each in page.executions
-        ]
-        return Reply(200, {"executions": lines, "cursor": page.cursor})
-    page = await call.site.looking.find(
-        wanted, visible=call.sees, limit=query.limit, cursor=query.cursor
-    )
-    lines = [_shown(call, each, summary_document(each)) for each in page.executions]
-    return Reply(200, {"executions": lines, "cursor": page.cursor})
-
-
-@routes.route(
-    "GET",
     "/api/executions/{execution_id}",
     permission=READ,
     answers={200: ExecutionDocument},
@@ -206,9 +162,22 @@ async def show_execution(call: Call[Nothing, Nothing]) -> Reply:
     problems=("execution.unknown",),
 )
 async def show_state(call: Call[Nothing, StateQuery]) -> Reply:
-    """Show the state at the end of the log, or after the event `at`."""
-    execution_id = named(call).execution_id
-    return Reply(200, await call.site.looking.state(execution_id, call.query.at))
+    """Show the state at the end of the log, or after the event `at`.
+
+    With `parts` (`ctx`, `tokens`, `runs`, `loops`, separated by commas) the answer has
+    these members only, at most 500 items of each; a value above 4 KiB is
+    `{$cut: bytes, head}`, and `totals` counts all items.
+    """
+    query, parts = call.query, None
+    if query.parts is not None:
+        parts = query.parts.split(",")
+        unknown = [each for each in parts if each not in PARTS]
+        if unknown:
+            message = f"unknown part '{unknown[0]}'"
+            hint, more = f"parts: {', '.join(PARTS)}", {"parameter": "parts"}
+            raise Problem("query.invalid", message, hint=hint, more=more)
+    name = named(call).execution_id
+    return Reply(200, await call.site.states.show(name, query.at, parts))
 
 
 @routes.route(
@@ -226,29 +195,10 @@ async def show_execution_playbook(call: Call[Nothing, Nothing]) -> Response:
     return Response(text, media_type=YAML)
 
 
-def _shown(
-    call: Call[Nothing, ListQuery], summary: Summary, line: dict[str, JSON]
-) -> dict[str, JSON]:
-    return line if call.sees_data(summary) else hide_in_line(line)
-
-
 def named(call: Call[object, object]) -> Summary:
     """Return the execution that the path names."""
     assert call.execution is not None
     return call.execution
-
-
-def labels_of(texts: Sequence[str]) -> dict[str, str]:
-    """Return the labels that a query asks for. Raises ``Problem``."""
-    try:
-        return read_labels(tuple(texts))
-    except ValueError as error:
-        message = f"the query is not valid: label: {error}"
-        raise Problem("query.invalid", message, more={"parameter": "label"}) from None
-
-
-def moment(time: datetime | None) -> str | None:
-    return None if time is None else rfc3339(time.timestamp())
 
 
 def check_size(text: str) -> None:

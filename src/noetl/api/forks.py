@@ -23,8 +23,8 @@ from noetl.types import JSON
 routes = Routes()
 
 PROBLEMS = (
-    *("execution.unknown", "fork.impossible", "inputs.invalid", "keychain.unresolved"),
-    "playbook.invalid",
+    *("execution.unknown", "execution.state", "fork.impossible", "inputs.invalid"),
+    *("keychain.unresolved", "playbook.invalid"),
 )
 
 

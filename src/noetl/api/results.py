@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
 
 from noetl.api.executions import named
-from noetl.api.http.file_response import BYTES, send_file
 from noetl.api.http.problems import Problem
+from noetl.api.http.responses import BYTES, send_file
 from noetl.api.http.routes import READ, Call, Nothing, Reply, Routes, find_execution
 from noetl.api.schemas.executions import Limit, Name, Seq, Strict
-from noetl.service.executions.queries import Filter
+from noetl.service.executions.filters import Filter
+from noetl.service.executions.result_rows import MAX_ROWS, RowPage
 from noetl.service.executions.results import Ref, Stored, line_of, no_result, owner_of
 
 routes = Routes()
@@ -77,6 +80,39 @@ async def list_results(call: Call[Nothing, ResultsQuery]) -> Reply:
     return Reply(200, {"results": [line_of(each) for each in found], "cursor": cursor})
 
 
+class RowsQuery(ResultQuery):
+    offset: Annotated[int, Meta(ge=0, le=10**12)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_ROWS)] = MAX_ROWS
+
+
+@routes.route(
+    "GET",
+    "/api/results/{ref:path}/rows",
+    permission=READ,
+    query=RowsQuery,
+    answers={200: RowPage},
+    problems=(
+        *("execution.unknown", "ref.not_found", "ref.rows"),
+        *("ref.gone", "ref.corrupt"),
+    ),
+)
+async def list_rows(call: Call[Nothing, RowsQuery]) -> Reply:
+    """Return rows of a stored table: CSV, JSON lines, or a list.
+
+    At most 200 rows of 64 columns; a cell above 1 KB is `{"$cut": BYTES, "head":
+    TEXT}`. `total` is null until the end of the file was seen. One call looks through
+    256 MB: `complete` is false if another one must continue. A list in JSON has at most
+    16 MB.
+    """
+    ref = _read_ref(call.params["ref"])
+    if ref.range is not None:
+        raise no_result(call.params["ref"])
+    stored = await _find(call, ref.key)
+    query = call.query
+    page = await call.site.results.rows(stored, offset=query.offset, limit=query.limit)
+    return Reply(200, page)
+
+
 @routes.route(
     "GET",
     "/api/results/{ref:path}",
@@ -115,7 +151,7 @@ def _read_ref(text: str) -> Ref:
     raise no_result(text)
 
 
-async def _find(call: Call[Nothing, ResultQuery], key: str) -> Stored:
+async def _find(call: Call[Nothing, Any], key: str) -> Stored:
     results, owner = call.site.results, call.query.execution_id or owner_of(key)
     if owner is None:
         page = await call.site.looking.find(

@@ -8,7 +8,12 @@ from functools import partial
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import Provider
-from noetl.access.rate_limit import HOOK_RATE, PUBLIC_RATE, TokenBucket
+from noetl.access.rate_limit import (
+    HOOK_RATE,
+    PUBLIC_RATE,
+    REVIEW_RATE,
+    TokenBucket,
+)
 from noetl.access.request_guard import Proxies, RequestGuard
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.catalogs.catalog import RegisteredCatalog
@@ -19,26 +24,42 @@ from noetl.api.http.server import known_names
 from noetl.api.metrics import Metrics
 from noetl.dsl.grammar.keychain import KeychainKind
 from noetl.dsl.tool_kinds import Kinds
-from noetl.ports import Backlog, Clock
+from noetl.ports import Backlog, Clock, TaskLogs
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
+from noetl.runtime.values.ownership import Owners
 from noetl.runtime.worker_protocol.gateway import WorkerGateway
-from noetl.runtime.worker_protocol.worker_registry import WorkerRegistry
+from noetl.runtime.worker_protocol.worker_registry import PoolQueries, WorkerRegistry
 from noetl.service.access.accounts import AccountService
 from noetl.service.access.authenticate import Access, Authenticator, Tenancy
 from noetl.service.access.sign_in import SignInService
+from noetl.service.authoring import Authoring, Suites
 from noetl.service.catalog import CatalogService
+from noetl.service.executions.answer_links import AnswerLinks
 from noetl.service.executions.control import ExecutionControl
 from noetl.service.executions.forks import ForkService
+from noetl.service.executions.inbox import InboxQueries
 from noetl.service.executions.queries import ExecutionQueries
 from noetl.service.executions.results import Results
 from noetl.service.executions.start import ExecutionStarter
 from noetl.service.executions.task_logs import TaskLogQueries
+from noetl.service.executions.views.context import CtxChanges
+from noetl.service.executions.views.graphs import Graphs, PlaybooksThatRan
+from noetl.service.executions.views.head import Heads
+from noetl.service.executions.views.iterations import Iterations
+from noetl.service.executions.views.runs import Runs
+from noetl.service.executions.views.search import EventSearch
+from noetl.service.executions.views.states import States
+from noetl.service.executions.views.tallies import LogTallies
+from noetl.service.executions.views.track import Tracks
+from noetl.service.executions.views.why import Explanations
+from noetl.service.live import LiveFeed
 from noetl.service.triggers.admin import TriggerAdmin
 from noetl.service.triggers.backfills import Backfills
 from noetl.service.triggers.scheduler import TriggerScheduler
 from noetl.service.triggers.webhooks import WebhookReceiver
 from noetl.wiring.backend import Backend, make_provider
+from noetl.wiring.home_logs import HomeHistory
 from noetl.wiring.identifiers import new_execution_id
 from noetl.wiring.server_options import Limits, Options
 
@@ -57,13 +78,29 @@ class Services:
     provider: Provider | None
     people: AccountService
     logins: SignInService
+    history: HomeHistory
+    inbox: InboxQueries
+    answers: AnswerLinks | None
+    live: LiveFeed
+    pools: PoolQueries
     starting: ExecutionStarter
     looking: ExecutionQueries
+    graphs: Graphs
+    heads: Heads
+    tracks: Tracks
+    runs: Runs
+    iterations: Iterations
+    states: States
+    explanations: Explanations
+    ctx_changes: CtxChanges
+    event_search: EventSearch
     steering: ExecutionControl
     forking: ForkService
     results: Results
     task_logs: TaskLogQueries
     playbooks: CatalogService
+    authoring: Authoring
+    suites: Suites
     scheduler: TriggerScheduler
     arranging: TriggerAdmin
     receiving: WebhookReceiver
@@ -78,6 +115,7 @@ class Services:
     claims: TokenBucket
     hook_pace: TokenBucket
     public_pace: TokenBucket
+    review_pace: TokenBucket
     quotas: Quotas
     mark: str
     ready: Callable[[], Awaitable[str | None]]
@@ -93,6 +131,8 @@ def make_services(
     catalog: RegisteredCatalog,
     clock: Clock,
     *,
+    history: HomeHistory,
+    task_logs: TaskLogs,
     access: Access,
     kinds: Kinds,
     metrics: Metrics,
@@ -106,8 +146,13 @@ def make_services(
     """Make the services of a server over its backend and its orchestrator."""
     accounts, sessions = backend.accounts, backend.sessions
     passwords = Argon2Passwords()
+    roll = WorkerRegistry(backend.records, clock)
     blobs, new_id = backend.results.own, partial(new_execution_id, server_id)
+    steering = ExecutionControl(orchestrator)
+    answers = AnswerLinks(backend.store, backend.cipher, accounts, steering)
+    live = LiveFeed(history)
     orchestrator.watch(streams.note)
+    orchestrator.watch(live.note)
     starting = ExecutionStarter(
         orchestrator,
         blobs,
@@ -116,12 +161,24 @@ def make_services(
         extensions=options.extensions,
         kinds=kinds,
     )
-    looking = ExecutionQueries(backend.store, blobs)
+    playbooks = CatalogService(
+        backend.catalog_rows,
+        blobs,
+        clock,
+        new_id,
+        extensions=options.extensions,
+        kinds=kinds,
+    )
+    looking = ExecutionQueries(history, blobs)
+    tallies = LogTallies(history)
+    ran = PlaybooksThatRan(history, catalog)
+    runs = Runs(history, tallies, ran)
+    states = States(history)
     scheduler = TriggerScheduler(
         backend.triggers,
         orchestrator,
         starting,
-        looking,
+        ExecutionQueries(backend.store, blobs),
         backend.cipher,
         clock,
         new_id,
@@ -132,20 +189,29 @@ def make_services(
         provider=make_provider(options.oidc, backend, clock),
         people=AccountService(accounts, sessions, passwords, clock),
         logins=SignInService(accounts, sessions, passwords, clock),
+        history=history,
+        inbox=InboxQueries(backend.store),
+        answers=answers if options.answer_links else None,
+        live=live,
+        pools=PoolQueries(backend.store, roll, clock),
         starting=starting,
         looking=looking,
-        steering=ExecutionControl(orchestrator),
+        graphs=Graphs(history, catalog),
+        heads=Heads(history, tallies),
+        tracks=Tracks(tallies),
+        runs=runs,
+        iterations=Iterations(history, runs),
+        states=states,
+        ctx_changes=CtxChanges(history, states),
+        event_search=EventSearch(history),
+        explanations=Explanations(history, states, runs, tallies, ran),
+        steering=steering,
         forking=ForkService(orchestrator, backend.store, catalog, new_id),
-        results=Results(backend.store, orchestrator.owners, blobs),
-        task_logs=TaskLogQueries(backend.task_logs),
-        playbooks=CatalogService(
-            backend.catalog_rows,
-            blobs,
-            clock,
-            new_id,
-            extensions=options.extensions,
-            kinds=kinds,
-        ),
+        results=Results(history, Owners(history, blobs), blobs),
+        task_logs=TaskLogQueries(task_logs),
+        playbooks=playbooks,
+        authoring=Authoring(playbooks, kinds),
+        suites=Suites(options.extensions),
         scheduler=scheduler,
         arranging=scheduler.arranging,
         receiving=scheduler.receiving,
@@ -157,7 +223,7 @@ def make_services(
             tenancy,
             backend.task_logs,
         ),
-        roll=WorkerRegistry(backend.records, clock),
+        roll=roll,
         keychain=backend.keychain,
         keychain_kinds=kinds.keychain,
         streams=streams,
@@ -166,6 +232,7 @@ def make_services(
         claims=TokenBucket(options.claim_rate),
         hook_pace=TokenBucket(HOOK_RATE),
         public_pace=TokenBucket(PUBLIC_RATE),
+        review_pace=TokenBucket(REVIEW_RATE),
         quotas=quotas,
         mark=f"{server_id:03x}",
         ready=ready,

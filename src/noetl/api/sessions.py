@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 from typing import Annotated
 
@@ -9,12 +10,15 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from noetl import __version__
 from noetl.access.oidc import SIGN_IN_TIMEOUT_S, Provider, read_pending, set_pending
-from noetl.access.sessions import Session
+from noetl.access.permissions import PERMISSIONS, places_of
+from noetl.access.sessions import LIFETIME_S, Session
 from noetl.api.http.problems import Problem
 from noetl.api.http.routes import PUBLIC, SIGNED_IN, Call, Nothing, Reply, Routes
 from noetl.api.schemas.accounts import (
     AccountFilter,
+    Invitation,
     SessionLine,
     SessionList,
     SignIn,
@@ -22,6 +26,8 @@ from noetl.api.schemas.accounts import (
 )
 from noetl.api.schemas.executions import Strict
 from noetl.engine.times import rfc3339
+from noetl.errors import AccessError
+from noetl.service.access.sign_in import SignedIn
 from noetl.types import JSON
 
 routes = Routes()
@@ -44,14 +50,13 @@ MANAGE = "sessions:manage"
     signs_in=True,
 )
 async def sign_in(call: Call[SignIn, Nothing]) -> Reply:
-    """Sign in with a password; the answer sets the session's cookie.
+    """Sign in with a password, or with the code of an invitation; the answer sets the
+    session's cookie.
 
     A wrong name and a wrong password get the same answer. More than ten attempts a
     minute get 429. Each attempt is counted before its body is read.
     """
-    body = call.body
-    call.trail.signs_in(await call.site.logins.known_name(body.name), "password")
-    done = await call.site.logins.by_password(body.name, body.password, call.address)
+    done = await _sign_in(call)
     session = done.session
     call.trail.add(session_id=session.session_id)
     left = session.expires_at - session.created_at
@@ -60,11 +65,54 @@ async def sign_in(call: Call[SignIn, Nothing]) -> Reply:
     return Reply(201, _line(name, session), {"Set-Cookie": cookie})
 
 
+async def _sign_in(call: Call[SignIn, Nothing]) -> SignedIn:
+    """Open a session. Raises ``AccessError`` or ``Problem``."""
+    body, logins = call.body, call.site.logins
+    if body.code is not None and body.name is None and body.password is None:
+        call.trail.signs_in(None, "code")
+        done = await logins.by_invitation(body.code, call.address)
+        account = await call.site.people.get(done.session.user_id)
+        call.trail.signs_in(account.name, "code")
+        return done
+    if body.code is not None or body.name is None or body.password is None:
+        message = "either name and password are required, or code"
+        raise Problem("request.invalid", message)
+    call.trail.signs_in(await logins.known_name(body.name), "password")
+    return await logins.by_password(body.name, body.password, call.address)
+
+
+@routes.route(
+    "POST",
+    "/api/sessions/invitations",
+    permission=SIGNED_IN,
+    answers={201: Invitation},
+    problems=("auth.role",),
+)
+async def invite(call: Call[Nothing, Nothing]) -> Reply:
+    """Make a one-time code that signs the caller in within a minute, in a browser.
+
+    Only a token without scopes can do it: the session has all rights of the account,
+    and no session makes further ones. `url_path` has the code in its fragment, which a
+    browser does not send.
+    """
+    who = call.principal
+    if who.means != "token" or who.limits is not None:
+        message = "only a token without scopes can open a session"
+        raise AccessError("auth.role", message)
+    code = call.site.logins.invite(who.user_id)
+    answer: JSON = {
+        "code": code,
+        "expires_at": rfc3339(time.time() + LIFETIME_S),
+        "url_path": f"/sign-in#code={code}",
+    }
+    return Reply(201, answer)
+
+
 @routes.route(
     "GET", "/api/sessions/current", permission=SIGNED_IN, answers={200: Whoami}
 )
 async def show_myself(call: Call[Nothing, Nothing]) -> Reply:
-    """Show the caller's account and roles."""
+    """Show the caller's account, roles and permissions, each with its places."""
     who = call.principal
     limits = who.limits
     answer: JSON = {
@@ -73,6 +121,13 @@ async def show_myself(call: Call[Nothing, Nothing]) -> Reply:
         "roles": [str(grant) for grant in who.grants],
         "scopes": None if limits is None else [str(scope) for scope in limits],
         "means": who.means,
+        "permissions": [
+            {"permission": name, "places": places}
+            for name in PERMISSIONS
+            if (places := places_of(who, name))
+        ],
+        "version": __version__,
+        "server_time": rfc3339(time.time()),
     }
     return Reply(200, answer)
 

@@ -64,7 +64,7 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     if webhook is not None and webhook.rate is not None:
         who = f"{trigger.name} {webhook.rate}"
         take_turn(call.site.hook_pace, who, read_rate(webhook.rate))
-    payload = await read_json(call.request, body) if body else None
+    payload = await read_json(headers, body) if body else None
     started = await receiving.accept(trigger, headers, payload)
     replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
     answer = {"execution_id": started.execution_id, "status": started.status}

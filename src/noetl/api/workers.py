@@ -1,4 +1,4 @@
-"""``/api/workers``: the workers of a server."""
+"""``/api/workers`` and ``/api/pools``: the workers of a server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import msgspec
 from noetl.api.http.routes import READ, Call, Nothing, Reply, Routes
 from noetl.api.schemas.executions import Name, Strict
 from noetl.engine.times import rfc3339
+from noetl.runtime.worker_protocol.worker_registry import PoolLine
 
 routes = Routes()
 
@@ -67,3 +68,18 @@ async def list_workers(call: Call[Nothing, PoolFilter]) -> Reply:
         if call.query.pool in (None, each.pool)
     ]
     return Reply(200, {"workers": lines})
+
+
+class PoolList(msgspec.Struct):
+    pools: list[PoolLine]
+
+
+@routes.route("GET", "/api/pools", permission="workers:read", answers={200: PoolList})
+async def list_pools(call: Call[Nothing, Nothing]) -> Reply:
+    """List pools with the commands that are ready, delayed and leased in each, and its
+    workers.
+
+    The answer may be a second old; at most 20,000 delayed commands are counted. The
+    slots of the server itself belong to no worker.
+    """
+    return Reply(200, {"pools": await call.site.pools.list_all()})

@@ -41,6 +41,7 @@ from noetl.config.security import (
 )
 from noetl.config.setting import FILE, MASK, PREFIX, VARIABLE, Setting, Value
 from noetl.config.table import (
+    ANSWER_LINKS,
     BEHIND_PROXY,
     DATABASE,
     DATABASE_OWNER,
@@ -62,6 +63,7 @@ from noetl.config.table import (
 )
 
 __all__ = [
+    "ANSWER_LINKS",
     "BEHIND_PROXY",
     "CA",
     "DATABASE",

@@ -172,6 +172,16 @@ FAMILY_LIMIT = Setting(
     default=lambda: 10_000,
     default_words="10000",
 )
+ANSWER_LINKS = Setting(
+    name="answer_links",
+    words="true or false",
+    doc="Allows links on a server that answer one question of an execution without a "
+    "sign-in: each has one answer, one use and an end. A person who has the link can "
+    "give its answer.",
+    parse=parse_switch,
+    default=lambda: False,
+    default_words="false",
+)
 TOKEN = Setting(
     name="token",
     words="a token",
@@ -211,6 +221,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     LEASE_TTL,
     START_RATE,
     FAMILY_LIMIT,
+    ANSWER_LINKS,
     WORKER_PROXY,
     *HOST_SETTINGS,
     *LIMIT_SETTINGS,

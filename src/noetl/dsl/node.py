@@ -181,3 +181,13 @@ class Location:
         elif type(value) is list:
             for index, child in enumerate(value):
                 yield Location(child, self, index)
+
+
+Way = tuple[JSON, ...]
+"""A path from a node down, as nested pairs: ``((), key), index``. It is cheaper to
+carry than a location, of which few are needed."""
+
+
+def follow(root: Location, way: Way) -> Location:
+    """Return the location at the end of a way."""
+    return follow(root, way[0])[way[1]] if way else root

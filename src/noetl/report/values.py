@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -140,3 +140,25 @@ def _without_references(value: JSON) -> JSON:
     if isinstance(value, list):
         return [_without_references(part) for part in value]
     return value
+
+
+CUT_BYTES = 4_096
+"""Bytes of a value as JSON; a larger one is cut."""
+CUT_CHARS = 512
+"""Characters of a cut value."""
+
+
+def cut(value: JSON, most: int = CUT_BYTES) -> JSON:
+    """Return a value, or the size and the first characters of a large one."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    body = msgspec.json.encode(value)
+    if len(body) <= most:
+        return value
+    head = body[: CUT_CHARS * 4].decode("utf-8", "ignore")[:CUT_CHARS]
+    return {"$cut": len(body), "head": head}
+
+
+def cut_members(values: Mapping[str, JSON], most: int = CUT_BYTES) -> dict[str, JSON]:
+    """Return a mapping with each of its values cut."""
+    return {name: cut(value, most) for name, value in values.items()}

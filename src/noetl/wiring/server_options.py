@@ -69,6 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     start_rate: float = START_RATE
     family_limit: int = FAMILY_LIMIT
     claim_rate: float = CLAIM_RATE
+    answer_links: bool = False
     hosts: frozenset[str] = frozenset()
     behind_proxy: bool = False
     proxies: frozenset[str] = frozenset()

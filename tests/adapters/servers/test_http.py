@@ -222,6 +222,72 @@ def test_a_request_ends_with_its_time() -> None:
     asyncio.run(main())
 
 
+def test_a_request_ends_with_its_own_time_on_a_connection_with_a_longer_one() -> None:
+    """The timer of the connection is that of the request before."""
+
+    async def main() -> None:
+        asked, closed = 0, asyncio.Event()
+
+        async def serve(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            nonlocal asked
+            await reader.readuntil(b"\r\n\r\n")
+            asked += 1
+            writer.write(answer(b"one"))
+            await reader.read()
+            writer.close()
+            closed.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        client = HttpClient("t")
+        assert await client.request(url, PATH, b"", seconds=3600) == b"one"
+        with pytest.raises(Unreachable, match="TimeoutError"):
+            await client.request(url, PATH, b"", seconds=0.01)
+        assert asked == 1
+        await closed.wait()
+        server.close()
+
+    asyncio.run(main())
+
+
+def test_a_transfer_does_not_end_with_the_time_of_a_request_before() -> None:
+    async def main() -> None:
+        sent = asyncio.Event()
+        looked, closed = asyncio.Event(), asyncio.Event()
+
+        async def serve(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer(b"one"))
+            await reader.readuntil(b"\r\n\r\n")
+            sent.set()
+            await looked.wait()
+            writer.write(answer(b"two"))
+            await reader.read()
+            writer.close()
+            closed.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        client, target = HttpClient("t"), BytesIO()
+        assert await client.request(url, PATH, b"", seconds=3600) == b"one"
+        [kept] = client._idle[url]
+        loading = asyncio.create_task(client.download(url, "/get", b"", target))
+        await sent.wait()
+        kept._look()  # as when the timer is due
+        looked.set()
+        await loading
+        assert target.getvalue() == b"two"
+        await client.close()
+        await closed.wait()
+        server.close()
+
+    asyncio.run(main())
+
+
 def test_a_port_without_a_server_is_unreachable() -> None:
     async def main() -> None:
         with pytest.raises(Unreachable, match=r"refused|Connect"):

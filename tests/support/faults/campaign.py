@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from lease_history import record_leases
 from servers import Api
 
 from faults.checker import Checker, Findings
@@ -140,6 +141,7 @@ class Campaign:
         database = Postgres(cluster.database)
         store = await PostgresStore.open(database)
         await database.fetch("CREATE TABLE public.kept (run text, i integer)")
+        await record_leases(database)
         await self._keep_busy(store)
         for fault in self._faults():
             await asyncio.sleep(self._dice.uniform(*plan.pauses))

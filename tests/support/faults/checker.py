@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+from lease_history import lease_counts
 
 from faults.ledger import Ledger
 from noetl.adapters.postgres import Postgres
@@ -46,9 +47,8 @@ class Checker:
         await self._check_rows(runs)
         for execution_id, count in runs.items():
             await self._check_log(execution_id, count)
-        found.steals = await self._one(
-            "SELECT coalesce(sum(epoch - 1) FILTER (WHERE epoch > 0), 0) FROM command"
-        )
+        leased = await lease_counts(self._database)
+        found.steals = sum(count - 1 for count in leased.values() if count)
         if self._ledger.overlaps:
             self._blame(f"{self._ledger.overlaps} effects had two owners at once")
         return found
@@ -58,9 +58,8 @@ class Checker:
         rows = await self._database.fetch("SELECT execution_id FROM noetl.execution")
         if {name for (name,) in rows} != {*runs}:
             self._blame(f"{len(rows)} executions are stored, {len(runs)} were started")
-        for table, where in (("command", "state IS NOT NULL"), ("timer", "true")):
-            left = await self._one(f"SELECT count(*) FROM {table} WHERE {where}")
-            if left:
+        for table in ("command", "timer"):
+            if left := await self._one(f"SELECT count(*) FROM {table}"):
                 self._blame(f"{left} rows of {table} are left")
 
     async def _check_log(self, execution_id: str, count: int) -> None:

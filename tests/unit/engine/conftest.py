@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from textwrap import dedent, indent
 from typing import Any
 
@@ -75,8 +76,10 @@ class Execution(Simulation):
     def cancel(self) -> None:
         self.command(cancel)
 
-    def tell(self, command_id: str, facts: Sequence[Fact]) -> list[Event]:
-        return self.command(report, command_id, facts)
+    def tell(
+        self, command_id: str, facts: Sequence[Fact], *, elsewhere: bool = False
+    ) -> list[Event]:
+        return self.command(partial(report, elsewhere=elsewhere), command_id, facts)
 
     # -- questions ---------------------------------------------------------------
 

@@ -11,12 +11,13 @@ import pytest
 
 from noetl.engine.event_codec import pack, unpack
 from noetl.engine.events import EVENTS, Event
+from noetl.engine.ids import action_id
 
 Run = Callable[..., Any]
 
 BODIES = Path(__file__).parent / "event_bodies.jsonl"
-"""Events of all names with the bytes that were stored for them in November 2026: logs
-that exist have such bytes."""
+"""Events of all names with the bytes that are stored for them, and with those of older
+versions: logs that exist have such bytes."""
 
 CHAIN = """
 - {step: start, tool: {kind: noop, result: 1}, next: {arcs: [{step: again}]}}
@@ -66,6 +67,7 @@ def test_an_event_that_does_not_exist_is_refused(run: Run) -> None:
 class Kept(msgspec.Struct):
     event: Event
     body: str
+    before: list[str]
 
 
 def kept() -> list[Kept]:
@@ -86,4 +88,82 @@ def test_bytes_do_not_change() -> None:
 def test_bytes_that_were_stored_are_read() -> None:
     for each in kept():
         event = each.event
-        assert unpack(each.body.encode(), event.execution_id, event.seq) == event
+        for body in (each.body, *each.before):
+            assert unpack(body.encode(), event.execution_id, event.seq) == event
+
+
+TASK = {
+    "step_run_id": "e-1",
+    "iteration_id": "e-1/3/4",
+    "task_run_id": "e-1/3/4:load.2",
+    "task_label": "load",
+    "attempt": 1,
+}
+
+
+def task_event(name: str = "task.done", **members: object) -> Event:
+    about = {"event_id": "e.7", "execution_id": "e", "seq": 7, "timestamp": "t"}
+    about |= {"source": "worker", "name": name, "entity_type": "task", "payload": {}}
+    about |= {"entity_id": "e-1/3/4:load.2", "parent_id": "e-1", "status": "success"}
+    return msgspec.convert({**about, **TASK, **members}, Event)
+
+
+USUAL = action_id("e", "e-1", "load", (3, 4), 2)
+
+
+@pytest.mark.spec("EVT-01", "EVT-08")
+@pytest.mark.parametrize("name", ["task.started", "task.suspended", "task.done"])
+def test_the_id_of_the_action_is_left_out_if_other_ids_imply_it(name: str) -> None:
+    event = task_event(name, action_id=USUAL)
+
+    assert b"action_id" not in pack(event)
+    assert unpack(pack(event), "e", 7).action_id == USUAL
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"action_id": action_id("origin", "origin-1", "load", (3, 4), 2)},
+        {"action_id": None},
+        {"action_id": USUAL, "task_run_id": "e-1/3/4:load.3"},
+        {"action_id": USUAL, "task_run_id": "strange"},
+        {"action_id": USUAL, "task_run_id": "e:load." + "9" * 30},
+        {"action_id": USUAL, "iteration_id": "e-1/x"},
+        {"action_id": USUAL, "iteration_id": "e-1/" + "9" * 50},
+        {"action_id": USUAL, "task_label": None},
+    ],
+    ids=lambda changed: "-".join(changed),
+)
+def test_another_id_of_an_action_is_kept(changed: dict[str, str | None]) -> None:
+    event = task_event(**changed)
+
+    assert b"action_id" in pack(event)
+    assert unpack(pack(event), "e", 7).action_id == event.action_id
+
+
+def test_an_event_of_a_resumed_task_has_no_action() -> None:
+    event = task_event("task.resumed", action_id=None)
+
+    assert b"action_id" not in pack(event)
+    assert unpack(pack(event), "e", 7).action_id is None
+
+
+@pytest.mark.spec("EVT-01", "EVT-08")
+@pytest.mark.parametrize(
+    ("members", "is_usual"),
+    [
+        ({"task_run_id": "e-1/3/4:load.1"}, True),
+        ({"task_run_id": "e-1/3/4:load.2"}, False),
+        ({"task_run_id": None}, False),
+        ({"iteration_id": None, "task_run_id": "e-1:load.1"}, True),
+        ({"iteration_id": None, "task_run_id": "e-1/3/4:load.1"}, False),
+        ({"task_label": None, "task_run_id": None}, True),
+    ],
+)
+def test_the_id_of_the_first_task_run_is_left_out(
+    members: dict[str, str | None], is_usual: bool
+) -> None:
+    event = task_event(**members, entity_id=members["task_run_id"] or "e")
+
+    assert (b"task_run_id" not in pack(event)) == is_usual
+    assert unpack(pack(event), "e", 7) == event

@@ -152,7 +152,7 @@ def test_a_report_with_a_large_payload_is_refused_and_changes_nothing(
     [command] = execution.state.runs
 
     with pytest.raises(PayloadTooLarge, match="store the value and send a reference"):
-        execution.tell(command, facts)
+        execution.tell(command, facts, elsewhere=True)
     assert PayloadTooLarge.kind == "event.too_large"
     assert (encode(execution.state), len(execution.log)) == (before, position)
 

@@ -15,7 +15,6 @@ from noetl.templates import (
     Entry,
     compile_template,
 )
-from noetl.templates.reference import reference_markdown
 
 ROWS = [
     {"n": 3, "c": "b", "o": {"k": 1}},
@@ -384,16 +383,3 @@ def test_every_entry_is_documented(entry: Entry) -> None:
     assert entry.summary.endswith(".")
     assert entry.signature.startswith(entry.name)
     compile_template(entry.example).render({"ctx": {}})
-
-
-@pytest.mark.spec("TPL-01")
-def test_reference_page() -> None:
-    page = reference_markdown()
-
-    assert "| `replace(old, new, count=none)` |" in page
-    assert "`default(default_value='', boolean=false)`; also `d`" in page
-    assert "| `{{ [3, 1, 2] \\| sort }}` | `[1, 2, 3]` |" in page
-    for title in ("Filters", "Tests", "Methods of a text", "Functions"):
-        assert f"## {title}\n" in page
-    for entry in entries():
-        assert f"`{entry.name}" in page

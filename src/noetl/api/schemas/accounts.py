@@ -93,8 +93,19 @@ class TokenList(msgspec.Struct):
 
 
 class SignIn(Strict):
-    name: Name
-    password: Password
+    """Name and password, or the one-time ``code`` of an invitation."""
+
+    name: Name | None = None
+    password: Password | None = None
+    code: Password | None = None
+
+
+class Invitation(msgspec.Struct):
+    """A one-time code, and the page that signs in with it."""
+
+    code: str
+    expires_at: str
+    url_path: str
 
 
 class SessionLine(msgspec.Struct):
@@ -111,11 +122,25 @@ class SessionList(msgspec.Struct):
     sessions: list[SessionLine]
 
 
+class HeldPermission(msgspec.Struct):
+    """A permission and its ``places``: paths, prefixes (``sales/*``), or ``*``."""
+
+    permission: str
+    places: list[str]
+
+
 class Whoami(msgspec.Struct):
-    """The caller; ``scopes`` are those of its token, if it has some."""
+    """The caller; ``scopes`` are those of its token, if it has some.
+
+    ``permissions`` are those that the caller has anywhere; ``version`` and
+    ``server_time`` are the server's.
+    """
 
     user_id: str
     name: str
     roles: list[str]
     scopes: list[str] | None
     means: str
+    permissions: list[HeldPermission]
+    version: str
+    server_time: str

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.diagnostics import Diagnostic
+from noetl.dsl.input_form import InputForm
 from noetl.dsl.labels import MAX_LABELS, MAX_VALUE, Labels
 from noetl.engine.endings import IgnoredError, NoArcFired, UndefinedName
 from noetl.engine.execution_document import StepLine
@@ -17,6 +18,8 @@ from noetl.engine.state import ExecutionStatus
 from noetl.engine.steps.concurrency import MAX_KEY_LENGTH, OnLimit
 from noetl.engine.steps.concurrency import Limit as Places
 from noetl.engine.waits.resume import WaitLine
+from noetl.net.draw.picture import Picture
+from noetl.net.finding import Finding
 from noetl.types import JSON
 
 # Text in PostgreSQL cannot hold NUL; a name has no control characters.
@@ -88,19 +91,38 @@ class StartAnswer(msgspec.Struct):
     superseded_by: str | None = None
 
 
-class ListQuery(Strict):
-    status: ExecutionStatus | None = None
+Statuses = Annotated[str, Meta(pattern=r"^[a-z]+(,[a-z]+){0,9}(?!\n)$")]
+"""One status or several, separated by commas."""
+
+
+class CountQuery(Strict):
+    status: Statuses | None = None
     path: Name | None = None
     since: Moment | None = None
-    limit: Limit = 100
-    cursor: ExecutionId | None = None
-    waiting: bool = False
+    until: Moment | None = None
+    text: Name | None = None
+    trigger: Name | None = None
+    parent: ExecutionId | None = None
+    roots: bool = False
     label: Annotated[list[LabelText], Meta(max_length=MAX_LABELS)] = msgspec.field(
         default_factory=list
     )
 
 
+class ListQuery(CountQuery):
+    caller: Name | None = None
+    limit: Limit = 100
+    cursor: ExecutionId | None = None
+    waiting: bool = False
+
+
 class ExecutionLine(msgspec.Struct):
+    """A line of a listing.
+
+    ``local`` is true for an execution of ``noetl run``, which is only shown;
+    ``interrupted`` if its process is gone before its end.
+    """
+
     execution_id: str
     status: ExecutionStatus
     playbook: dict[str, JSON]
@@ -115,11 +137,28 @@ class ExecutionLine(msgspec.Struct):
     labels: dict[str, str]
     trigger: dict[str, JSON] | None
     waits: list[WaitLine] | UnsetType = UNSET
+    local: bool | UnsetType = UNSET
+    interrupted: bool | UnsetType = UNSET
 
 
 class ExecutionList(msgspec.Struct):
     executions: list[ExecutionLine]
     cursor: str | None
+
+
+class HourLine(msgspec.Struct):
+    at: str
+    counts: dict[str, int]
+
+
+class ExecutionCounts(msgspec.Struct):
+    """``hours`` are those in which executions began, the newest first; ``complete`` is
+    false if there are more executions than the ``scanned`` ones."""
+
+    by_status: dict[str, int]
+    hours: list[HourLine]
+    scanned: int
+    complete: bool
 
 
 class ExecutionDocument(msgspec.Struct):
@@ -148,11 +187,17 @@ class ExecutionDocument(msgspec.Struct):
 
 
 class EventsQuery(Strict):
-    """``dialect`` is a view of the log; every other parameter filters by an id."""
+    """``dialect`` is a view of the log; ``find`` is a text that events contain; every
+    parameter after it filters by an id."""
 
     after: Seq = 0
+    before: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
     limit: Limit = 500
     dialect: Literal["000", "001", "003"] = "001"
+    find: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    status: Literal["in_progress", "success", "error", "paused", "skipped"] | None = (
+        None
+    )
     name: Name | None = None
     event_type: Name | None = None
     event_id: Name | None = None
@@ -173,13 +218,14 @@ class EventsQuery(Strict):
 
     def wanted(self) -> dict[str, str]:
         members = msgspec.structs.asdict(self)
-        for key in ("after", "limit", "dialect"):
+        for key in ("after", "before", "limit", "dialect", "find"):
             del members[key]
         return {key: str(value) for key, value in members.items() if value is not None}
 
 
 class EventList(msgspec.Struct):
-    """``cursor`` is the next value of ``after``; null at the end."""
+    """``cursor`` is the next value of ``after``, or of ``before`` if that was given;
+    null at the end."""
 
     events: list[dict[str, JSON]]
     cursor: int | None
@@ -194,16 +240,20 @@ class VarsDocument(msgspec.Struct):
 
 class StateQuery(Strict):
     at: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    parts: Annotated[str, Meta(max_length=40)] | None = None
 
 
 class StateDocument(msgspec.Struct):
+    """``totals`` counts the items of each part, if parts were requested."""
+
     execution_id: str
     status: ExecutionStatus
     seq: int
-    ctx: dict[str, JSON]
-    tokens: dict[str, JSON]
-    runs: dict[str, JSON]
-    loops: dict[str, JSON]
+    ctx: dict[str, JSON] | UnsetType = UNSET
+    tokens: dict[str, JSON] | UnsetType = UNSET
+    runs: dict[str, JSON] | UnsetType = UNSET
+    loops: dict[str, JSON] | UnsetType = UNSET
+    totals: dict[str, int] | UnsetType = UNSET
 
 
 class ControlAnswer(msgspec.Struct):
@@ -217,16 +267,21 @@ class SignalRequest(Strict):
 
 
 class BulkRequest(Strict):
-    """An order to all matching executions; at least one filter is required.
+    """An order to the executions ``ids``, or to all that match; at least one filter is
+    required.
 
-    ``trigger`` is the name of the trigger that started them, ``labels`` are those that
-    they have. They began at ``since`` or later, and before ``until``.
+    The filters are those of the list of executions.
     """
 
     action: Literal["cancel", "pause", "resume", "retry"]
-    status: ExecutionStatus | None = None
+    ids: Annotated[list[ExecutionId], Meta(min_length=1, max_length=1000)] | None = None
+    status: Statuses | None = None
     path: Name | None = None
+    text: Name | None = None
     trigger: Name | None = None
+    caller: Name | None = None
+    parent: ExecutionId | None = None
+    roots: bool = False
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     since: Annotated[datetime, Meta(tz=True)] | None = None
     until: Annotated[datetime, Meta(tz=True)] | None = None
@@ -246,11 +301,14 @@ class BulkLine(msgspec.Struct):
 
 class BulkAnswer(msgspec.Struct):
     """``refused`` are executions that the order does not fit; ``more`` asks for another
-    call."""
+    call. ``count`` is the number of ``done``, and ``first`` has lines of the first ones
+    of a dry run."""
 
     done: list[BulkLine]
     refused: list[BulkLine]
     more: bool
+    count: int
+    first: list[ExecutionLine]
 
 
 class RegisterRequest(Strict):
@@ -311,13 +369,25 @@ class DiffAnswer(msgspec.Struct):
 
 
 class ValidateRequest(Strict):
+    """``verify`` asks for findings about the net, ``graph`` for its drawing, ``form``
+    for the form of the inputs."""
+
     playbook: str
     strict: bool = False
+    verify: bool = False
+    graph: bool = False
+    form: bool = False
 
 
-class ValidateAnswer(msgspec.Struct):
+class ValidateAnswer(msgspec.Struct, omit_defaults=True):
+    """``findings``, ``graph`` and ``form`` are there if they were asked for and the
+    playbook is valid."""
+
     valid: bool
     diagnostics: list[Diagnostic]
+    findings: list[Finding] | UnsetType = UNSET
+    graph: Picture | UnsetType = UNSET
+    form: InputForm | UnsetType = UNSET
 
 
 class Health(msgspec.Struct):

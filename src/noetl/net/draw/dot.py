@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from noetl.dsl.model import Step
+from noetl.net.draw import PLAIN, Paint
+from noetl.net.draw import Look as Ending
 from noetl.net.draw.labels import (
     Look,
     clean,
@@ -12,8 +14,6 @@ from noetl.net.draw.labels import (
     write_label,
     write_tasks,
 )
-from noetl.net.draw.overlay import PLAIN, Paint
-from noetl.net.draw.overlay import Look as Ending
 from noetl.net.net import Edge, Net
 
 _LOOKS: dict[Look, str] = {

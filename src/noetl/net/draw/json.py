@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from noetl.net.draw import PLAIN, Paint
 from noetl.net.draw.labels import describe_join, describe_loop
-from noetl.net.draw.overlay import PLAIN, Paint
 from noetl.net.net import Edge, Net
 from noetl.types import JSON
 

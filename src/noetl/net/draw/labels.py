@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from noetl.dsl.model import Join, Loop, Step
-from noetl.net.draw.overlay import Paint
+from noetl.net.draw import Paint
 from noetl.net.net import Edge, Net
 from noetl.types import JSON
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 
 from noetl.dsl.model import Step
+from noetl.net.draw import PLAIN, Paint
+from noetl.net.draw import Look as Ending
 from noetl.net.draw.labels import (
     Look,
     clean,
@@ -15,8 +17,6 @@ from noetl.net.draw.labels import (
     write_label,
     write_tasks,
 )
-from noetl.net.draw.overlay import PLAIN, Paint
-from noetl.net.draw.overlay import Look as Ending
 from noetl.net.net import Edge, Net
 
 _ARROWS: dict[Look, str] = {

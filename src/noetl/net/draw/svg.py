@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from math import dist
-from unicodedata import east_asian_width
+from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from noetl.dsl.model import Step
-from noetl.net.draw.labels import (
-    clean,
-    look_of,
-    shorten,
-    write_badges,
-    write_guard,
-    write_label,
-    write_tasks,
-)
-from noetl.net.draw.layout import lay_out
-from noetl.net.draw.layout.graph import Box, Layout, Link, Point, Route
-from noetl.net.draw.overlay import PLAIN, Paint
+from noetl.net.draw import PLAIN, Paint
+from noetl.net.draw.geometry import GUARD_LENGTH, LABEL_HEIGHT, Card, Geometry
+from noetl.net.draw.labels import clean, look_of, write_guard, write_label
+from noetl.net.draw.layout.graph import Point
 from noetl.net.draw.theme import (
     BADGE_SIZE,
     GUARD_SIZE,
@@ -33,149 +20,6 @@ from noetl.net.draw.theme import (
 )
 from noetl.net.net import Edge, Net
 
-# Shares of the font size, a little above Helvetica's, so that other fonts fit too.
-_NARROW = frozenset("iljtfrI.,:;'|!()[]{} ·")
-_WIDE = frozenset("mwMW@%…—→∥")
-
-
-def measure(text: str, size: float) -> float:
-    """Return the width of one line of text, rather too large than too small."""
-    return sum(map(_share, text)) * size
-
-
-def measure_mono(text: str, size: float) -> float:
-    """Return the width of one line in a monospaced font."""
-    wide = sum(east_asian_width(char) in "WF" for char in text)
-    return (len(text) + wide) * 0.61 * size
-
-
-def _share(char: str) -> float:
-    if char in _NARROW:
-        return 0.33
-    if char in _WIDE:
-        return 0.9
-    if char.isascii():
-        return 0.68 if char.isupper() else 0.58
-    return 1.05 if east_asian_width(char) in "WF" else 0.68
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    step: str
-    name: str
-    tip: str
-    look: str
-    badges: tuple[tuple[str, float], ...]
-    tasks: tuple[tuple[str, str], ...]
-    width: float
-    height: float
-    top: float = 11.0
-    leading: float = 7.0
-    is_round: bool = False
-    is_terminal: bool = False
-    note: str = ""
-
-    @property
-    def badges_width(self) -> float:
-        return sum(width for _, width in self.badges) + 5 * (len(self.badges) - 1)
-
-
-def make_card(step: Step, is_entry: bool, note: str = "") -> Card:
-    """Measure a step; a step without tasks is round, because it only routes."""
-    name = shorten(clean(step.name), 40)
-    badges = tuple(
-        (text, measure(text, BADGE_SIZE) + 14) for text in write_badges(step)
-    )
-    tasks = tuple(_split(text) for text in write_tasks(step))
-    widths = [
-        measure(name, NAME_SIZE) * 1.06,  # bold
-        sum(width + 5 for _, width in badges),
-        *(measure(f"{label} {kind}", TASK_SIZE) + 6 for label, kind in tasks),
-        measure(note, NOTE_SIZE),
-    ]
-    height = 2 * 11.0 + NAME_SIZE + (TASK_SIZE + 5) * len(tasks)
-    if badges:
-        height += 7.0 + BADGE_SIZE + 6
-    if note:
-        height += NOTE_SIZE + 8
-    return Card(
-        step=step.name,
-        name=name,
-        tip=clean(step.desc or ""),
-        look="entry" if is_entry else "work" if step.tasks else "route",
-        badges=badges,
-        tasks=tasks,
-        width=max(84.0, max(widths) + 30),
-        height=height,
-        is_round=not step.tasks,
-        is_terminal=step.next is None,
-        note=note,
-    )
-
-
-def _split(text: str) -> tuple[str, str]:
-    label, _, kind = text.partition(": ")
-    return label, kind
-
-
-_RADIUS = 9.0
-
-
-def draw_curve(points: Sequence[Point]) -> str:
-    """Draw a curve, vertical at every corner, so that it meets boxes straight."""
-    parts = [f"M{_at(points[0])}"]
-    for (x, y), (to_x, to_y) in pairwise(points):
-        if abs(x - to_x) < 0.05:
-            parts.append(f"V{_coordinate(to_y)}")
-        else:
-            middle = (y + to_y) / 2
-            parts.append(
-                f"C{_at((x, middle))} {_at((to_x, middle))} {_at((to_x, to_y))}"
-            )
-    return "".join(parts)
-
-
-def draw_wire(points: Sequence[Point]) -> str:
-    """Draw a curve to the first bend, then straight lines with round corners."""
-    parts = [draw_curve(points[:3])]
-    rest = list(points[2:])
-    for before, corner, after in zip(rest, rest[1:], rest[2:], strict=False):
-        start = _toward(corner, before)
-        end = _toward(corner, after)
-        parts.append(f"L{_at(start)}Q{_at(corner)} {_at(end)}")
-    parts.append(f"L{_at(rest[-1])}")
-    return "".join(parts)
-
-
-def draw_self_loop(middle: Point, width: float) -> str:
-    """Draw a line out of the right side of a box and back into it."""
-    x, y = middle
-    return (
-        f"M{_at((x, y - 8))}C{_at((x + width, y - 20))} "
-        f"{_at((x + width, y + 20))} {_at((x + 1, y + 8))}"
-    )
-
-
-def _toward(corner: Point, other: Point) -> Point:
-    """Return a point a little before the corner, at most half way to the next one."""
-    length = dist(corner, other)
-    share = min(_RADIUS, length / 2) / length if length else 0.0
-    return (
-        corner[0] + (other[0] - corner[0]) * share,
-        corner[1] + (other[1] - corner[1]) * share,
-    )
-
-
-def _at(point: Point) -> str:
-    return f"{_coordinate(point[0])} {_coordinate(point[1])}"
-
-
-def _coordinate(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-_GUARD_LENGTH = 36
-_LOOP_WIDTH = 34.0
 _MARKERS = "".join(
     f'<marker id="noetl-{look}" class="head {look}" viewBox="0 0 8 8" refX="7" '
     'refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">'
@@ -189,28 +33,7 @@ def draw_svg(net: Net, paint: Paint = PLAIN) -> str:
 
     With ``paint`` it shows the result of an execution.
     """
-    numbers = {name: number for number, name in enumerate(net.steps)}
-    edges = net.edges
-    cards = [
-        make_card(step, name == net.entry, paint.notes.get(name, ""))
-        for name, step in net.steps.items()
-    ]
-    links = [
-        Link(
-            numbers[edge.source],
-            numbers[edge.target],
-            _label_width(edge, paint),
-            look_of(net, edge),
-        )
-        for edge in edges
-    ]
-    boxes = [Box(card.width, card.height, 0.0) for card in cards]
-    for link in links:
-        if link.source == link.target:
-            card, spare = cards[link.source], _LOOP_WIDTH + link.label
-            boxes[link.source] = Box(card.width, card.height, spare)
-    layout = lay_out(boxes, links, numbers.get(net.entry or "", 0))
-    return "\n".join(_compose(net, edges, cards, layout, paint)) + "\n"
+    return "\n".join(_compose(Geometry(net, paint), paint)) + "\n"
 
 
 def style_of(paint: Paint) -> str:
@@ -218,9 +41,8 @@ def style_of(paint: Paint) -> str:
     return STYLE if paint is PLAIN else STYLE + PAINTED_STYLE
 
 
-def _compose(
-    net: Net, edges: tuple[Edge, ...], cards: list[Card], layout: Layout, paint: Paint
-) -> Iterator[str]:
+def _compose(geometry: Geometry, paint: Paint) -> Iterator[str]:
+    net, layout = geometry.net, geometry.layout
     width, height = _number(layout.width), _number(layout.height)
     title = escape(clean(net.name))
     yield (
@@ -231,40 +53,17 @@ def _compose(
     yield f"<style>{style_of(paint)}</style>"
     yield f"<defs>{_MARKERS}</defs>"
     yield f'<rect class="paper" width="{width}" height="{height}"/>'
-    corners = dict(zip(net.steps, layout.boxes, strict=True))
-    by_step = dict(zip(net.steps, cards, strict=True))
     labels: list[str] = []
-    for edge, route in zip(edges, layout.routes, strict=True):
-        line, label_at = _trace(edge, route, corners, by_step, paint)
+    for edge, route in zip(geometry.edges, layout.routes, strict=True):
+        line, label_at = geometry.trace(edge, route)
         yield _draw_arc(net, edge, line, route is None or route.has_head, paint)
         if label_at is not None:
-            labels.append(_draw_label(net, edge, label_at, paint))
-    for name, card in by_step.items():
-        yield _link(_draw_card(card, corners[name], paint), name, paint)
+            labels.append(_draw_label(geometry, edge, label_at, paint))
+    for name, card in geometry.cards.items():
+        drawn = _draw_card(card, geometry.corners[name], paint)
+        yield _link(drawn, name, paint)
     yield from labels
     yield "</svg>"
-
-
-def _trace(
-    edge: Edge,
-    route: Route | None,
-    corners: dict[str, Point],
-    cards: dict[str, Card],
-    paint: Paint,
-) -> tuple[str, Point | None]:
-    if route is not None:
-        pen = draw_curve if route.is_curve else draw_wire
-        return pen(route.points), route.label_at
-    card, (x, y) = cards[edge.source], corners[edge.source]
-    middle = (x + card.width, y + card.height / 2)
-    label = _label_width(edge, paint)
-    at = (middle[0] + _LOOP_WIDTH - 8 + label / 2, middle[1]) if label else None
-    return draw_self_loop(middle, _LOOP_WIDTH - 8), at
-
-
-def _label_width(edge: Edge, paint: Paint) -> float:
-    label = write_label(edge, paint, _GUARD_LENGTH)
-    return measure_mono(label, GUARD_SIZE) + 14 if label else 0.0
 
 
 def _draw_arc(net: Net, edge: Edge, line: str, has_head: bool, paint: Paint) -> str:
@@ -281,12 +80,12 @@ def _draw_arc(net: Net, edge: Edge, line: str, has_head: bool, paint: Paint) -> 
     )
 
 
-def _draw_label(net: Net, edge: Edge, at: Point, paint: Paint) -> str:
-    label = write_label(edge, paint, _GUARD_LENGTH)
-    width, height = _label_width(edge, paint), GUARD_SIZE + 7
+def _draw_label(geometry: Geometry, edge: Edge, at: Point, paint: Paint) -> str:
+    label = write_label(edge, paint, GUARD_LENGTH)
+    width, height = geometry.label_width(edge), LABEL_HEIGHT
     x, y = at[0] - width / 2, at[1] - height / 2
     return (
-        f'<g class="guard {look_of(net, edge)}{paint.flow(edge)}">'
+        f'<g class="guard {look_of(geometry.net, edge)}{paint.flow(edge)}">'
         f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" '
         f'height="{_number(height)}" rx="{_number(height / 2)}"/>'
         f'<text x="{_number(at[0])}" y="{_number(at[1] + GUARD_SIZE * 0.35)}">'

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from noetl.engine.endings import ignored_words
-from noetl.net.draw.overlay import Look, Paint
+from noetl.net.draw import Look, Paint
 from noetl.net.draw.svg import draw_svg
 from noetl.net.net import build_net
 from noetl.report.fold import Record, StepCounts

@@ -176,7 +176,12 @@ class Access:
     ) -> Principal:
         """Return the principal. Raises ``AccessError`` (401 and others)."""
         shown = self.look(method, headers, stream=stream, local=local)
-        return await self._gate.admit(shown)
+        return await self.admit(shown)
+
+    async def admit(self, credential: Credential | None) -> Principal:
+        """Return the principal of a request that has passed ``look``. Raises
+        ``AccessError`` (401)."""
+        return await self._gate.admit(credential)
 
     @property
     def secure(self) -> bool:

@@ -10,7 +10,7 @@ from noetl.engine.recorder import Batch
 from noetl.engine.reports.accept import OutOfOrder
 from noetl.engine.state import ExecutionStatus, State, status_of
 from noetl.engine.steps.completion import cancel
-from noetl.engine.waits.resume import children_of
+from noetl.engine.waits.resume import children_of, waiting_in
 from noetl.engine.waits.signals import Sender, receive
 from noetl.errors import SetAside, SignalRefused, StoreError
 from noetl.runtime.orchestrator import Orchestrator
@@ -61,15 +61,21 @@ class ExecutionControl:
         data: JSON,
         sender: Sender | None = None,
         caller: Caller = None,
+        question: tuple[str, str] | None = None,
     ) -> ExecutionStatus:
-        """Record a signal after a check of its name, its data and its sender's
-        roles."""
+        """Record a signal after a check of its name, its data and its sender's roles.
+
+        ``question`` is the command of a pipeline and the time since when it waits: the
+        signal is for this wait alone, and refused (``answer.over``) after its end.
+        """
         status = await self._status(execution_id)
         self._need(status, "told anything", status not in _CLOSED)
 
         def tell(batch: Batch) -> None:
             _need(batch.state, "told anything", batch.state.cancelling is None)
-            receive(batch, name, data, sender, caller)
+            if question is not None:
+                _need_question(batch.state, question)
+            receive(batch, name, data, sender, caller, question and question[0])
 
         try:
             return await self._order(execution_id, tell)
@@ -159,3 +165,11 @@ def _pause(batch: Batch, caller: Caller) -> None:
 def _resume(batch: Batch, caller: Caller) -> None:
     _need(batch.state, "resumed", batch.state.status == "paused")
     resume(batch, caller)
+
+
+def _need_question(state: State, question: tuple[str, str]) -> None:
+    for command_id, _, waiting in waiting_in(state):
+        if (command_id, waiting.since) == question and waiting.on == "signal":
+            return
+    message = "the question was answered already, or is not asked any more"
+    raise RequestRefused("answer.over", message)

@@ -10,14 +10,14 @@ from noetl.dialects.views import make_view
 from noetl.dialects.views.formal import fits
 from noetl.engine.event_codec import event_line
 from noetl.engine.events import Event, ExecutionRequested
-from noetl.engine.evolve import replay
-from noetl.engine.execution_document import Document, state_document
+from noetl.engine.execution_document import Document
 from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.waits.resume import WaitLine, waits_of
 from noetl.errors import BlobGone, StoreError
 from noetl.ports import Blobs, ExecutionHistory, Summary, summary_document
 from noetl.runtime.executions.loaded import EVENTS_PER_READ, fold
-from noetl.service.errors import RequestRefused, no_execution
+from noetl.service.errors import no_execution
+from noetl.service.executions.filters import Filter, Page, Tally, merge_pages
 from noetl.types import JSON
 
 MAX_SCANNED = 10_000
@@ -25,6 +25,10 @@ MAX_SCANNED = 10_000
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Bytes after which a page of events ends."""
+FIRST_SCAN = 200
+"""Index rows that a listing reads at first; each further read has twice as many."""
+MAX_CALLERS = 500
+"""Executions of which one listing reads who started them."""
 READ_BATCH = 100
 """Events that are read from the store at once for a page."""
 
@@ -32,30 +36,8 @@ OPEN: tuple[ExecutionStatus, ...] = ("running", "waiting", "paused")
 Visible = Callable[[Summary], bool]
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Filter of a listing: ``since`` is a Unix time, ``path`` a playbook or
-    ``sales/*``; ``labels`` are those that an execution must have."""
-
-    status: ExecutionStatus | None = None
-    path: str | None = None
-    since: str | None = None
-    labels: dict[str, str] = {}
-
-    def fits(self, summary: Summary) -> bool:
-        if self.path is None:
-            return True
-        found = summary.playbook.get("path") or ""
-        if self.path.endswith("/*"):
-            return bool(found.startswith(self.path[:-1]))
-        return bool(found == self.path)
-
-
-class Page(msgspec.Struct, frozen=True):
-    """A page of summaries; ``cursor`` continues after it and is None on the last
-    page."""
-
-    executions: Sequence[Summary]
-    cursor: str | None = None
+def _all(summary: Summary) -> bool:
+    return True
 
 
 def shown(document: Document, summary: Summary) -> dict[str, JSON]:
@@ -95,40 +77,87 @@ class ExecutionQueries:
         self,
         wanted: Filter,
         *,
-        visible: Visible = lambda _: True,
+        visible: Visible = _all,
+        readable: Visible = _all,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page:
         """List executions, newest first, that match and for which ``visible`` is
-        true."""
+        true.
+
+        Errors are searched for texts where ``readable`` is true.
+        """
         found: list[Summary] = []
-        seen = 0
+        callers = MAX_CALLERS
+        last = cursor
+        async for each in self.scan(wanted, cursor):
+            if each is None:
+                return Page(found)
+            if wanted.caller is not None and not callers:
+                break
+            if visible(each) and wanted.fits(each, readable=readable(each)):
+                callers -= 1
+                if wanted.caller in (None, await self._sender(wanted, each)):
+                    if len(found) == limit:
+                        return Page(found, found[-1].execution_id if found else last)
+                    found.append(each)
+            last = each.execution_id
+        return Page(found, last)
+
+    async def _sender(self, wanted: Filter, summary: Summary) -> str | None:
+        """Return who started the execution, if the filter asks for it."""
+        if wanted.caller is None:
+            return None
+        return (await self.caller(summary.execution_id)).get("principal")
+
+    async def count(
+        self, wanted: Filter, *, visible: Visible, readable: Visible
+    ) -> dict[str, JSON]:
+        """Count the executions that match by status and hour, the newest
+        ``MAX_SCANNED`` at most; the caller of an execution is not looked at."""
+        tally, scanned, complete = Tally(), 0, False
+        async for each in self.scan(wanted, None):
+            if each is None:
+                complete = True
+                break
+            scanned += 1
+            if visible(each) and wanted.fits(each, readable=readable(each)):
+                tally.take(each)
+        return {
+            "by_status": dict(tally.by_status),
+            "hours": tally.hours(),
+            "scanned": scanned,
+            "complete": complete,
+        }
+
+    async def scan(
+        self, wanted: Filter, cursor: str | None = None
+    ) -> AsyncIterator[Summary | None]:
+        """Yield up to ``MAX_SCANNED`` executions of the statuses and labels, newest
+        first, and None after the last one."""
+        status = wanted.statuses[0] if len(wanted.statuses) == 1 else None
+        seen, size = 0, FIRST_SCAN
         while seen < MAX_SCANNED:
-            size = min(max(limit + 1, 100), MAX_SCANNED - seen)
+            size = min(size, MAX_SCANNED - seen)
             page = await self._store.find(
-                status=wanted.status,
-                before=cursor,
-                limit=size,
-                labels=wanted.labels,
+                status=status, before=cursor, limit=size, labels=wanted.labels
             )
             for each in page:
                 if wanted.since is not None and each.started_at < wanted.since:
-                    return Page(found)
-                if wanted.fits(each) and visible(each):
-                    if len(found) == limit:
-                        return Page(found, found[-1].execution_id if found else cursor)
-                    found.append(each)
-                cursor = each.execution_id
-            seen += len(page)
+                    yield None
+                    return
+                yield each
             if len(page) < size:
-                return Page(found)
-        return Page(found, cursor)
+                yield None
+                return
+            seen += len(page)
+            cursor, size = page[-1].execution_id, size * 2
 
     async def find_waiting(
         self,
         wanted: Filter,
         *,
-        visible: Visible = lambda _: True,
+        visible: Visible = _all,
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[Page, dict[str, list[WaitLine]]]:
@@ -137,15 +166,14 @@ class ExecutionQueries:
         A page may hold fewer than ``limit`` executions, because a running execution may
         have no wait.
         """
-        statuses = OPEN if wanted.status is None else (wanted.status,)
         pages = [
             await self.find(
-                msgspec.structs.replace(wanted, status=status),
+                msgspec.structs.replace(wanted, statuses=(status,)),
                 visible=visible,
                 limit=limit,
                 cursor=cursor,
             )
-            for status in statuses
+            for status in wanted.statuses or OPEN
         ]
         page = merge_pages(pages, limit)
         waits: dict[str, list[WaitLine]] = {}
@@ -176,17 +204,9 @@ class ExecutionQueries:
             raise BlobGone("the execution has no playbook source")
         return await self._blobs.get(key)
 
-    async def state(self, execution_id: str, at: int | None = None) -> dict[str, JSON]:
-        """Return the state after the event ``at``, by default after the last event."""
-        state = State()
-        async for page in self._pages(execution_id):
-            replay(page if at is None else page[: at - state.seq], state)
-            if state.seq == at:
-                break
-        if at is not None and state.seq < at:
-            message = f"event {at} does not exist: the log ends at {state.seq}"
-            raise RequestRefused("query.invalid", message, parameter="at")
-        return state_document(state)
+    async def length(self, execution_id: str) -> int:
+        """Return the position of the last event."""
+        return await self._store.length(execution_id)
 
     async def events(
         self, execution_id: str, *, after: int, limit: int
@@ -248,9 +268,7 @@ class ExecutionQueries:
     async def vars(self, execution_id: str) -> dict[str, JSON]:
         """Return the transient variables: initial values and those that steps have
         set."""
-        state = State()
-        async for page in self._pages(execution_id):
-            replay(page, state)
+        state = await self._last_state(execution_id)
         given = (state.workload.get("vars"), state.ctx.get("vars"))
         return {
             name: value
@@ -258,6 +276,12 @@ class ExecutionQueries:
             if isinstance(each, dict)
             for name, value in each.items()
         }
+
+    async def _last_state(self, execution_id: str) -> State:
+        state = await fold(self._store, execution_id)
+        if state.seq == 0:
+            raise no_execution()
+        return state
 
     async def _pages(self, execution_id: str) -> AsyncIterator[Sequence[Event]]:
         after = 0
@@ -276,20 +300,3 @@ def waiting_document(
     """Return the line of a listing, with the waits of the execution."""
     found = waits[summary.execution_id]
     return {**summary_document(summary), "waits": msgspec.to_builtins(found)}
-
-
-def merge_pages(pages: Sequence[Page], limit: int) -> Page:
-    """Merge pages, newest first, up to the end of the shortest page that has a
-    successor."""
-    ends = [page.cursor for page in pages if page.cursor is not None]
-    found = sorted(
-        (each for page in pages for each in page.executions),
-        key=lambda each: each.execution_id,
-        reverse=True,
-    )
-    end = max(ends, default=None)
-    if end is not None:
-        found = [each for each in found if each.execution_id >= end]
-    if len(found) > limit:
-        return Page(found[:limit], found[limit - 1].execution_id)
-    return Page(found, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,6 +16,13 @@ from noetl.ports import Blobs, LogReader
 from noetl.runtime.executions.loaded import EVENTS_PER_READ
 from noetl.runtime.values.ownership import Owners
 from noetl.service.errors import RequestRefused
+from noetl.service.executions.result_rows import (
+    MAX_LIST_BYTES,
+    ResultRows,
+    RowPage,
+    no_rows,
+    rows_of_list,
+)
 from noetl.types import JSON
 
 LOG = "log:"
@@ -92,6 +100,7 @@ class Results:
         self._store = store
         self._owners = owners
         self._blobs = blobs
+        self._rows = ResultRows()
 
     async def named(
         self, execution_id: str, *, after: int, limit: int
@@ -126,6 +135,22 @@ class Results:
         """Open the result as a file; see ``Blobs.file``."""
         return self._blobs.file(stored.key)
 
+    async def rows(self, stored: Stored, *, offset: int, limit: int) -> RowPage:
+        """Return rows of a table: CSV, JSON lines, or a list. Raises ``RequestRefused``
+        (``ref.rows``)."""
+        if owner_of(stored.key) is not None:
+            text = await self.collected(stored)
+            return await asyncio.to_thread(rows_of_list, text, offset, limit)
+        hint = stored.hint or ""
+        if hint == "parquet":
+            raise no_rows("the rows of a parquet file are not shown")
+        async with self.file(stored) as path:
+            if hint in ("csv", "ndjson"):
+                return await asyncio.to_thread(
+                    self._rows.of_file, stored.key, path, hint, offset, limit
+                )
+            return await asyncio.to_thread(_rows_of_json, path, offset, limit)
+
     async def collected(self, stored: Stored) -> bytes:
         """Return the results of a loop, which are in the log, as JSON."""
         if stored.reference is None:
@@ -144,6 +169,11 @@ class Results:
                         return each.reference
             after = page[-1].seq
         return None
+
+
+def _rows_of_json(path: str, offset: int, limit: int) -> RowPage:
+    with open(path, "rb") as file:
+        return rows_of_list(file.read(MAX_LIST_BYTES + 1), offset, limit)
 
 
 def no_result(key: str) -> RequestRefused:
