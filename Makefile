@@ -11,7 +11,7 @@ COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check house fmt bench docs conformance golden fuzz faults nightly lock sbom dist
+.PHONY: help setup demo test quick check house fmt bench docs conformance golden fuzz faults nightly lock sbom ui screenshots dist
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,8 @@ demo: setup ## run an example to its end, before your eyes
 
 test: check ## all checks and all tests; this is what CI runs
 	@scripts/test-programs
+	@$(BIN)/python scripts/ui.py packages || \
+	  echo "noetl: the packages of ui/ cannot be fetched: tests that need them are skipped"
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/pytest -q -n $(WORKERS) --dist worksteal \
 	  -o tmp_path_retention_policy=failed \
 	  --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
@@ -37,6 +39,7 @@ check: setup ## formatting, lint, types, import contracts, bounds of the code ba
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/house.py
+	@$(BIN)/python scripts/ui.py check
 
 house: setup ## measure the code base, also the files of one step (LIST=1: what is counted)
 	@$(BIN)/python scripts/house.py --trace $(if $(LIST),--list)
@@ -75,7 +78,7 @@ faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
 
 nightly: setup ## the campaigns of `make test` in full: every playbook, every kill point
-	@CAMPAIGN=full COLD_START=1 $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/e2e/test_kill.py \
+	@CAMPAIGN=full COLD_START=1 $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/ui/test_large.py tests/e2e/test_kill.py \
 	  tests/e2e/test_kill_points.py tests/e2e/test_canary.py tests/e2e/test_parked.py \
 	  tests/e2e/test_cluster_kill.py \
 	  tests/e2e/examples/test_playbook_tests.py
@@ -87,6 +90,12 @@ lock: setup ## refresh lock files and sbom (UPGRADE=1: newer versions; FRESH=nam
 
 sbom: setup ## write deploy/sbom.cdx.json from the lock files
 	@$(BIN)/python scripts/sbom.py
+
+ui: setup ## build the web pages of ui/ into src/noetl/ui (after each change and rebase)
+	@$(BIN)/python scripts/ui.py build
+
+screenshots: setup ## take the pictures of the web pages for README and docs (needs Chromium)
+	@$(BIN)/python scripts/screenshots.py
 
 dist: sbom ## build a release into dist/: wheel, sdist, sbom, provenance, SHA256SUMS
 	@rm -rf dist

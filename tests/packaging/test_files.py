@@ -24,7 +24,7 @@ def texts(folder: Path = ROOT) -> Iterator[tuple[str, str]]:
             hidden = path.name.startswith(".") and path.name not in KEPT
             if not hidden and path.name not in MADE:
                 yield from texts(path)
-        else:
+        elif path.name != ".git":  # a file in a second checkout of one repository
             yield (
                 path.relative_to(ROOT).as_posix(),
                 path.read_text(encoding="utf-8", errors="replace"),

@@ -1,0 +1,73 @@
+"""A real Chromium, a real server, and a person who is signed in.
+
+The server is shared by the tests of one process, the browser by those of one module:
+while Playwright runs, no other event loop can run in its thread. A page fails its test
+if it broke its content policy, logged an error or asked another host.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from servers import Api, Running
+from web_pages import People, Visitor
+
+expect.set_options(timeout=15_000)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=program,
+            # Tests may run as root, which Chromium's own sandbox refuses.
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    server = Running(tmp_path_factory.mktemp("ui") / "home")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Running]:
+    """A server of one's own."""
+    server = Running(tmp_path / "home")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def api(running: Running) -> Api:
+    return Api(running.url, running.token)
+
+
+@pytest.fixture(scope="session")
+def people() -> People:
+    return People()
+
+
+@pytest.fixture
+def visitor(browser: Browser, running: Running, people: People) -> Iterator[Visitor]:
+    """An administrator before the pages; `trouble` is looked at in the end."""
+    one = Visitor(browser, running, people)
+    yield one
+    one.leave()
+
+
+@pytest.fixture
+def page(visitor: Visitor) -> Page:
+    return visitor.page
