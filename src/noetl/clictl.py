@@ -48,6 +48,7 @@ COMMANDS = {
     "test": "Test playbooks with scripted tools, in virtual time.",
     "token": "Create, list and revoke API tokens.",
     "trigger": "Create, list, pause and fire triggers, which start executions.",
+    "ui": "Open the web UI of this home in a browser.",
     "up": "Start a complete cluster on this machine, or its missing services.",
     "user": "Create and change accounts and their roles.",
     "validate": "Check playbooks; show what is wrong and how to fix it.",

@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 from navigation import leaves, read_navigation
 
+from noetl.templates import FILTERS, GLOBALS, METHODS, TESTS
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\((?!\w+:)(?P<file>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
@@ -42,6 +44,20 @@ def test_cells_cannot_break_a_table(generator: ModuleType) -> None:
         "|---|---|",
         "| x\\|y | two lines |",
     ]
+
+
+@pytest.mark.spec("TPL-01")
+def test_the_page_of_templates_lists_every_function() -> None:
+    page = (DOCS / "reference" / "templates.md").read_text()
+    catalogs = (FILTERS, TESTS, GLOBALS, *METHODS.values())
+
+    assert "| `replace(old, new, count=none)` |" in page
+    assert "`default(default_value='', boolean=false)`; also `d`" in page
+    assert "| `{{ [3, 1, 2] \\| sort }}` | `[1, 2, 3]` |" in page
+    for title in ("Filters", "Tests", "Methods of a text", "Functions"):
+        assert f"## {title}\n" in page
+    for entry in (entry for catalog in catalogs for entry in catalog.values()):
+        assert f"`{entry.name}" in page
 
 
 def test_the_navigation_lists_every_page_once() -> None:

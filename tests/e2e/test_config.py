@@ -78,6 +78,7 @@ def test_text_output_has_a_line_for_each(tmp_path: Path) -> None:
         ["lease_ttl", "30.0", "default"],
         ["start_rate", "500", "default"],
         ["family_limit", "10000", "default"],
+        ["answer_links", "False", "default"],
         ["worker_proxy", "-", "default"],
         ["files_roots", ",".join(sorted([os.getcwd(), str(tmp_path)])), "default"],
         ["network_private", "allow", "default"],

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from demo_api import DemoApi
+from stored_log import SqliteLog
 
 SHOP = """
 - step: list
@@ -300,8 +301,8 @@ def test_large_values_of_the_origin_read_as_themselves(shell: Any) -> None:
 
     assert fork["result"] == [40, 39, 90_000]
     with closing(sqlite3.connect(shell.home / "log.db")) as db:
-        db.execute("DROP TRIGGER event_is_never_removed")
-        db.execute("DELETE FROM event WHERE key < 2 * 4294967296")  # all of the origin
+        db.execute("DROP TRIGGER batch_is_never_removed")
+        db.execute("DELETE FROM batch WHERE key < 2 * 4294967296")  # all of the origin
         db.commit()
     again = forked(
         *(shell, "retry", fork["execution_id"], "--from", "size", "--set", "f=2")
@@ -467,17 +468,16 @@ def test_a_damaged_log_can_be_forked_before_the_damage(
 ) -> None:
     origin = shell.run(shop(shell, api))["execution_id"]
     at = seq_of(shell, origin, "task.started", "price")
-    with closing(sqlite3.connect(shell.home / "log.db")) as db:
-        db.execute("DROP TRIGGER event_is_never_changed")
-        where = f"key % 4294967296 = {at + 1}"
-        change = "replace(body, '\"amount\":30', '\"amount\":31')"
-        db.execute(f"UPDATE event SET body = {change} WHERE {where}")
-        db.commit()
+    log = SqliteLog(shell.home / "log.db", origin)
+    body = log.read(at + 1)
+    log.write(at + 1, body.replace(b'"amount":30', b'"amount":31'))
 
     said = refused(shell, "retry", origin, "--from", "order")
     fork = forked(shell, "fork", origin, "--at", str(at), "--set", "order=1")
 
-    assert f"event {at + 1} is not what was recorded" in said
+    [row] = [row for row in log.rows() if row.first_seq == at + 1]
+    events = f"the events {at + 1} to {row.last_seq}"
+    assert f"{origin} is damaged: one of {events} is not what was recorded" in said
     assert f"--at {at}" in said
     assert fork["result"] == "grace 30 of 3"
 

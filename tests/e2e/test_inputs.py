@@ -13,6 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 from servers import Api, Running, WorkerProcess
+from stored_log import UNFOLDED, contents, unfold
 
 DECLARED = """
 metadata:
@@ -236,14 +237,20 @@ def sealed(shell: Any) -> str:
 def check_sealed(home: Path, document: dict[str, Any]) -> None:
     """Check that log and document hold a handle, and no file holds the secret, which
     is gone at the end."""
+    assert b"workflow.started" in check_files(home, document)
+
+
+def check_files(home: Path, document: dict[str, Any]) -> bytes:
+    """Check document and files; return the events of the logs among them."""
     assert not [each for each in (home / "sealed").rglob("*") if each.is_file()]
     assert document["status"] == "completed", document["error"]
     assert document["workload"]["token"].keys() == {"secret"}
     assert HANDLE.fullmatch(document["workload"]["token"]["secret"])
     assert document["result"] == {"length": len(CANARY), "token": "***"}
-    for file in home.rglob("*"):
-        if file.is_file():
-            assert CANARY.encode() not in file.read_bytes(), file
+    found = dict(contents(home))
+    assert [name for name, text in found.items() if CANARY.encode() in text] == []
+    logs = [text for name, text in found.items() if name.startswith("events of ")]
+    return b"\n".join(logs)
 
 
 @pytest.mark.spec("S-72", "S-41")
@@ -366,25 +373,29 @@ def test_a_secret_input_reaches_a_remote_worker_and_no_table(
         worker.stop()
         server.stop()
 
-    check_sealed(tmp_path, document)
+    assert check_files(tmp_path, document) == b"", "the log is in the database"
     assert document["labels"] == {"note": "b ***"}
     assert line["text"] == "got ***"
-    rows = "\n".join(asyncio.run(read_tables(postgres)))
-    assert "workflow.started" in rows
+    rows, events = asyncio.run(read_tables(postgres))
+    assert "got ***" in rows
     assert CANARY not in rows
+    assert b"workflow.started" in events
+    assert CANARY.encode() not in events
 
 
-async def read_tables(address: str) -> list[str]:
-    """Return all rows of all tables as text; bytes are decoded."""
+async def read_tables(address: str) -> tuple[str, bytes]:
+    """Return all rows of all tables as text, and the events of the log."""
     connection = await asyncpg.connect(address)
     try:
         tables = await connection.fetch(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'noetl'"
         )
-        return [
-            str([bytes(v) if isinstance(v, bytes) else v for v in row.values()])
+        rows = [
+            str([*row.values()])
             for (table,) in tables
             for row in await connection.fetch(f'SELECT * FROM noetl."{table}"')
         ]
+        batches = await connection.fetch(UNFOLDED.format("noetl."))
+        return "\n".join(rows), unfold(batches)
     finally:
         await connection.close()

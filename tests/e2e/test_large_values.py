@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_log import unfolded_logs
 
 MAKE = """
 - step: make
@@ -59,6 +60,8 @@ def test_two_megabytes_pass_by_reference_and_over_a_restart(shell: Any) -> None:
     assert len(blobs(shell.home)) == 1
     events = shell.events(execution_id)
     assert max(len(json.dumps(event)) for event in events) < 64 * 1024
+    [(_, logged)] = unfolded_logs(shell.home)
+    assert len(logged) < 1_000_000
     assert shell.home.joinpath("log.db").stat().st_size < 1_000_000
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from servers import ASKS, HELLO, HUNG, Api, Running
+from stored_log import SqliteLog
 
 pytestmark = pytest.mark.spec("S-62")
-
-SECOND = "key = (SELECT number << 32 | 2 FROM execution WHERE execution_id = ?)"
 
 
 class Operator:
@@ -27,31 +24,18 @@ class Operator:
         self.api = Api(self.running.url, self.running.token)
         self.id = self.api.start(ASKS)
         self.api.await_event(self.id, "task.suspended")
-        self._log = home / "log-server.db"
+        self._file = home / "log-server.db"
+
+    def log(self) -> SqliteLog:
+        return SqliteLog(self._file, self.id)
 
     def damage(self) -> bytes:
-        """An event of it becomes something that nobody can read."""
-        [[body]] = self._sql(f"SELECT body FROM event WHERE {SECOND}", self.id)
-        self.write(b"{}")
+        """Make an event of it something that nobody can read."""
+        body = self.log().read(2)
+        self.log().write(2, b"{}")
         assert self.running.server is not None
         self.running.do(self.running.server.orchestrator.cache.drop, self.id)
-        return bytes(body)
-
-    def write(self, body: bytes) -> None:
-        [[guard]] = self._sql(
-            "SELECT sql FROM sqlite_schema WHERE name = 'event_is_never_changed'"
-        )
-        self._sql("DROP TRIGGER event_is_never_changed")
-        self._sql(f"UPDATE event SET body = ? WHERE {SECOND}", body, self.id)
-        self._sql(guard)
-
-    def _sql(self, text: str, *values: Any) -> list[Any]:
-        connection = sqlite3.connect(self._log, timeout=60)
-        try:
-            with connection:
-                return connection.execute(text, values).fetchall()
-        finally:
-            connection.close()
+        return body
 
     def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
         with self.begin(*args) as process:
@@ -115,7 +99,7 @@ def test_commands_show_it_and_say_how_to_go_on(operator: Operator) -> None:
 def test_repaired_it_is_taken_back_and_ends(operator: Operator) -> None:
     body = operator.damage()
     operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})
-    operator.write(body)
+    operator.log().write(2, body)
 
     answer = operator.api.post(f"/api/executions/{operator.id}/resume")
     told = operator.api.post(f"/api/executions/{operator.id}/signal", {"name": "go"})

@@ -191,7 +191,7 @@ def test_a_server_that_is_killed_goes_on_where_it_was(
 
     lost = shell.noetl("signal", execution_id, "go")
     assert lost.returncode == 3
-    assert "start it: noetl server start" in lost.stderr
+    assert "noetl server start" in lost.stderr
     shell.noetl("server", "start", "--port", "0")
     shell.noetl("signal", execution_id, "go")
     document = json.loads(shell.noetl("resume", execution_id, "--json").stdout)

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from noetl.commands.remote.bulk import (
+from noetl.commands.remote.choose_server import server_option
+from noetl.commands.remote.control import (
     Wanted,
     check_target,
     filter_options,
     order_many,
+    steer,
 )
-from noetl.commands.remote.choose_server import server_option
-from noetl.commands.remote.control import steer
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings
 from noetl.embedded import Embedded

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from noetl.client.http import Client, Refused
+from noetl.commands.files.playbook_files import read_inputs
 from noetl.commands.output.diagnostics import (
     hints_option,
     print_findings,
@@ -17,7 +18,6 @@ from noetl.commands.output.endings import fail_on_option
 from noetl.commands.output.progress import choose_progress
 from noetl.commands.remote.choose_server import need_server, server_option
 from noetl.commands.remote.executions import ask, end, whole_id
-from noetl.commands.run import read_inputs
 from noetl.commands.settings import label_option, pass_settings
 from noetl.config import Settings
 from noetl.dsl.diagnostics import Diagnostic

@@ -20,7 +20,7 @@ from noetl.dsl.canonical import digest
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.errors import ConfigError
-from noetl.net.draw.overlay import PLAIN, Paint
+from noetl.net.draw import PLAIN, Paint
 from noetl.net.net import Net, build_net
 
 FORMATS = ("mermaid", "dot", "svg", "json")

@@ -35,7 +35,7 @@ from noetl.engine.waits.resume import WaitLine
 from noetl.errors import ConfigError
 from noetl.local.home import Home
 from noetl.ports import Summary, summary_document
-from noetl.service.executions.queries import Filter
+from noetl.service.executions.filters import Filter
 from noetl.types import JSON
 
 _STATUSES = click.Choice(get_args(ExecutionStatus))
@@ -109,7 +109,9 @@ def command(
     if waiting and status is not None:
         raise click.UsageError("--status contradicts --waiting")
     given = read_labels(labels)
-    wanted = Filter(status=status, path=path, since=since, labels=given)
+    wanted = Filter(
+        statuses=(status,) if status else (), path=path, since=since, labels=given
+    )
     if waiting:
         _list_waiting(settings, client, wanted, limit, cursor, as_json=as_json)
         return
@@ -143,9 +145,14 @@ def command(
 
 
 def _query(wanted: Filter, limit: int, cursor: str | None) -> dict[str, JSON]:
-    query = {**msgspec.structs.asdict(wanted), "limit": limit, "cursor": cursor}
-    query["label"] = [f"{name}={value}" for name, value in query.pop("labels").items()]
-    return query
+    return {
+        "status": ",".join(wanted.statuses) or None,
+        "path": wanted.path,
+        "since": wanted.since,
+        "limit": limit,
+        "cursor": cursor,
+        "label": [f"{name}={value}" for name, value in wanted.labels.items()],
+    }
 
 
 def _list_waiting(

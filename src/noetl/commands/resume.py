@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from noetl.commands.local.logs import Place, find_execution, open_alone, read_pages
-from noetl.commands.output.error_places import look_for_places
+from noetl.commands.output.diagnostics import look_for_places
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote.choose_server import (
     need_own_server,

@@ -15,6 +15,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager
+from functools import partial
 from typing import NoReturn
 
 import click
@@ -23,14 +24,22 @@ from msgspec.structs import asdict
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.atomic_write import check_target
-from noetl.commands.files.playbook_files import SourceFile, folder_of, read_file
+from noetl.commands.files.playbook_files import (
+    SourceFile,
+    folder_of,
+    read_file,
+    read_inputs,
+)
 from noetl.commands.output import value_text
 from noetl.commands.output.diagnostics import (
+    add_places,
     count_of,
     count_words,
     format_diagnostic,
     hints_option,
+    message_of,
     print_findings,
+    print_place,
     print_warnings,
 )
 from noetl.commands.output.endings import (
@@ -40,7 +49,6 @@ from noetl.commands.output.endings import (
     next_commands,
     print_endings,
 )
-from noetl.commands.output.error_places import add_places, message_of, print_place
 from noetl.commands.output.execution_table import INTERRUPTED
 from noetl.commands.output.input_help import HelpWithInputs
 from noetl.commands.output.progress import Progress, choose_progress
@@ -50,7 +58,6 @@ from noetl.dialects import load
 from noetl.dsl.labels import read_labels
 from noetl.dsl.load import Loaded
 from noetl.dsl.node import shorten
-from noetl.dsl.normalize import deep_merge
 from noetl.dsl.playbook_inputs import find_warnings
 from noetl.dsl.times import parse_duration
 from noetl.embedded import Embedded, open_free_log
@@ -90,6 +97,7 @@ TEST_FILES = (".test.yaml", ".test.yml")
 @click.option("--html", metavar="FILE", help="Write an HTML report at the end.")
 @fail_on_option
 @hints_option
+@click.option("--ui", is_flag=True, help="Open the live page of this run.")
 @click.option("--no-progress", is_flag=True, help="Print no progress.")
 @click.option("--no-logs", is_flag=True, help="Do not print what tasks print.")
 @pass_settings
@@ -106,6 +114,7 @@ def command(
     html: str | None,
     fail_on: frozenset[str],
     hints: bool,
+    ui: bool,
     no_progress: bool,
     no_logs: bool,
 ) -> None:
@@ -152,6 +161,7 @@ def command(
             progress,
             deadline,
             read_labels(labels),
+            partial(_show_page, settings) if ui else None,
         )
     )
     _report(settings, document, html)
@@ -200,6 +210,7 @@ async def _execute(
     progress: Progress,
     deadline: float | None,
     labels: Mapping[str, str],
+    show: Callable[[str], None] | None,
 ) -> dict[str, JSON]:
     runtime = make()
     try:
@@ -209,11 +220,19 @@ async def _execute(
         with progress, interruptible(runtime, progress):
             if not await runtime.start(loaded, source, inputs, deadline, labels):
                 return runtime.document()
+            if show is not None:
+                await asyncio.to_thread(show, runtime.execution_id)
             document = await drive(runtime)
         print_warnings(runtime.child_warnings)
         return document
     finally:
         await runtime.close()
+
+
+def _show_page(settings: Settings, execution_id: str) -> None:
+    from noetl.commands.remote.web_page import show_page
+
+    show_page(settings, f"/executions/{execution_id}")
 
 
 def show_logs(runtime: Embedded, progress: Progress) -> None:
@@ -251,43 +270,6 @@ def interruptible(runtime: Embedded, progress: Progress) -> Iterator[None]:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         loop.remove_signal_handler(signal.SIGTERM)
-
-
-def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:
-    """Read ``--workload``, then apply each ``--set`` to it."""
-    inputs: JSON = {}
-    if file is not None:
-        inputs = _read_yaml(read_file(file).content, f"--workload {file}")
-        if not isinstance(inputs, Mapping):
-            raise ConfigError(f"--workload {file}: expected a mapping")
-    for setting in settings:
-        name, value = read_setting("--set", setting)
-        for part in reversed(name.split(".")):
-            value = {part: value}
-        inputs = deep_merge(inputs, value)
-    return dict(inputs)
-
-
-def read_setting(option: str, setting: str) -> tuple[str, JSON]:
-    """Parse ``a.b=v``: the name, and the value as YAML."""
-    name, equals, text = setting.partition("=")
-    if not equals or not name or "" in name.split("."):
-        raise ConfigError(f"{option} {setting}: write it as name=value")
-    return name, _read_yaml(text.encode(), f"{option} {name}")
-
-
-def _read_yaml(text: bytes, origin: str) -> JSON:
-    from noetl.dsl.diagnostics import Report
-    from noetl.dsl.source import read_source
-
-    if not text.strip():
-        return ""
-    report = Report()
-    node = read_source(text, report)
-    problems = [found for found in report if found.severity == "error"]
-    if node is None or problems:
-        raise ConfigError(f"{origin}: {problems[0].message}")
-    return node.plain()
 
 
 def read_duration(text: str | None) -> float | None:

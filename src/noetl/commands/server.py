@@ -19,6 +19,7 @@ from noetl.commands.remote.choose_server import own_server
 from noetl.commands.server_options import Door, read_oidc
 from noetl.commands.settings import pass_settings
 from noetl.config import (
+    ANSWER_LINKS,
     BEHIND_PROXY,
     DATABASE,
     DATABASE_OWNER,
@@ -230,6 +231,7 @@ def _run(door: Door) -> None:
         lease_ttl=settings[LEASE_TTL],
         start_rate=settings[START_RATE],
         family_limit=settings[FAMILY_LIMIT],
+        answer_links=settings[ANSWER_LINKS],
         slots=settings[SLOTS] if database is None else 0,
         extensions=settings[EXTENSIONS],
         hosts=settings[HOSTS],

@@ -20,10 +20,10 @@ from noetl.commands.local.logs import (
 from noetl.commands.output.diagnostics import (
     count_of,
     label_words,
+    look_for_places,
     origin_words,
     queue_words,
 )
-from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.live.rows import one_line, waiting_words
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of, server_option

@@ -8,9 +8,9 @@ from functools import partial
 
 import click
 
+from noetl.commands.files.playbook_files import read_inputs
 from noetl.commands.remote.choose_server import server_option
 from noetl.commands.remote.control import steer
-from noetl.commands.run import read_inputs
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings
 from noetl.embedded import Embedded

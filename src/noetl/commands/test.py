@@ -47,6 +47,7 @@ from noetl.testing.coverage import Coverages
 from noetl.testing.model import Case
 from noetl.testing.parse import parse_suite
 from noetl.testing.run_case import Trial
+from noetl.testing.script import refuse_real
 from noetl.testing.verdict import judge_case
 
 
@@ -146,6 +147,7 @@ SUFFIXES = (".test.yaml", ".test.yml")
     "--seed", type=click.IntRange(0), metavar="N", help="Only schedule N of each case."
 )
 @click.option("--coverage", is_flag=True, help="Show unreached steps, arcs and rules.")
+@click.option("--no-code", is_flag=True, help="Fail cases that call Python code.")
 @click.option("--junit", metavar="FILE", help="Write the results as JUnit XML.")
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--json", "json_", is_flag=True, help="Print one JSON document.")
@@ -156,6 +158,7 @@ def command(
     text: str | None,
     seed: int | None,
     coverage: bool,
+    no_code: bool,
     junit: str | None,
     extensions: str | None,
     json_: bool,
@@ -174,7 +177,9 @@ def command(
       noetl test --coverage --junit results.xml playbooks/
     """
     kinds = read_plugins(settings).kinds
-    examiner = Examiner(kinds, read_extensions(extensions, settings), text or "", seed)
+    examiner = Examiner(
+        kinds, read_extensions(extensions, settings), text or "", seed, code=not no_code
+    )
     files = [read_file(name) for name in find_tests(paths)]
     gc.freeze()  # loaded modules stay; the runs leave cycles to collect
     gc.enable()
@@ -240,13 +245,20 @@ class Examiner:
     """Runs test files, and collects their coverage."""
 
     def __init__(
-        self, kinds: Kinds, extensions: frozenset[str], text: str, seed: int | None
+        self,
+        kinds: Kinds,
+        extensions: frozenset[str],
+        text: str,
+        seed: int | None,
+        *,
+        code: bool = True,
     ) -> None:
         self.coverages = Coverages()
         self._kinds = kinds
         self._extensions = extensions
         self._text = text.lower()
         self._seed = seed
+        self._code = code
 
     def run(self, file: SourceFile) -> Report:
         report = Report(file)
@@ -276,7 +288,9 @@ class Examiner:
                     case,
                     loaded.playbook,
                     library.find,
-                    lambda call: self._python.call(here, call),
+                    (lambda call: self._python.call(here, call))
+                    if self._code
+                    else refuse_real,
                 )
                 began = perf_counter()
                 verdict = judge_case(trial, self._seeds(case), self.coverages.note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -13,6 +14,7 @@ import click
 
 from noetl.commands.local.services import changing, given_place, parts_of, slot_of
 from noetl.commands.remote.choose_server import own_server
+from noetl.commands.remote.web_page import make_link
 from noetl.commands.server import start_server, stop_server
 from noetl.commands.server_options import Door
 from noetl.commands.settings import pass_settings
@@ -98,8 +100,17 @@ def command(
         click.echo(json.dumps(parts_of(home, settings)))
         return
     click.echo(f"\nready: {server.url}")
+    _print_link(settings)
     click.echo("next:  noetl catalog register FILE, noetl exec PATH --wait")
     click.echo("       noetl status shows what is running, noetl down stops it")
+
+
+def _print_link(settings: Settings) -> None:
+    client = own_server(settings)
+    if client is not None:
+        with contextlib.suppress(NoetlError):  # noetl ui says why
+            click.echo(f"ui:    {make_link(client).url}")
+            click.echo("       (signs in once, within a minute; later: noetl ui)")
 
 
 def _check_port(port: int) -> None:

@@ -19,8 +19,8 @@ from noetl.commands.local.logs import (
     read_summary,
     reading,
 )
+from noetl.commands.output.diagnostics import look_for_places
 from noetl.commands.output.endings import fail_on_option
-from noetl.commands.output.error_places import look_for_places
 from noetl.commands.output.progress import Progress, choose_progress
 from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import server_of, server_option

@@ -1,16 +1,18 @@
-"""Search and reading of playbook files."""
+"""Search and reading of playbook files, and of the inputs that a command is given."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from noetl.dsl.normalize import deep_merge
 from noetl.errors import ConfigError
+from noetl.types import JSON
 
 _OPENING = re.compile(
     rb"(?:\xef\xbb\xbf)?(?:[ \t]*(?:#[^\n]*|\r)?\n|(?:---|%)[^\n]*\n)*([ \t]*)(\{?)"
@@ -86,3 +88,40 @@ def is_playbook(content: bytes) -> bool:
     margin = rb"[{ \t]*" if opening[2] else re.escape(opening[1])
     key = re.compile(b"^" + margin + _KEY, re.MULTILINE)
     return key.search(content[opening.start(1) :]) is not None
+
+
+def read_inputs(file: str | None, settings: Sequence[str]) -> dict[str, JSON]:
+    """Read ``--workload``, then apply each ``--set`` to it."""
+    inputs: JSON = {}
+    if file is not None:
+        inputs = _read_yaml(read_file(file).content, f"--workload {file}")
+        if not isinstance(inputs, Mapping):
+            raise ConfigError(f"--workload {file}: expected a mapping")
+    for setting in settings:
+        name, value = read_setting("--set", setting)
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        inputs = deep_merge(inputs, value)
+    return dict(inputs)
+
+
+def read_setting(option: str, setting: str) -> tuple[str, JSON]:
+    """Parse ``a.b=v``: the name, and the value as YAML."""
+    name, equals, text = setting.partition("=")
+    if not equals or not name or "" in name.split("."):
+        raise ConfigError(f"{option} {setting}: write it as name=value")
+    return name, _read_yaml(text.encode(), f"{option} {name}")
+
+
+def _read_yaml(text: bytes, origin: str) -> JSON:
+    from noetl.dsl.diagnostics import Report
+    from noetl.dsl.source import read_source
+
+    if not text.strip():
+        return ""
+    report = Report()
+    node = read_source(text, report)
+    problems = [found for found in report if found.severity == "error"]
+    if node is None or problems:
+        raise ConfigError(f"{origin}: {problems[0].message}")
+    return node.plain()

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.commands.files.playbook_files import read_file
-from noetl.commands.run import read_setting
+from noetl.commands.files.playbook_files import read_file, read_setting
 from noetl.dsl.diagnostics import Report
 from noetl.dsl.labels import read_labels
 from noetl.dsl.node import Node

@@ -18,13 +18,8 @@ from noetl.errors import ConfigError, StoreError
 from noetl.local.control_socket import ask
 from noetl.local.home import Home
 from noetl.ports import LocalStore, Summary
-from noetl.service.executions.queries import (
-    ExecutionQueries,
-    Filter,
-    Page,
-    merge_pages,
-    waiting_document,
-)
+from noetl.service.executions.filters import Filter, Page, merge_pages
+from noetl.service.executions.queries import ExecutionQueries, waiting_document
 from noetl.types import JSON
 from noetl.wiring.result_stores import make_blobs
 

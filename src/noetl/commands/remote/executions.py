@@ -16,8 +16,7 @@ import click
 import msgspec
 
 from noetl.client.http import Client, Refused
-from noetl.commands.output.diagnostics import print_warnings
-from noetl.commands.output.error_places import look_for_places
+from noetl.commands.output.diagnostics import look_for_places, print_warnings
 from noetl.commands.output.progress import Progress
 from noetl.commands.run import finish
 from noetl.dsl.diagnostics import nearest
