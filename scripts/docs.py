@@ -21,6 +21,7 @@ from pages.keychain import keychain
 from pages.markdown import table
 from pages.playbook_tests import playbook_tests
 from pages.sql import sql
+from pages.templates import reference_markdown
 
 from noetl.dsl.grammar.earlier_forms import Retired
 from noetl.dsl.grammar.records import Shape
@@ -175,8 +176,8 @@ def tools() -> str:
 
 def templates() -> str:
     """Return the page of template functions and size limits."""
+
     from noetl.templates import limits
-    from noetl.templates.reference import reference_markdown
 
     bounds = [
         ("source of a template", f"{limits.SOURCE_BYTES:,} bytes"),
