@@ -2,11 +2,12 @@
 
     scripts/house_trace.py embedded|cluster
 
-The playbook has two ``noop`` steps. The walk starts with the first call of the tool and
-ends with the second one: report, decision, commit, routing, and the claim of the next
-step. ``embedded`` runs it by the command ``noetl run``. ``cluster`` starts a server
-without slots of its own on SQLite and one remote worker that calls it over HTTP, both
-on one event loop. Threads, such as the writer of SQLite, are not traced.
+The playbook has four ``noop`` steps. The walk starts with the third call of the tool
+and ends with the last one: report, decision, commit, routing, and the claim of the next
+step. What is done once for a connection or an execution comes before it. ``embedded``
+runs it by the command ``noetl run``. ``cluster`` starts a server without slots of its
+own on SQLite and one remote worker that calls it over HTTP, both on one event loop.
+Threads, such as the writer of SQLite, are not traced.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: walk, path: house/walk}
 workflow:
-  - step: first
-    tool: {kind: noop}
-    next: {arcs: [{step: second}]}
-  - step: second
-    tool: {kind: noop}
+  - {step: first, tool: {kind: noop}, next: {arcs: [{step: second}]}}
+  - {step: second, tool: {kind: noop}, next: {arcs: [{step: third}]}}
+  - {step: third, tool: {kind: noop}, next: {arcs: [{step: fourth}]}}
+  - {step: fourth, tool: {kind: noop}}
 """
+CALLS = 4
 WAIT = 60
 
 
 class Walk:
-    """The files that are entered between the first and the second call of the tool."""
+    """The files that are entered between the last two calls of the tool."""
 
     def __init__(self) -> None:
         self.entered: list[str] = []
@@ -55,7 +56,7 @@ class Walk:
         if event != "call" or not code.co_filename.startswith(SOURCE):
             return
         self.calls += code.co_qualname == TOOL
-        if self.calls == 1:
+        if self.calls == CALLS - 1:
             self.entered.append(code.co_filename.removeprefix(SOURCE))
 
     @contextlib.contextmanager
@@ -67,8 +68,8 @@ class Walk:
             sys.setprofile(None)
 
     def report(self) -> dict[str, Any]:
-        if self.calls != 2:
-            sys.exit(f"house: {TOOL} was called {self.calls} times, expected 2")
+        if self.calls != CALLS:
+            sys.exit(f"house: {TOOL} was called {self.calls} times, expected {CALLS}")
         pairs = zip(self.entered, self.entered[1:], strict=False)
         return {
             "calls": len(self.entered),

@@ -47,7 +47,7 @@ from noetl.api.events import STREAM
 from noetl.api.http.openapi import document
 from noetl.api.http.problems import MEDIA_TYPE, Problem, problem_of
 from noetl.api.http.protocol import head_lines, whole_sender
-from noetl.api.http.quotas import release
+from noetl.api.http.quotas import KEPT, release
 from noetl.api.http.repeated_heads import checked_in, remember
 from noetl.api.http.request_body import read_body
 from noetl.api.http.routes import (
@@ -197,7 +197,8 @@ class Guarded:
                 else:
                     await response(scope, receive, send)
         finally:
-            release(scope)
+            if KEPT in scope:
+                release(scope)
 
 
 _described = Routes()

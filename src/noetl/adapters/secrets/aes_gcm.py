@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -59,6 +60,7 @@ class AesGcm:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class WorkerSeal(AesGcm):
     """Cipher of a worker and its server: secrets need the token to be read.
 
@@ -66,12 +68,10 @@ class WorkerSeal(AesGcm):
     """
 
     _mismatch = "it does not open with the token of this worker"
-
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    token: str = field(repr=False)
 
     def _read_key(self) -> bytes:
-        return sha256(_OF_WORKERS + self._token).digest()
+        return sha256(_OF_WORKERS + self.token.encode()).digest()
 
 
 class Cipher(AesGcm):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -12,13 +13,19 @@ from noetl.engine.event_codec import pack
 from noetl.errors import StoreError
 from noetl.ports import Command, Lease, Timer, Transition
 
+_body_of = attrgetter("body")
+
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A checked transition with its events and its summary as they are stored."""
+    """A checked transition with its events and its summary as they are stored.
+
+    ``size`` is the number of bytes of its batches.
+    """
 
     transition: Transition
     batches: Sequence[Batch]
     summary: EncodedSummary
+    size: int
 
     @property
     def after(self) -> int:
@@ -30,11 +37,6 @@ class Encoded(msgspec.Struct, frozen=True):
     def last_seq(self) -> int:
         """Position of the stored log after the transition."""
         return self.transition.log.after + len(self.transition.log.events)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the batches."""
-        return sum(len(batch.body) for batch in self.batches)
 
 
 def encode(transitions: Sequence[Transition]) -> list[Encoded]:
@@ -64,7 +66,8 @@ def _encode(transition: Transition) -> Encoded:
     if log.history:
         bodies = [*log.history, *bodies]
     batches = pack_batches(bodies, transition.execution_id)
-    return Encoded(transition, batches, summary)
+    size = sum(map(len, map(_body_of, batches)))
+    return Encoded(transition, batches, summary, size)
 
 
 def _check_sequence(transition: Transition) -> None:

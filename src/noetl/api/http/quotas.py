@@ -12,7 +12,7 @@ import msgspec
 from noetl.api.http.problems import Problem
 from noetl.wiring.server_options import Limits
 
-_KEPT = "noetl.kept"
+KEPT = "noetl.kept"
 _SOON = {"Retry-After": "1"}
 
 
@@ -82,13 +82,13 @@ class Quotas(msgspec.Struct, frozen=True):
 
 def keep(scope: MutableMapping[str, Any], give_back: Callable[[], None]) -> None:
     """Hold a resource until the request is answered or its client disconnects."""
-    kept: ExitStack = scope.setdefault(_KEPT, ExitStack())
+    kept: ExitStack = scope.setdefault(KEPT, ExitStack())
     kept.callback(give_back)
 
 
 def release(scope: MutableMapping[str, Any]) -> None:
     """Release all resources of this request."""
-    kept: ExitStack | None = scope.pop(_KEPT, None)
+    kept: ExitStack | None = scope.pop(KEPT, None)
     if kept is not None:
         kept.close()
 
