@@ -11,7 +11,8 @@ COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick check house fmt bench docs conformance golden fuzz faults nightly lock sbom ui screenshots dist
+.PHONY: help setup demo test quick check check-types check-house check-lint \
+  check-format check-imports check-ui house fmt bench docs conformance golden fuzz faults nightly lock sbom ui screenshots dist
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,11 +35,25 @@ quick: setup ## unit tests alone, in seconds
 	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
 
 check: setup ## formatting, lint, types, import contracts, bounds of the code base
-	@$(BIN)/ruff check
-	@$(BIN)/ruff format --check
+	@$(MAKE) --no-print-directory -k -j $(WORKERS) -O check-types check-house check-lint \
+	  check-format check-imports check-ui
+
+check-types:
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+
+check-house:
 	@$(BIN)/python scripts/house.py
+
+check-lint:
+	@$(BIN)/ruff check
+
+check-format:
+	@$(BIN)/ruff format --check
+
+check-imports:
+	@$(BIN)/lint-imports
+
+check-ui:
 	@$(BIN)/python scripts/ui.py check
 
 house: setup ## measure the code base, also the files of one step (LIST=1: what is counted)
