@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm_start
 
+SOURCES = Path(__file__).parents[2] / "src"
 SLEEPS = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -41,6 +43,34 @@ def test_a_warm_and_a_cold_command_print_the_same(
     warm = noetl(*args, folder=tmp_path)
 
     assert warm == noetl(*args, folder=tmp_path, COLD_START="1")
+
+
+def test_a_warm_command_imports_from_the_python_path(tmp_path: Path) -> None:
+    """As a cold one does: also where it leads to another NoETL."""
+    plain, other = tmp_path / "plain", tmp_path / "other"
+    (other / "noetl").mkdir(parents=True)
+    (other / "noetl" / "__init__.py").touch()
+    (other / "noetl" / "__main__.py").write_text("print('another one')")
+    args = ["config", "--json"]
+
+    assert noetl(*args, folder=tmp_path, PYTHONPATH=f"{plain}:{other}") == (
+        *(0, "another one\n", ""),
+    )
+    warm = noetl(*args, folder=tmp_path, PYTHONPATH=f"{plain}")
+    assert warm == noetl(*args, folder=tmp_path)
+
+
+def test_a_command_is_warm_unless_its_interpreter_differs() -> None:
+    def warm(**env: str) -> bool:
+        args = [sys.executable, "-m", "noetl", "list"]
+        return warm_start.is_warm({"args": args}, env)
+
+    assert warm()
+    assert warm(PATH="/bin", PYTHONPATH="/nowhere")
+    assert not warm(PYTHONHASHSEED="1")
+    assert not warm(LANG="fr_FR.UTF-8")
+    assert not warm(COLD_START="1")
+    assert not warm(PYTHONPATH=f"/nowhere:{SOURCES}")
 
 
 def test_a_warm_command_is_a_child_that_signals_reach(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def run(request: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv = [os.path.join(FOLDER, "noetl"), *request["args"]]
-    sys.path[0] = request["cwd"]  # as ``python -m`` has it
+    folders = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:1] = [request["cwd"], *folders]  # as ``python -m`` has it
     sys.stdin = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, closefd=False)),
         sys.stdin.encoding,

@@ -8,9 +8,10 @@ of the test process (``PR_SET_CHILD_SUBREAPER``), so signals and exit codes are 
 of any child.
 
 A command starts cold, in an interpreter of its own, if the test gives it options that a
-fork cannot honour (another interpreter or locale, ``PYTHON…`` variables, other users,
-``preexec_fn``), or the variable ``COLD_START=1``; the tests of start-up time and memory
-do that, and ``make nightly`` for all.
+fork cannot honour (another interpreter or locale, ``PYTHON…`` variables, a
+``PYTHONPATH`` with another NoETL, other users, ``preexec_fn``), or the variable
+``COLD_START=1``; the tests of start-up time and memory do that, and ``make nightly``
+for all.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 COLD = "COLD_START"
+PATH = "PYTHONPATH"
 SERVER = Path(__file__).with_name("fork_server.py")
 PROGRAM = [sys.executable, "-m", "noetl"]
 MAX_REQUEST = 1 << 20
@@ -112,7 +114,20 @@ def is_warm(options: Mapping[str, Any], env: Mapping[str, str]) -> bool:
         for name in {*env, *os.environ}
         if name.startswith(("PYTHON", "LC_", "LANG", "LD_"))
     }
-    return all(env.get(name) == os.environ.get(name) for name in of_interpreter)
+    of_interpreter.discard(PATH)
+    if any(env.get(name) != os.environ.get(name) for name in of_interpreter):
+        return False
+    return not shadows(env.get(PATH, ""))
+
+
+def shadows(path: str) -> bool:
+    """Return whether folders of a ``PYTHONPATH`` replace what a fork has imported."""
+    return any(
+        os.path.exists(os.path.join(folder, name))
+        for folder in path.split(os.pathsep)
+        if folder
+        for name in ("noetl", "sitecustomize.py")
+    )
 
 
 def execute(process: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
