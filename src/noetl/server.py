@@ -272,7 +272,7 @@ class Server:
         self._subscriptions.close()
         self._site.live.close()
         self._site.gateway.close()
-        http.should_exit = True
+        http.exit()
         await serving
         await self._drain()
         log.info("stopped")

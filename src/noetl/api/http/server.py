@@ -34,10 +34,42 @@ class HttpServer(uvicorn.Server):
         config.ssl = tls
         super().__init__(config)
         self.ready = asyncio.Event()
+        self._exiting = asyncio.Event()
+
+    def exit(self) -> None:
+        """Let ``serve`` end as soon as the answers under way are sent."""
+        self.should_exit = True
+        self._exiting.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    async def main_loop(self) -> None:
+        """Refresh the header ``Date`` each second, until ``exit``."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._exiting.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the sockets, and wait for connections that have an answer to send.
+
+        The method of uvicorn sleeps in between, also if there is no connection.
+        """
+        for server in self.servers:
+            server.close()
+        for bound in sockets or []:
+            bound.close()
+        for connection in [*self.server_state.connections]:
+            connection.shutdown()
+        await asyncio.sleep(0)  # connections without an answer are closed now
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                await self._wait_tasks_to_complete()
+        except TimeoutError:
+            for task in self.server_state.tasks:
+                task.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
