@@ -23,7 +23,7 @@ from noetl.engine.decide import pause, resume
 from noetl.engine.steps.completion import cancel
 
 SHARDS = 8
-SHARE = 3.0
+SHARE = 1.0
 """Seconds of each shard; the other two campaigns get a quarter of it."""
 COUNT = int(os.environ.get("PLAYBOOKS", "5000"))
 SEED = os.environ.get("PLAYBOOK_SEED") or secrets.token_hex(4)
