@@ -24,8 +24,11 @@ HELLO = "- {step: start, tool: {kind: noop, result: 'hello {{ workload.name }}'}
 def server(shell: Any) -> Iterator[dict[str, Any]]:
     done = shell.noetl("server", "start", "--port", "0", "--json")
     assert done.returncode == 0, done.stderr
+    own = dict(shell._env)
     yield json.loads(done.stdout)
+    shell._env = own  # tests change it
     shell.noetl("server", "stop")
+    assert shell.noetl("server", "status").returncode == 3
 
 
 def register(shell: Any, name: str, workflow: str) -> None:

@@ -107,11 +107,13 @@ def kept(running: Running, canary: list[str]) -> Iterator[Api]:
     ):
         patch.setenv(f"NOETL_TEST_{name.upper()}", value)
         body: dict[str, Any] = {"value": value, "for": [place]}
-        assert admin.post(f"/api/keychain/{name}_stored", body).status == 201
+        # 200 if tests of other modules ran between those of this one.
+        made = admin.post(f"/api/keychain/{name}_stored", body)
+        assert made.status in (200, 201), made.body
         fields = {"variable": f"NOETL_TEST_{name.upper()}"}
         body = {"kind": "env", "fields": fields, "for": [place]}
         made = admin.post(f"/api/keychain/{name}_declared/declaration", body)
-        assert made.status == 201, made.body
+        assert made.status in (200, 201), made.body
     yield admin
     patch.undo()
 
