@@ -25,7 +25,7 @@ from campaign import FULL
 from stored_log import contents
 
 HERE = Path(__file__).parent
-COUNT = 200 if FULL else 40
+COUNT = 200 if FULL else 20
 MANY = str(COUNT * 9 // 2)
 """The tool call at which the run is killed: it has used most of the secrets."""
 ALPHABETS = (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaign import FULL
 from faults.cluster import Cluster
 from servers import Api, playbook
 
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running")
 
 FAIL = """spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}",
           then: {do: fail}}, {else: {then: {do: continue}}}]}}"""
+TOTAL, STEP = (10_000, 769) if FULL else (1_000, 77)
+"""Iterations, of which each ``STEP``-th fails: 13."""
 MANY = f"""
 - step: work
   spec: {{policy: {{failure: best_effort}}}}
@@ -33,9 +36,9 @@ MANY = f"""
           def main(n, folder):
               with open(f"{{folder}}/calls", "a") as file:
                   file.write(f"{{n}}\\n")
-              if n % 769 == 5 and not os.path.exists(f"{{folder}}/fixed"):
+              if n % {STEP} == 5 and not os.path.exists(f"{{folder}}/fixed"):
                   raise ValueError(n)
-              while n > 5_000 and os.path.exists(f"{{folder}}/hold"):
+              while n > {TOTAL // 2} and os.path.exists(f"{{folder}}/hold"):
                   time.sleep(0.01)
               return {{"n": n, "text": "x" * 20}}
         {FAIL}
@@ -43,13 +46,13 @@ MANY = f"""
 - step: after
   tool: {{kind: noop, result: "{{{{ args.all | map(attribute='n') | sum }}}}"}}
 """
-BAD = [n for n in range(10_000) if n % 769 == 5]
+BAD = [n for n in range(TOTAL) if n % STEP == 5]
 
 
 @pytest.mark.spec("S-76", "S-45")
-def test_13_failures_of_10_000_make_13_calls_also_after_a_kill(shell: Any) -> None:
+def test_13_failures_of_a_large_loop_make_13_calls_also_after_a_kill(shell: Any) -> None:
     calls = shell.folder / "calls"
-    root = f"workload: {{n: 10000, folder: {shell.folder}}}\n"
+    root = f"workload: {{n: {TOTAL}, folder: {shell.folder}}}\n"
     origin = shell.run(shell.write("many", MANY, root))
     log = shell.events(origin["execution_id"])
     assert origin["steps"][0]["iterations"]["failed"] == len(BAD) == 13
@@ -61,21 +64,21 @@ def test_13_failures_of_10_000_make_13_calls_also_after_a_kill(shell: Any) -> No
     while not calls.exists() or len(calls.read_text().split()) < 11:
         assert process.poll() is None, process.communicate()
     retry = shell.executions("many")[0]["execution_id"]
-    while sum(e["name"] == "task.done" for e in shell.events(retry)) < 10_007:
+    while sum(e["name"] == "task.done" for e in shell.events(retry)) < TOTAL + 7:
         assert process.poll() is None, process.communicate()
     process.kill()
     process.communicate()
     (shell.folder / "hold").unlink()
     done = json.loads(shell.noetl("resume", retry, "--json").stdout)
 
-    assert (done["status"], done["result"]) == ("completed", sum(range(10_000)))
+    assert (done["status"], done["result"]) == ("completed", sum(range(TOTAL)))
     counts = Counter(map(int, calls.read_text().split()))
     assert sorted(counts) == BAD
     assert [counts[n] for n in BAD] == [1] * 7 + [2] * 4 + [1] * 2
     work = next(step for step in done["steps"] if step["step"] == "work")
     assert work["iterations"] == {
-        "total": 10_000,
-        "done": 10_000,
+        "total": TOTAL,
+        "done": TOTAL,
         "failed": 0,
         "skipped": 0,
     }
