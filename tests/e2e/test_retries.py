@@ -50,7 +50,9 @@ BAD = [n for n in range(TOTAL) if n % STEP == 5]
 
 
 @pytest.mark.spec("S-76", "S-45")
-def test_13_failures_of_a_large_loop_make_13_calls_also_after_a_kill(shell: Any) -> None:
+def test_13_failures_of_a_large_loop_make_13_calls_also_after_a_kill(
+    shell: Any,
+) -> None:
     calls = shell.folder / "calls"
     root = f"workload: {{n: {TOTAL}, folder: {shell.folder}}}\n"
     origin = shell.run(shell.write("many", MANY, root))

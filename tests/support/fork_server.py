@@ -11,6 +11,7 @@ import gc
 import io
 import json
 import os
+import runpy
 import socket
 import sys
 from importlib import import_module
@@ -75,9 +76,11 @@ def run(request: dict[str, Any], streams: list[int]) -> NoReturn:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.argv = [os.path.join(FOLDER, "noetl"), *request["args"]]
+    script = request["script"]
+    sys.argv = [script or os.path.join(FOLDER, "noetl"), *request["args"]]
     folders = filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))
-    sys.path[:1] = [request["cwd"], *folders]  # as ``python -m`` has it
+    first = os.path.dirname(script) if script else request["cwd"]
+    sys.path[:1] = [first, *folders]  # as ``python script`` and ``python -m`` have it
     sys.stdin = io.TextIOWrapper(
         io.BufferedReader(io.FileIO(0, closefd=False)),
         sys.stdin.encoding,
@@ -85,17 +88,23 @@ def run(request: dict[str, Any], streams: list[int]) -> NoReturn:
     )
     sys.stdout = text_stream(1, sys.stdout)
     sys.stderr = text_stream(2, sys.stderr)
-    from noetl.clictl import main
-
     gc.enable()
+    code: Any = 1
     try:
-        main()
+        if script:
+            runpy.run_path(script, run_name="__main__")
+        else:
+            from noetl.clictl import main
+
+            main()
+    except SystemExit as leaving:
+        code = leaving.code
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(code if isinstance(code, int) else 1)
 
 
 def text_stream(number: int, like: TextIO) -> io.TextIOWrapper:

@@ -33,6 +33,8 @@ COLD = "COLD_START"
 PATH = "PYTHONPATH"
 SERVER = Path(__file__).with_name("fork_server.py")
 PROGRAM = [sys.executable, "-m", "noetl"]
+KILLED = str(Path(__file__).parents[1] / "e2e" / "kill_points.py")
+"""The only other program that starts warm: a run that kills itself."""
 MAX_REQUEST = 1 << 20
 """Bytes of a request: arguments and environment."""
 PR_SET_CHILD_SUBREAPER = 36
@@ -105,7 +107,7 @@ server = ForkServer()
 def is_warm(options: Mapping[str, Any], env: Mapping[str, str]) -> bool:
     """Return whether a fork behaves as a fresh process would with these options."""
     args = options["args"]
-    if not isinstance(args, list) or [str(each) for each in args[:3]] != PROGRAM:
+    if not isinstance(args, list) or program_of(args) is None:
         return False
     if env.get(COLD) or any(options.get(k, v) != v for k, v in _PLAIN.items()):
         return False
@@ -118,6 +120,16 @@ def is_warm(options: Mapping[str, Any], env: Mapping[str, str]) -> bool:
     if any(env.get(name) != os.environ.get(name) for name in of_interpreter):
         return False
     return not shadows(env.get(PATH, ""))
+
+
+def program_of(args: list[Any]) -> tuple[str | None, list[str]] | None:
+    """Return the script, if it is not NoETL itself, and its arguments."""
+    texts = [os.fspath(each) for each in args]
+    if texts[:3] == PROGRAM:
+        return None, texts[3:]
+    if texts[:2] == [sys.executable, KILLED]:
+        return KILLED, texts[2:]
+    return None
 
 
 def shadows(path: str) -> bool:
@@ -142,8 +154,11 @@ def execute(process: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
     cwd = options["cwd"]
     if cwd is not None and not os.path.isdir(cwd):
         raise FileNotFoundError(2, os.strerror(2), os.fspath(cwd))
+    program = program_of(options["args"])
+    assert program is not None
     request = {
-        "args": [os.fspath(each) for each in options["args"][3:]],
+        "script": program[0],
+        "args": program[1],
         "cwd": os.getcwd() if cwd is None else os.fspath(cwd),
         "env": {name: os.fspath(value) for name, value in env.items()},
         "new_session": bool(options["start_new_session"]),
