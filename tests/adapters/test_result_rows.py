@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from random import Random
+from time import process_time
 
 import pytest
 
@@ -103,13 +105,13 @@ def test_a_search_stops_and_goes_on_with_the_next_call(
 
 
 def test_rows_are_bounded_in_every_direction(tmp_path: Path) -> None:
-    wide = {f"c{n}": "y" * 5000 for n in range(200)}
+    wide = {f"c{n}": "y" * 1200 for n in range(200)}
     text = json.dumps(wide) + "\n" + json.dumps({"c0": "x" * 3_000_000}) + "\n1\n"
 
     page = ResultRows().of_file("k", write(tmp_path, text), "ndjson", 0, 200)
 
     assert len(page.columns) == 64
-    assert page.rows[0][0] == {"$cut": 5000, "head": "y" * 256}
+    assert page.rows[0][0] == {"$cut": 1200, "head": "y" * 256}
     assert page.total in (3, None)
     assert len(json.dumps(page.rows)) < 100_000
     assert page.rows[2][-1] is None
@@ -135,3 +137,98 @@ def test_a_list_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
     with pytest.raises(RequestRefused, match="too large to show as rows"):
         rows_of_list(b"[1, 2]", 0, 10)
+
+
+def test_a_row_that_is_too_long_is_cut_and_the_next_one_begins_after_it(
+    rows: ResultRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line end within its quotes is not its end, wherever it is cut."""
+    monkeypatch.setattr(result_rows, "MAX_ROW_BYTES", 50)
+    long = '"' + "line\n" * 30 + '""end""\n"'
+    path = write(tmp_path, f"a,b\n1,{long}\n2,x\n{long},3\n4,y\n")
+
+    page = rows.of_file("k", path, "csv", 0, 10)
+    second = rows.of_file("k", path, "csv", 3, 1)
+
+    assert [row[0] for row in page.rows[::3]] == ["1", "4"]
+    assert [page.rows[1], page.rows[3]] == [["2", "x"], ["4", "y"]]
+    assert (page.total, second.rows) == (4, [["4", "y"]])
+
+
+def test_lines_within_quotes_take_linear_time(tmp_path: Path) -> None:
+    path = write(tmp_path, 'a\n"' + "\n" * 400_000)
+    began = process_time()
+
+    page = ResultRows().of_file("k", path, "csv", 0, 200)
+
+    assert len(page.rows) == 1
+    assert process_time() - began < 2
+
+
+def test_a_search_in_quotes_stops_earlier(tmp_path: Path) -> None:
+    path = write(tmp_path, "a\n" + '"' * 40_000_000 + "\n1\n")
+    began = process_time()
+
+    page = ResultRows().of_file("k", path, "csv", 1, 1)
+
+    assert (page.complete, page.rows, page.total) == (False, [], None)
+    assert process_time() - began < 3
+
+
+@pytest.mark.parametrize("hint", ["ndjson", "list"])
+def test_rows_are_decoded_one_at_a_time(tmp_path: Path, hint: str) -> None:
+    row = "[" + ",".join(["{}"] * 60_000) + "]"
+    texts = [row] * 6
+    path = write(tmp_path, "\n".join(texts))
+    text = f"[{','.join(texts)}]".encode()
+    tracemalloc.start()
+    try:
+        if hint == "list":
+            page = rows_of_list(text, 0, 200)
+        else:
+            page = ResultRows().of_file("k", path, "ndjson", 0, 200)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(page.rows) == 6
+    assert peak < 15 * 2**20, f"{peak / 2**20:.0f} MiB for {len(text):,} bytes"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 5_000 + "1" + "}" * 5_000])
+def test_a_row_that_is_too_deep_is_shown_as_text(tmp_path: Path, text: str) -> None:
+    page = ResultRows().of_file("k", write(tmp_path, text + "\n7\n"), "ndjson", 0, 9)
+
+    assert page.columns == ["value"]
+    assert [row[0] for row in page.rows][1] == 7
+    assert page.rows[0][0]["head"] == text[:256]
+    with pytest.raises(RequestRefused, match="not a list"):
+        rows_of_list(b"[" * 100_000, 0, 10)
+
+
+def test_the_same_bytes_are_lines_and_csv(tmp_path: Path) -> None:
+    rows, path = ResultRows(), write(tmp_path, '"a\nb",1\n2,3\n')
+
+    assert rows.of_file("k", path, "csv", 0, 9).rows == [["2", "3"]]
+    assert rows.of_file("k", path, "ndjson", 0, 9).total == 3
+
+
+def test_elements_of_a_list_are_those_of_json() -> None:
+    random = Random(3)
+
+    def make(depth: int) -> JSON:
+        match random.randrange(6 if depth else 3):
+            case 0:
+                return "".join(random.choices('a"\\,[]{}\n é', k=random.randrange(6)))
+            case 1 | 2:
+                return random.choice([None, True, 1, -2.5, "x,"])
+            case 3 | 4:
+                return [make(depth - 1) for _ in range(random.randrange(4))]
+            case _:
+                return {f"[{n},": make(depth - 1) for n in range(random.randrange(4))}
+
+    for indent in (None, 1):
+        for values in [[make(3) for _ in range(n)] for n in range(40)]:
+            text = json.dumps(values, indent=indent).encode()
+            assert [json.loads(each) for each in result_rows._elements(text)] == values
+            assert rows_of_list(text, 3, 2).total == len(values)

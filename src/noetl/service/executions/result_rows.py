@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import IO
 
@@ -19,17 +19,23 @@ from noetl.types import JSON
 MAX_ROWS = 200
 MAX_COLUMNS = 64
 MAX_CELL_BYTES = 1024
-MAX_ROW_BYTES = 1 << 20
+MAX_ROW_BYTES = 256 << 10
 """Bytes of one row that are read; the rest of it is left out."""
 MAX_SCAN_BYTES = 256 << 20
-"""Bytes that one call looks through for the beginning of a row."""
+"""Bytes that one call looks through for the beginnings of rows."""
+QUOTE_COST = 8
+"""Bytes that are passed over in the time of a quote."""
 MAX_LIST_BYTES = 16 << 20
 """Bytes of a list in JSON, which is read as a whole."""
 PART = 1 << 20
 KEPT = 64
 """Files whose marks are remembered."""
 _HEAD = 256
-_END, _ENDS = re.compile(rb"\n"), re.compile(rb'["\n]')
+_LINE = re.compile(rb"[^\n]*+\n")
+_QUOTED_LINE = re.compile(rb'(?:[^"\n]++|"[^"]*+")*+\n')
+"""A row from its beginning to its end, which is not within quotes."""
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},]', re.DOTALL)
+"""What separates the elements of a list in JSON, and the texts in which it does not."""
 
 
 class RowPage(msgspec.Struct):
@@ -62,6 +68,7 @@ class Lines:
 
     def __init__(self, *, quotes: bool) -> None:
         self.quotes = quotes
+        self._next_row = _QUOTED_LINE.match if quotes else _LINE.match
         self._marks = [Mark(0, 0, False)]
         self._ends_at_last = True
         self._lock = Lock()
@@ -75,11 +82,11 @@ class Lines:
             while self.total is None and self._marks[-1].ends < line:
                 if left <= 0:
                     return False
-                self._read_part(file)
-                left -= PART
+                left -= self._read_part(file)
         return True
 
-    def _read_part(self, file: IO[bytes]) -> None:
+    def _read_part(self, file: IO[bytes]) -> int:
+        """Read the next part; return its bytes, and more for each of its quotes."""
         last = self._marks[-1]
         file.seek(last.place)
         part = file.read(PART)
@@ -89,6 +96,7 @@ class Lines:
         if len(part) < PART:
             self.total = last.ends + ends + (not self._ends_at_last)
         self._marks.append(Mark(last.place + len(part), last.ends + ends, quoted))
+        return len(part) + QUOTE_COST * part.count(b'"')
 
     def _count(self, part: bytes, quoted: bool) -> tuple[int, bool]:
         if not self.quotes or b'"' not in part:
@@ -108,23 +116,35 @@ class Lines:
             (mark for mark in self._marks if mark.ends < line), key=lambda m: m.place
         )
         file.seek(before.place)
-        part, left, quoted = file.read(PART), line - before.ends, before.quoted
-        for found in (_ENDS if self.quotes else _END).finditer(part):
-            if found[0] == b'"':
-                quoted = not quoted
-            elif not quoted:
-                left -= 1
-                if not left:
-                    return before.place + found.end()
+        part, left = file.read(PART), line - before.ends
+        at = part.find(b'"') + 1 if before.quoted else 0
+        while found := self._next_row(part, at):
+            left, at = left - 1, found.end()
+            if not left:
+                return before.place + at
         return None
+
+    def row_at(
+        self, file: IO[bytes], place: int, line: int
+    ) -> tuple[bytes, int | None]:
+        """Return the row that begins there, cut to ``MAX_ROW_BYTES``, and where the
+        next one begins."""
+        file.seek(place)
+        text = file.read(MAX_ROW_BYTES)
+        if found := self._next_row(text):
+            return found[0], place + found.end()
+        if len(text) < MAX_ROW_BYTES:
+            return text, None
+        return text, self.place_of(file, line + 1)
 
 
 class ResultRows:
     """Reads pages of rows; remembers where the lines of files begin. Its calls take
-    time: they are made on a thread."""
+    time: they are made on threads."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Lines] = OrderedDict()
+        self._known: OrderedDict[tuple[str, bool], Lines] = OrderedDict()
+        self._lock = Lock()
 
     def of_file(
         self, key: str, path: str, hint: str, offset: int, limit: int
@@ -134,14 +154,15 @@ class ResultRows:
             if hint == "csv":
                 return self._of_csv(key, file, offset, limit)
             lines = self._lines(key, quotes=False)
-            complete = lines.reach(file, offset + 1)
-            limit = limit if complete else 0
-            found = [_decode(line) for line in _read(file, lines, offset, limit)]
-        return _table(found, lines.total, offset, complete)
+            complete = lines.reach(file, offset + limit)
+            found = _read(file, lines, offset, limit if complete else 0)
+            page = _table(map(_cells, found), offset)
+        page.total, page.complete = lines.total, complete
+        return page
 
     def _of_csv(self, key: str, file: IO[bytes], offset: int, limit: int) -> RowPage:
         lines = self._lines(key, quotes=True)
-        complete = lines.reach(file, offset + 2)
+        complete = lines.reach(file, offset + 1 + limit)
         header = next(_parse_csv(_read(file, lines, 0, 1)), [])
         rows = _parse_csv(_read(file, lines, offset + 1, limit if complete else 0))
         cells = [[_cell(each) for each in row[:MAX_COLUMNS]] for row in rows]
@@ -150,24 +171,57 @@ class ResultRows:
         return RowPage(columns, cells, total, offset, complete)
 
     def _lines(self, key: str, *, quotes: bool) -> Lines:
-        found = self._known.setdefault(key, Lines(quotes=quotes))
-        self._known.move_to_end(key)
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
+        """Return what is known of a file: the same bytes may be of both kinds."""
+        with self._lock:
+            found = self._known.setdefault((key, quotes), Lines(quotes=quotes))
+            self._known.move_to_end((key, quotes))
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
         return found
 
 
 def rows_of_list(text: bytes, offset: int, limit: int) -> RowPage:
     """Return rows of a list in JSON. Raises ``RequestRefused`` (``ref.rows``)."""
-    if len(text) > MAX_LIST_BYTES:
-        message = f"a list of {len(text):,} bytes is too large to show as rows"
-        raise no_rows(message)
+    check_list_size(len(text))
+    if not text.lstrip().startswith(b"["):
+        raise no_rows("the result is not a list")
     try:
-        values = msgspec.json.decode(text, type=list[msgspec.Raw])
-    except msgspec.MsgspecError:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError):
         raise no_rows("the result is not a list") from None
-    shown = [_decode(bytes(each)) for each in values[offset : offset + limit]]
-    return _table(shown, len(values), offset, True)
+    total, shown = 0, []
+    for total, element in enumerate(_elements(text), 1):
+        if offset < total <= offset + limit:
+            shown.append(_cells(element))
+    page = _table(shown, offset)
+    page.total = total
+    return page
+
+
+def check_list_size(size: int) -> None:
+    """Raise ``RequestRefused`` (``ref.rows``) for a list that is too large."""
+    if size > MAX_LIST_BYTES:
+        raise no_rows(f"a list of {size:,} bytes is too large to show as rows")
+
+
+def _elements(text: bytes) -> Iterator[bytes]:
+    """Yield the elements of a list in JSON, each cut to ``MAX_ROW_BYTES``: decoded at
+    once, a list may take forty times the memory of its text."""
+    depth = start = end = 0
+    for token in _TOKEN.finditer(text):
+        end = token.start()
+        match text[end]:
+            case 0x5B | 0x7B:  # [ {
+                depth += 1
+                if depth == 1:
+                    start = end + 1
+            case 0x5D | 0x7D:  # ] }
+                depth -= 1
+            case 0x2C if depth == 1:  # ,
+                yield text[start : min(end, start + MAX_ROW_BYTES)]
+                start = end + 1
+    if text[start:end].strip():
+        yield text[start : min(end, start + MAX_ROW_BYTES)]
 
 
 def no_rows(message: str) -> RequestRefused:
@@ -176,31 +230,14 @@ def no_rows(message: str) -> RequestRefused:
 
 
 def _read(file: IO[bytes], lines: Lines, line: int, limit: int) -> Iterator[bytes]:
-    """Yield lines, each cut to ``MAX_ROW_BYTES``."""
+    """Yield rows, each cut to ``MAX_ROW_BYTES``."""
     place = lines.place_of(file, line)
-    if place is None:
-        return
-    file.seek(place)
-    for _ in range(limit):
-        row = _whole_row(file) if lines.quotes else file.readline(MAX_ROW_BYTES)
-        if not row:
+    for number in range(line, line + limit):
+        if place is None:
             return
-        while not row.endswith(b"\n") and len(row) >= MAX_ROW_BYTES:
-            rest = file.readline(MAX_ROW_BYTES)
-            if not rest or rest.endswith(b"\n"):
-                break
-        yield row
-
-
-def _whole_row(file: IO[bytes]) -> bytes:
-    """Read lines until the quotes of a row of CSV are closed."""
-    row = file.readline(MAX_ROW_BYTES)
-    while row.count(b'"') % 2 and len(row) < MAX_ROW_BYTES:
-        more = file.readline(MAX_ROW_BYTES)
-        if not more:
-            break
-        row += more
-    return row
+        row, place = lines.row_at(file, place, number)
+        if row:
+            yield row
 
 
 def _parse_csv(rows: Iterable[bytes]) -> Iterator[list[str]]:
@@ -212,25 +249,26 @@ def _parse_csv(rows: Iterable[bytes]) -> Iterator[list[str]]:
             yield [text]
 
 
-def _decode(text: bytes) -> JSON:
+def _cells(text: bytes) -> dict[str, JSON]:
+    """Return the cells of a row in JSON by their columns; of other text, one cell."""
     try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError:
-        return text.decode("utf-8", "replace").rstrip("\n")
+        value = msgspec.json.decode(text)
+        return {name: _cell(_part(value, name)) for name in _names(value)}
+    except (msgspec.MsgspecError, RecursionError):
+        return {"value": _cell(text.decode("utf-8", "replace").rstrip("\n"))}
 
 
-def _table(
-    values: Sequence[JSON], total: int | None, offset: int, complete: bool
-) -> RowPage:
-    """Return objects and lists as rows; other values in one column."""
+def _table(rows: Iterable[dict[str, JSON]], offset: int) -> RowPage:
+    """Return rows as a table: its columns are the first ones that rows have."""
     columns: dict[str, None] = {}
-    for value in values:
+    kept = []
+    for row in rows:
+        kept.append(row)
         if len(columns) < MAX_COLUMNS:
-            columns |= dict.fromkeys(_names(value))
+            columns |= dict.fromkeys(row)
     names = [*columns][:MAX_COLUMNS]
-    rows = [[_cell(_part(value, name)) for name in names] for value in values]
-    shown = [name[:_HEAD] for name in names]
-    return RowPage(shown, rows, total, offset, complete)
+    cells = [[row.get(name) for name in names] for row in kept]
+    return RowPage([name[:_HEAD] for name in names], cells, None, offset)
 
 
 def _names(value: JSON) -> Iterable[str]:
@@ -243,11 +281,8 @@ def _names(value: JSON) -> Iterable[str]:
 
 def _part(value: JSON, name: str) -> JSON:
     if isinstance(value, dict):
-        return value.get(name)
-    if isinstance(value, list):
-        at = int(name) if name.isdigit() else len(value)
-        return value[at] if at < len(value) else None
-    return value if name == "value" else None
+        return value[name]
+    return value[int(name)] if isinstance(value, list) else value
 
 
 def _cell(value: JSON) -> JSON:

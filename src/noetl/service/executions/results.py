@@ -20,12 +20,15 @@ from noetl.service.executions.result_rows import (
     MAX_LIST_BYTES,
     ResultRows,
     RowPage,
+    check_list_size,
     no_rows,
     rows_of_list,
 )
 from noetl.types import JSON
 
 LOG = "log:"
+AT_ONCE = 2
+"""Pages of rows that are read at the same time: threads are for others, too."""
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -101,6 +104,7 @@ class Results:
         self._owners = owners
         self._blobs = blobs
         self._rows = ResultRows()
+        self._free = asyncio.Semaphore(AT_ONCE)
 
     async def named(
         self, execution_id: str, *, after: int, limit: int
@@ -138,18 +142,21 @@ class Results:
     async def rows(self, stored: Stored, *, offset: int, limit: int) -> RowPage:
         """Return rows of a table: CSV, JSON lines, or a list. Raises ``RequestRefused``
         (``ref.rows``)."""
-        if owner_of(stored.key) is not None:
-            text = await self.collected(stored)
-            return await asyncio.to_thread(rows_of_list, text, offset, limit)
         hint = stored.hint or ""
         if hint == "parquet":
             raise no_rows("the rows of a parquet file are not shown")
-        async with self.file(stored) as path:
-            if hint in ("csv", "ndjson"):
-                return await asyncio.to_thread(
-                    self._rows.of_file, stored.key, path, hint, offset, limit
-                )
-            return await asyncio.to_thread(_rows_of_json, path, offset, limit)
+        async with self._free:
+            if owner_of(stored.key) is not None:
+                size = (stored.reference or {}).get("size", 0)
+                check_list_size(size)
+                text = await self.collected(stored)
+                return await asyncio.to_thread(rows_of_list, text, offset, limit)
+            async with self.file(stored) as path:
+                if hint in ("csv", "ndjson"):
+                    return await asyncio.to_thread(
+                        self._rows.of_file, stored.key, path, hint, offset, limit
+                    )
+                return await asyncio.to_thread(_rows_of_json, path, offset, limit)
 
     async def collected(self, stored: Stored) -> bytes:
         """Return the results of a loop, which are in the log, as JSON."""
