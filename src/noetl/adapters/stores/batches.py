@@ -114,10 +114,11 @@ def pack_batches(bodies: Sequence[bytes], execution_id: str) -> list[Batch]:
     plain = name.replace(b"-", b"")
     found = []
     for part in _parts(bodies):
-        text = b"\n".join(part).replace(name, _ID).replace(plain, _PLAIN_ID)
+        text = b"\n".join(part)
         if len(text) > MAX_UNPACKED:
             message = f"an event of {len(text)} bytes is too large for the log"
             raise StoreError(f"execution {execution_id}: {message}", "store.encoding")
+        text = text.replace(name, _ID).replace(plain, _PLAIN_ID)
         compressor = _compressor(SMALL_LEVEL if len(text) <= SMALL else LEVEL)
         found.append(Batch(len(part), DICTIONARY, compressor.compress(text)))
     return found
@@ -174,24 +175,33 @@ def unpack_rows(
 def unpack_lines(row: Row, execution_id: str) -> list[bytes]:
     """Return the events of a row as JSON. Raises ``StoreError``."""
     try:
-        if row.dictionary is None:
-            lines = [_bytes(row.body)]
-        else:
-            lines = _decompress(row).split(b"\n")
-        if len(lines) != row.events:
-            raise ValueError(f"{len(lines)} events instead of {row.events}")
+        if row.dictionary is not None:
+            return _unpack(row, execution_id.encode()).split(b"\n")
+        _check_count(row, 1)
+        return [_bytes(row.body)]
     except (ValueError, TypeError, OSError, zstandard.ZstdError) as error:
         raise _corrupt(execution_id, row, error) from error
-    if row.dictionary is None:
-        return lines
-    name = execution_id.encode()
-    plain = name.replace(b"-", b"")
-    return [line.replace(_PLAIN_ID, plain).replace(_ID, name) for line in lines]
+
+
+def _check_count(row: Row, found: int) -> None:
+    if found != row.events:
+        raise ValueError(f"{found} events instead of {row.events}")
+
+
+def _unpack(row: Row, name: bytes) -> bytes:
+    """Return the text of a row. Its lines and its ids are counted before there is
+    memory for them: some kilobytes may hold 64 MB of either."""
+    text, plain = _decompress(row), name.replace(b"-", b"")
+    _check_count(row, text.count(b"\n") + 1)
+    ids = text.count(_ID) * len(name) + text.count(_PLAIN_ID) * len(plain)
+    if len(text) + ids > MAX_UNPACKED:
+        raise ValueError("the batch is too large")
+    return text.replace(_PLAIN_ID, plain).replace(_ID, name)
 
 
 def _is_sound(row: Row) -> bool:
     """Return whether the columns can be of a row: a file may be edited by hand."""
-    return isinstance(row.events, int) and row.events > 0
+    return isinstance(row.events, int) and 0 < row.events <= MAX_EVENTS
 
 
 def _unsound(execution_id: str, row: Row) -> StoreError:

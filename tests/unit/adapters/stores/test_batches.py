@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -157,9 +158,9 @@ def test_a_missing_row_is_named(after: int) -> None:
     assert caught.value.kind == "log.hash_mismatch"
 
 
-def bomb(size: int) -> bytes:
+def bomb(size: int, sign: bytes = b"\n") -> bytes:
     dictionary = zstandard.ZstdCompressionDict(read_dictionary(DICTIONARY))
-    return zstandard.ZstdCompressor(dict_data=dictionary).compress(b"\n" * size)
+    return zstandard.ZstdCompressor(dict_data=dictionary).compress(sign * size)
 
 
 def unsized(text: bytes) -> bytes:
@@ -178,6 +179,15 @@ HOSTILE: dict[str, Callable[[Row], Row]] = {
     "something after the frame": lambda row: row._replace(body=row.body + b"x"),
     "two frames": lambda row: row._replace(body=row.body * 2),
     "larger than a reader takes": lambda row: row._replace(body=bomb(MAX_UNPACKED + 1)),
+    "larger with its ids": lambda row: row._replace(
+        events=1, body=bomb(MAX_UNPACKED // 30, b"\1")
+    ),
+    "larger with plain ids": lambda row: row._replace(
+        events=1, body=bomb(MAX_UNPACKED // 30, b"\2")
+    ),
+    "more events than a row has": lambda row: row._replace(
+        events=MAX_EVENTS + 1, body=bomb(MAX_EVENTS)
+    ),
     "of unknown size": lambda row: row._replace(body=unsized(body(5))),
     "more events than it says": lambda row: row._replace(events=row.events - 1),
     "fewer events than it says": lambda row: row._replace(events=row.events + 1),
@@ -227,6 +237,23 @@ def test_the_check_finds_a_row_that_cannot_be_read_though_it_is_chained() -> Non
 
     assert damage.kind == "store.corrupt"
     assert f"{ID}: one of the events 1 to 5 is damaged" in damage.message
+
+
+@pytest.mark.parametrize("sign", [b"\n", b"\1", b"\2"])
+def test_a_row_takes_no_memory_for_more_than_it_may_have(sign: bytes) -> None:
+    """It is refused before there is a list of its lines, or a text with its ids."""
+    size = MAX_UNPACKED // 4
+    row = Row(5, FIRST, 5, DICTIONARY, bomb(size, sign))
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError) as caught:
+            unpack_lines(row._replace(events=5 if sign == b"\n" else 1), ID)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert caught.value.kind == "store.corrupt"
+    assert peak < 2 * size
 
 
 def test_the_check_names_the_event_for_every_single_flipped_byte() -> None:
