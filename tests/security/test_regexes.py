@@ -26,7 +26,7 @@ LIMIT = 0.15
 MADE_AT_RUN_TIME = {
     "commands/files/playbook_files.py": "a name of the grammar after blanks, escaped",
     "engine/secrets/redaction.py": "secrets, escaped, none a prefix of another",
-    "testing/matchers.py": "an author's expression, in `noetl test` on their machine",
+    "testing/matchers.py": "an author's expression, in a process of the tests alone",
     "testing/diff.py": "the same",
 }
 

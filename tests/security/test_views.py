@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Semaphore
 from time import process_time
 
 import pytest
 from latency import Latency
 from servers import Api, Running, playbook
+
+from noetl.service import authoring
 
 
 def stored(admin: Api, query: str, format: str) -> str:
@@ -41,3 +45,59 @@ def test_rows_of_a_hostile_table_are_shown_in_time(
     assert answer.body["rows"][0][0]["$cut"] > 100_000
     assert process_time() - began < 5
     latency.check()
+
+
+TESTED = playbook("tested", "- {step: start, tool: {kind: noop}}")
+
+
+def test_a_large_test_file_is_read_while_others_are_served(
+    running: Running, admin: Api
+) -> None:
+    asked = {"playbook": TESTED, "suite": f"cases: [{'{},' * 60_000}]"}
+
+    with Latency(running.url) as latency:
+        answer = admin.post("/api/tests", asked)
+
+    assert answer.status == 200
+    assert answer.body["diagnostics"][0]["rule"] == "missing-key"
+    latency.check()
+
+
+def test_an_expression_that_is_too_deep_is_a_finding(admin: Api) -> None:
+    pattern = "(" * 50_000 + ")" * 50_000
+    suite = f"cases: [{{name: a, expect: {{result: {{$regex: '{pattern}'}}}}}}]"
+
+    answer = admin.post("/api/tests", {"playbook": TESTED, "suite": suite})
+
+    assert answer.status == 200
+    [found] = answer.body["diagnostics"]
+    assert found["message"].startswith("not a regular expression")
+
+
+def test_one_caller_does_not_take_all_runs_of_tests(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eager, other = (running.person(name, "author") for name in ("eager", "other"))
+    asked = {"playbook": TESTED, "suite": "cases: [{name: a, expect: {status: x}}]"}
+    begun, over = Semaphore(0), Event()
+
+    def wait(*_: object) -> authoring.Tested:
+        begun.release()
+        over.wait(30)
+        return authoring.Tested(0, 0, [], [], {})
+
+    monkeypatch.setattr(authoring.Suites, "_run", wait)
+    with ThreadPoolExecutor() as pool:
+        try:
+            running_now = [
+                pool.submit(eager.post, "/api/tests", asked) for _ in range(2)
+            ]
+            assert all(begun.acquire(timeout=30) for _ in range(2))
+            refused = eager.post("/api/tests", asked)
+            running_now.append(pool.submit(other.post, "/api/tests", asked))
+        finally:
+            over.set()
+
+    assert (refused.status, refused.body["kind"]) == (429, "request.rate")
+    assert [each.result().status for each in running_now] == [200] * 3
+    assert eager.post("/api/tests", asked).status == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import astuple
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -169,11 +170,8 @@ class Metrics:
             ),
             (
                 "quota_refusals_total",
-                "Streams, waits, claims and bodies refused because a quota was full.",
-                lambda: sum(
-                    each.refused
-                    for each in (streams, claims, quotas.bodies, quotas.worker_bodies)
-                ),
+                "Streams, waits, claims, bodies and tests refused as a quota was full.",
+                lambda: sum(each.refused for each in astuple(quotas)),
             ),
         )
         for name, doc, value in gauges:

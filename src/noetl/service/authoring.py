@@ -35,6 +35,8 @@ REAL_SECONDS = 30.0
 MEMORY_BYTES = 1024**3
 AT_ONCE = 2
 """Test runs of one server at the same time; others wait."""
+NICENESS = 10
+"""The processor is for the server first."""
 _PLAYBOOK, _SUITE = "playbook.yaml", "playbook.test.yaml"
 _PASSED = ("NOETL_HOME", "NOETL_CONFIG", "NOETL_PLUGINS")
 """Variables by which the process finds the plug-ins of this server."""
@@ -141,7 +143,7 @@ class Suites:
     async def run(self, playbook: str, suite: str, only: str | None) -> Tested:
         """Return the results. Raises ``RequestRefused`` for a suite that names another
         file, and for tests that need too long."""
-        parsed, _ = parse_suite(suite)
+        parsed, _ = await asyncio.to_thread(parse_suite, suite)
         if parsed is not None and parsed.playbook is not None:
             # Its folder is the server's: nothing else may be read.
             message = "a test file that is sent names no playbook"
@@ -204,6 +206,7 @@ def _answer_of(command: Sequence[str], folder: Path) -> bytes:
 
 def _limit(pid: int) -> None:
     with suppress(ProcessLookupError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICENESS)
         resource.prlimit(pid, resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
         resource.prlimit(pid, resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 

@@ -114,7 +114,7 @@ def _faults(key: str, at: Location) -> Iterator[str]:
             re.compile(at.node.value)
         elif key == "$when":
             compile_guard(at.node.value)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         yield f"not a regular expression: {error}"
     except TemplateError as error:
         yield error.message

@@ -60,6 +60,10 @@ class Quota:
         return give_back
 
 
+TESTS, TESTS_OF_CALLER = 16, 2
+"""Runs of tests that are under way or wait, of all callers and of one."""
+
+
 class Quotas(msgspec.Struct, frozen=True):
     """Quotas; workers have separate ones, which other callers cannot use up."""
 
@@ -67,6 +71,7 @@ class Quotas(msgspec.Struct, frozen=True):
     claims: Quota
     bodies: Quota
     worker_bodies: Quota
+    tests: Quota
 
     @classmethod
     def of(cls, limits: Limits) -> Quotas:
@@ -77,6 +82,7 @@ class Quotas(msgspec.Struct, frozen=True):
             Quota("open claims of work", limits.claims, limits.claims_of_caller),
             Quota(what, limits.body_bytes, each),
             Quota(what, mine, mine),
+            Quota("test runs", TESTS, TESTS_OF_CALLER),
         )
 
 

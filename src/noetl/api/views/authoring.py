@@ -10,6 +10,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from noetl.api.http.problems import Problem
+from noetl.api.http.quotas import keep
 from noetl.api.http.request_body import MAX_PLAYBOOK_BODY_BYTES
 from noetl.api.http.responses import answer_tagged, tag_of
 from noetl.api.http.routes import Call, Nothing, Reply, Routes
@@ -74,7 +75,7 @@ async def show_form(call: Call[Nothing, VersionQuery]) -> Reply:
     permission=WRITE,
     body=RunTests,
     answers={200: Tested},
-    problems=("request.rate", "request.too_large"),
+    problems=("request.rate", "request.too_large", "server.busy"),
     recorded="never",
     largest=MAX_PLAYBOOK_BODY_BYTES,
 )
@@ -82,12 +83,13 @@ async def run_tests(call: Call[RunTests, Nothing]) -> Reply:
     """Run the tests of a playbook: tools are scripted, time is virtual.
 
     Nothing is called, and no Python code is run. The tests run in a process of their
-    own and may use 5 s of CPU.
+    own and may use 5 s of CPU. A caller may have two runs at a time.
     """
     wait = call.site.review_pace.take(call.principal.user_id, time.monotonic())
     if wait is not None:
         headers = {"Retry-After": str(max(1, round(wait)))}
         raise Problem("request.rate", "too many tests; slow down", headers=headers)
+    keep(call.request.scope, call.site.quotas.tests.take(call.principal.user_id))
     body = call.body
     tested = await call.site.suites.run(body.playbook, body.suite, body.only)
     return Reply(200, msgspec.to_builtins(tested))
