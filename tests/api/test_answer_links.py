@@ -181,9 +181,10 @@ def test_a_link_has_the_rights_that_its_maker_has_now(
     assert admin.call("DELETE", "/api/users/fired").status == 200
 
     for token in (lowered, gone):
-        answer = stranger.post("/api/answers", token)
-        assert kind(answer) == (409, "answer.over")
-        assert "may not answer any more" in answer.body["message"]
+        for path in ("/api/answers", "/api/answers/look"):
+            answer = stranger.post(path, token)
+            assert kind(answer) == (409, "answer.over"), path
+            assert "may not answer any more" in answer.body["message"]
     for execution_id in (first, second):
         path = f"/api/executions/{execution_id}"
         assert admin.get(path).body["status"] == "waiting"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from servers import Api, Running, playbook
 
+from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.service.executions import inbox
 
 ASK = """
@@ -113,6 +115,51 @@ def test_a_call_reads_some_executions_and_the_next_one_continues(
     assert (len(first["items"]), first["complete"]) == (2, False)
     assert [each["execution_id"] for each in second["items"]] == ids
     assert second["complete"] is True
+
+
+def test_questions_of_others_delay_none_of_mine(
+    server: Running, admin: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a caller does not see is not read, and is no reason to call again."""
+    monkeypatch.setattr(inbox, "MAX_FOLDED", 1)
+    mine = asks(admin, PAY)
+    for _ in range(3):
+        asks(admin, PAY.replace("path: tests/pay", "path: others/pay"))
+    guest = server.person("guest", "operator:tests/*")
+
+    page = guest.get("/api/inbox").body
+
+    assert [each["execution_id"] for each in page["items"]] == [mine]
+    assert (page["total_mine"], page["complete"]) == (1, True)
+
+
+def test_one_call_looks_at_questions_of_a_bounded_size(
+    admin: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        asks(admin, PAY)
+    one = len(json.dumps(admin.get("/api/inbox").body["items"][0]))
+    monkeypatch.setattr(inbox, "MAX_BYTES", 3 * (one + inbox.PER_EXECUTION))
+
+    page = admin.get("/api/inbox").body
+
+    assert page["complete"] is False
+    assert 1 <= len(page["items"]) <= 3
+
+
+async def test_remembered_questions_have_a_bounded_size(
+    server: Running, admin: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [asks(admin, PAY) for _ in range(3)]
+    monkeypatch.setattr(inbox, "MAX_KNOWN_BYTES", 1)
+    store = SqliteStore.open(server.home.server_log, readonly=True)
+    known = inbox.Questions(store)
+
+    found = [await known.of(each) for each in ids]
+
+    assert all(len(each) == 1 for each in found)
+    assert len(known._known) == 1
+    await store.close()
 
 
 def test_long_args_are_cut(admin: Api) -> None:

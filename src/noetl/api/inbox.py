@@ -182,7 +182,7 @@ async def show_linked_question(call: Call[Token, Nothing]) -> Reply:
     links = _links(call)
     link = links.read(call.body.token, time.time())
     summary = await call.site.looking.summary(link.execution_id)
-    asked = await links.find(link)
+    asked = await links.find(link, summary)
     hides = is_sensitive(summary.playbook)
     answer: JSON = {
         "path": summary.playbook.get("path"),

@@ -38,7 +38,7 @@ from noetl.service.catalog import CatalogService
 from noetl.service.executions.answer_links import AnswerLinks
 from noetl.service.executions.control import ExecutionControl
 from noetl.service.executions.forks import ForkService
-from noetl.service.executions.inbox import InboxQueries
+from noetl.service.executions.inbox import InboxQueries, Questions
 from noetl.service.executions.queries import ExecutionQueries
 from noetl.service.executions.results import Results
 from noetl.service.executions.start import ExecutionStarter
@@ -149,7 +149,8 @@ def make_services(
     roll = WorkerRegistry(backend.records, clock)
     blobs, new_id = backend.results.own, partial(new_execution_id, server_id)
     steering = ExecutionControl(orchestrator)
-    answers = AnswerLinks(backend.store, backend.cipher, accounts, steering)
+    questions = Questions(backend.store)
+    answers = AnswerLinks(questions, backend.cipher, accounts, steering)
     live = LiveFeed(history)
     orchestrator.watch(streams.note)
     orchestrator.watch(live.note)
@@ -190,7 +191,7 @@ def make_services(
         people=AccountService(accounts, sessions, passwords, clock),
         logins=SignInService(accounts, sessions, passwords, clock),
         history=history,
-        inbox=InboxQueries(backend.store),
+        inbox=InboxQueries(backend.store, questions),
         answers=answers if options.answer_links else None,
         live=live,
         pools=PoolQueries(backend.store, roll, clock),

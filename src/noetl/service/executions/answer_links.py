@@ -13,12 +13,11 @@ from noetl.dsl.json_schema import find_problems
 from noetl.engine.state import ExecutionStatus
 from noetl.engine.waits.signals import Sender
 from noetl.errors import AccessError, SecretError
-from noetl.ports import LogReader, Summary
+from noetl.ports import Summary
 from noetl.ports.access import Accounts
-from noetl.runtime.executions.loaded import fold
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.control import ExecutionControl
-from noetl.service.executions.inbox import Question, may_answer, questions_of
+from noetl.service.executions.inbox import Question, Questions, may_answer
 from noetl.types import JSON
 
 MAX_ANSWER_BYTES = 1024
@@ -54,9 +53,13 @@ class AnswerLinks:
     """
 
     def __init__(
-        self, log: LogReader, seal: Seal, accounts: Accounts, control: ExecutionControl
+        self,
+        questions: Questions,
+        seal: Seal,
+        accounts: Accounts,
+        control: ExecutionControl,
     ) -> None:
-        self._log = log
+        self._questions = questions
         self._seal = seal
         self._accounts = accounts
         self._control = control
@@ -73,7 +76,7 @@ class AnswerLinks:
         if len(msgspec.json.encode(data)) > MAX_ANSWER_BYTES:
             message = f"the answer of a link has at most {MAX_ANSWER_BYTES:,} bytes"
             raise RequestRefused("signal.invalid", message, problems=[message])
-        asked = await self._questions(summary.execution_id)
+        asked = await self._questions.of(summary.execution_id)
         found = [each for each in asked if command_id in (None, each.command_id)]
         if len(found) != 1:
             message = f"{len(found)} questions are asked there: name one by command_id"
@@ -112,12 +115,22 @@ class AnswerLinks:
             raise RequestRefused("answer.over", "this link has expired")
         return link
 
-    async def find(self, link: AnswerLink) -> Question:
+    async def find(self, link: AnswerLink, summary: Summary) -> Question:
         """Return the question of a link. Raises ``RequestRefused`` (``answer.over``)
-        if it is not asked any more."""
-        for each in await self._questions(link.execution_id):
+        if it is not asked any more, or its maker may not answer it any more."""
+        return (await self._check(link, summary))[0]
+
+    async def _check(
+        self, link: AnswerLink, summary: Summary
+    ) -> tuple[Question, Principal]:
+        """Return the question, and the maker with the rights of this moment."""
+        maker = await self._maker(link.by)
+        for each in await self._questions.of(link.execution_id):
             if (each.command_id, each.asked_at) == (link.command_id, link.asked_at):
-                return each
+                if maker is not None and may_answer(maker, summary, each):
+                    return each, maker
+                message = "the account that made this link may not answer any more"
+                raise RequestRefused("answer.over", message)
         message = "the question was answered already, or is not asked any more"
         raise RequestRefused("answer.over", message)
 
@@ -126,10 +139,7 @@ class AnswerLinks:
     ) -> ExecutionStatus:
         """Give the answer of a link, with the rights that its maker has now. Raises
         ``RequestRefused``."""
-        question, maker = await self.find(link), await self._maker(link.by)
-        if maker is None or not may_answer(maker, summary, question):
-            message = "the account that made this link may not answer any more"
-            raise RequestRefused("answer.over", message)
+        _, maker = await self._check(link, summary)
         roles = sorted(roles_at(maker, summary.playbook.get("path")))
         caller = {"principal": maker.name, "address": address, "means": "link"}
         return await self._control.signal(
@@ -156,6 +166,3 @@ class AnswerLinks:
             means="token",
             limits=limits,
         )
-
-    async def _questions(self, execution_id: str) -> tuple[Question, ...]:
-        return questions_of(await fold(self._log, execution_id))

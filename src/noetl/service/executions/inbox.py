@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from noetl.access.permissions import Principal, allows, roles_at
 from noetl.engine.runs import find_progress, path_of
 from noetl.engine.state import State
 from noetl.engine.waits.resume import waiting_in
-from noetl.ports import Parked, Summary
+from noetl.ports import LogReader, Parked, Summary
 from noetl.ports.store import Store
 from noetl.runtime.executions.loaded import fold
 from noetl.types import JSON
@@ -20,6 +20,12 @@ MAX_PARKED = 5_000
 """Waits that are looked at, the longest ones."""
 MAX_FOLDED = 200
 """Executions that one call reads; the next one continues."""
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of questions, as JSON, that one call looks at."""
+MAX_KNOWN_BYTES = 4 * MAX_BYTES
+"""Bytes of questions that are remembered."""
+PER_EXECUTION = 200
+"""Bytes that are counted for an execution, whatever it asks."""
 MAX_QUESTIONS = 100
 """Questions of one execution that are shown."""
 PAGE = 100
@@ -70,13 +76,61 @@ class Inbox(msgspec.Struct, frozen=True):
     complete: bool
 
 
-class InboxQueries:
-    """Reads the questions of executions that wait, and remembers them until the log of
-    the execution grows: nothing is written for them."""
+class _Known(msgspec.Struct, frozen=True):
+    """Questions of an execution at a position of its log."""
 
-    def __init__(self, store: Store) -> None:
+    seq: int
+    questions: tuple[Question, ...]
+    size: int
+
+
+class Questions:
+    """Reads the questions of executions, and remembers them until the log of the
+    execution grows: nothing is written for them."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._size = 0
+
+    def known(self, execution_id: str, seq: int) -> _Known | None:
+        """Return what is remembered of a log that ends at a position."""
+        found = self._known.get(execution_id)
+        if found is None or found.seq != seq:
+            return None
+        self._known.move_to_end(execution_id)
+        return found
+
+    async def read(self, execution_id: str) -> _Known:
+        """Read the questions from the log."""
+        state = await fold(self._log, execution_id)
+        questions = questions_of(state)
+        size = len(msgspec.json.encode(questions)) + PER_EXECUTION
+        found = _Known(state.seq, questions, size)
+        self._forget(execution_id)
+        self._known[execution_id] = found
+        self._size += size
+        while self._size > MAX_KNOWN_BYTES and len(self._known) > 1:
+            self._forget(next(iter(self._known)))
+        return found
+
+    def _forget(self, execution_id: str) -> None:
+        gone = self._known.pop(execution_id, None)
+        self._size -= 0 if gone is None else gone.size
+
+    async def of(self, execution_id: str) -> tuple[Question, ...]:
+        """Return the questions of an execution as its log is now."""
+        seq = await self._log.length(execution_id)
+        known = self.known(execution_id, seq) or await self.read(execution_id)
+        return known.questions
+
+
+class InboxQueries:
+    """Reads the questions of all executions that wait."""
+
+    def __init__(self, store: Store, questions: Questions) -> None:
         self._store = store
-        self._known: OrderedDict[str, tuple[int, tuple[Question, ...]]] = OrderedDict()
+        self._questions = questions
 
     async def page(
         self,
@@ -89,16 +143,10 @@ class InboxQueries:
         """Return the questions of executions that the caller sees; with ``mine`` only
         those that the caller may answer, or may not."""
         parked = await self._store.parked(limit=MAX_PARKED)
-        complete = await self._read(parked) and len(parked) < MAX_PARKED
-        found = sorted(
-            (
-                item
-                for each in parked
-                if visible(each.summary)
-                for item in self._items(each.summary, principal)
-            ),
-            key=lambda item: item.place,
-        )
+        seen = [each for each in parked if visible(each.summary)]
+        items, is_whole = await self._items(seen, principal)
+        complete = is_whole and len(parked) < MAX_PARKED
+        found = sorted(items, key=lambda item: item.place)
         answerable = sum(item.may for item in found)
         shown = [
             item
@@ -109,27 +157,29 @@ class InboxQueries:
         others = len(found) - answerable
         return Inbox(shown[:PAGE], answerable, others, following, complete)
 
-    def _items(self, summary: Summary, principal: Principal) -> Iterator[Item]:
-        for each in self._known.get(summary.execution_id, (0, ()))[1]:
-            yield Item(summary, each, may_answer(principal, summary, each))
-
-    async def _read(self, parked: Sequence[Parked]) -> bool:
-        """Read the questions of executions whose logs have grown; return whether all
-        of them were read."""
-        left = MAX_FOLDED
-        for each in parked:
+    async def _items(
+        self, seen: Sequence[Parked], principal: Principal
+    ) -> tuple[list[Item], bool]:
+        """Return the questions of executions, and whether these are all of them. Some
+        of the logs that have grown are read, the others by the next call."""
+        items: list[Item] = []
+        logs, left = MAX_FOLDED, MAX_BYTES
+        for each in seen:
             name = each.summary.execution_id
-            known = self._known.get(name)
-            if known is None or known[0] != each.last_seq:
-                if not left:
-                    return False
-                left -= 1
-                state = await fold(self._store, name)
-                self._known[name] = (state.seq, questions_of(state))
-            self._known.move_to_end(name)
-        while len(self._known) > MAX_PARKED:
-            self._known.popitem(last=False)
-        return True
+            known = self._questions.known(name, each.last_seq)
+            if known is None:
+                if not logs:
+                    return items, False
+                logs -= 1
+                known = await self._questions.read(name)
+            left -= known.size
+            if left < 0:
+                return items, False
+            items += [
+                Item(each.summary, asked, may_answer(principal, each.summary, asked))
+                for asked in known.questions
+            ]
+        return items, True
 
 
 def questions_of(state: State) -> tuple[Question, ...]:
