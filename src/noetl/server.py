@@ -67,6 +67,8 @@ SWEEP = 1.0
 """Seconds between two checks for due work and for leases of lost processes."""
 JOIN = 2.0
 """Seconds that a start waits for NATS."""
+READY_FOR = 1.0
+"""Seconds for which an answer of ``/readyz`` is good, so that asking costs little."""
 DRAIN = 25.0
 """Seconds that running tools get to finish when the server stops."""
 
@@ -138,6 +140,8 @@ class Server:
         self._http: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._clock = SystemClock()
+        self._checked_at = -READY_FOR
+        self._unwritable: str | None = None
         self._server_id = new_server_id()
         self._new_id = partial(new_execution_id, self._server_id)
         store, results, keys = backend.store, backend.results, backend.keys
@@ -336,10 +340,18 @@ class Server:
     async def _ready(self) -> str | None:
         if self._stopping.is_set():
             return "the server is stopping"
+        now = asyncio.get_running_loop().time()
+        if now >= self._checked_at + READY_FOR:  # anyone may ask, as often as they like
+            self._checked_at = now
+            self._unwritable = await self._why_unwritable()
+        return self._unwritable
+
+    async def _why_unwritable(self) -> str | None:
+        """Write to the store; return what is wrong with it, or None."""
         try:
-            await self._backend.store.find(limit=1)
+            await self._backend.store.check_writable()
         except StoreError as error:
-            return f"the store does not answer: {error}"
+            return f"nothing can be stored: {error}"
         return None
 
 

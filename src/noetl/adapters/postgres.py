@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -30,12 +31,26 @@ _UNREACHABLE = (
     OSError,
     TimeoutError,
 )
+_READ_ONLY = (
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TargetServerAttributeNotMatched,
+)
+_MOVED = (
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.IdleSessionTimeoutError,
+)
+"""Answers of a node that is shutting down, or is not the primary any more: all
+connections are closed, and new ones find the node that takes writes."""
 
 
 class Postgres:
     """Pool that is opened on the first call.
 
-    ``schema`` holds the tables: several installations may share a database.
+    ``schema`` holds the tables: several installations may share a database. Of several
+    hosts in the ``dsn``, the one that takes writes is used.
     """
 
     def __init__(self, dsn: str, *, schema: str = "noetl", size: int = SIZE) -> None:
@@ -63,6 +78,9 @@ class Postgres:
             except _RETRYABLE as error:
                 if attempt == TRIES:
                     raise StoreError(f"PostgreSQL: {error}", "store.busy") from error
+            except asyncpg.ReadOnlySQLTransactionError as error:  # nothing was written
+                if attempt == TRIES:
+                    raise _unreachable(error) from error
             except _UNREACHABLE as error:
                 raise _unreachable(error) from error
             except asyncpg.PostgresError as error:
@@ -151,6 +169,9 @@ class Postgres:
             connection = idle.pop() if idle else await pool.acquire()
             try:
                 result = await work(connection)
+            except _MOVED:
+                await self._leave_node(pool, connection)
+                raise
             except BaseException:
                 await pool.release(connection)
                 raise
@@ -159,6 +180,14 @@ class Postgres:
             else:
                 await pool.release(connection)
             return result
+
+    async def _leave_node(self, pool: asyncpg.Pool, connection: Any) -> None:
+        """Close the connections to a node that takes no writes."""
+        idle, self._idle = self._idle, []
+        await pool.expire_connections()
+        for each in (connection, *idle):
+            each.terminate()
+            await pool.release(each)
 
     async def _open(self) -> asyncpg.Pool:
         async with self._opening:
@@ -171,17 +200,29 @@ class Postgres:
                     max_size=self._size,
                     timeout=CONNECT_TIMEOUT,
                     reset=_leave,
-                    server_settings={
-                        "search_path": self._schema,
-                        "application_name": "noetl",
-                        "jit": "off",
-                        "plan_cache_mode": "force_generic_plan",
-                        # Plans are made while the tables are empty and then cached;
-                        # a sequential scan would be cached, too.
-                        "enable_seqscan": "off",
-                    },
+                    init=self._prepare,
+                    server_settings={"application_name": "noetl"},
+                    target_session_attrs=_wanted_node(self._dsn),
                 )
         return self._pool
+
+    async def _prepare(self, connection: Any) -> None:
+        """Set up a new connection. Poolers refuse these settings when it is opened."""
+        await connection.execute(f"SET search_path = {self._schema}; {_SETTINGS}")
+
+
+# Plans are made while the tables are empty and then cached; a sequential scan would be
+# cached, too.
+_SETTINGS = """
+SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off
+"""
+
+
+def _wanted_node(dsn: str) -> str:
+    """Return which of several hosts to use: one that takes writes, unless the address
+    says otherwise."""
+    said = parse_qs(urlsplit(dsn).query).get("target_session_attrs")
+    return said[-1] if said else "read-write"
 
 
 def _is_gone(connection: Any) -> bool:
@@ -247,5 +288,8 @@ def _digest(functions: str) -> str | None:
 
 def _unreachable(error: BaseException) -> StoreError:
     """Make an error without the driver's text, which may quote the password."""
+    if isinstance(error, _READ_ONLY):
+        message = "PostgreSQL takes no writes: no host of its address is a primary"
+        return StoreError(message, "store.unreachable")
     why = getattr(error, "sqlstate", None) or type(error).__name__
     return StoreError(f"PostgreSQL does not answer ({why})", "store.unreachable")

@@ -84,7 +84,7 @@ async def show_health(call: Call[Nothing, Nothing]) -> Reply:
 
 @routes.route("GET", "/readyz", permission=PUBLIC, answers={200: Health, 503: Health})
 async def show_readiness(call: Call[Nothing, Nothing]) -> Reply:
-    """Answer 200 if the store answers and workers run; otherwise name what is missing.
+    """Answer 200 if the store takes writes; otherwise name what is wrong.
 
     `isolation` is `sandbox` if code of playbooks runs in one, `refused` if it must and
     cannot, `off` while the server has no accounts, `none` if an operator switched it

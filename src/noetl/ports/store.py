@@ -156,6 +156,10 @@ class EventLog(LogReader, Protocol):
         """
         ...
 
+    async def check_writable(self) -> None:
+        """Raise ``StoreError`` if nothing can be committed at this moment."""
+        ...
+
 
 class CommandQueue(Protocol):
     """Commands that wait for workers, and the leases on them."""

@@ -87,6 +87,9 @@ class MemoryStore:
     async def close(self) -> None:
         """Do nothing: the store holds no file and no connection."""
 
+    async def check_writable(self) -> None:
+        """Do nothing: memory takes writes at any time."""
+
     async def commit(self, transitions: Sequence[Transition]) -> None:
         group = encode(transitions)
         refuse_stale(

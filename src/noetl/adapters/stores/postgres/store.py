@@ -220,6 +220,9 @@ class PostgresStore:
         given = (execution_id, version, tally.seq, tally.body)
         await self._run(lambda c: c.execute(SQL["keep_tally"], *given))
 
+    async def check_writable(self) -> None:
+        await self._run(lambda c: c.execute(SQL["check_writable"]))
+
     async def find(
         self,
         *,

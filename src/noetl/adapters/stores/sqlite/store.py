@@ -164,6 +164,9 @@ class SqliteStore:
                 size=size,
             )
 
+    async def check_writable(self) -> None:
+        await self._write(lambda db: db.execute("DELETE FROM timer WHERE false"))
+
     async def claim(
         self,
         owner: str,

@@ -12,6 +12,12 @@ SELECT last_hash FROM execution WHERE execution_id = $1
 SELECT e.hash FROM batch AS e JOIN execution AS x ON x.number = e.execution
 WHERE x.execution_id = $1 AND e.last_seq = $2
 
+-- name: check_writable
+-- A read-only node refuses the first statement; the message is a record that the commit
+-- writes to the disk, and no row.
+DELETE FROM timer WHERE false;
+SELECT pg_logical_emit_message(true, 'noetl', '');
+
 -- name: claim
 SELECT * FROM claim($1, $2, $3, $4, $5, $6, $7, $8)
 
