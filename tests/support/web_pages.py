@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, BrowserContext, Page, Route
 from servers import Api, Running
 
 ROOT = Path(__file__).parents[2]
@@ -33,8 +33,36 @@ class People:
         return self._known[key]
 
 
+def make_context(
+    browser: Browser, *, theme: Literal["light", "dark"] = "light", phone: bool = False
+) -> BrowserContext:
+    context = browser.new_context(
+        viewport=PHONE if phone else SIZE,
+        has_touch=phone,
+        color_scheme=theme,
+        reduced_motion="reduce",
+        locale="en-US",
+    )
+    context.set_default_timeout(20_000)
+    return context
+
+
+def clear(context: BrowserContext, url: str) -> None:
+    """Leave nothing but the first page of a context, and what it has in its cache."""
+    first, *pages = context.pages
+    for page in pages:
+        page.close()
+    context.unroute_all(behavior="ignoreErrors")
+    context.clear_cookies()
+    session = context.new_cdp_session(first)
+    everything = {"origin": url, "storageTypes": "all"}
+    session.send("Storage.clearDataForOrigin", everything)
+    session.detach()
+
+
 class Visitor:
-    """A browser context of one person.
+    """A browser context of one person: one of their own, or ``within`` a shared one,
+    from which everything is removed in the end.
 
     ``refusals`` are statuses that a test causes; with ``goes_away`` the server may
     not be reached for some time.
@@ -50,17 +78,12 @@ class Visitor:
         *roles: str,
         theme: Literal["light", "dark"] = "light",
         phone: bool = False,
+        within: BrowserContext | None = None,
     ) -> None:
         self.url = running.url
         self.name = people.name(running, roles or ("admin",))
-        self.context = browser.new_context(
-            viewport=PHONE if phone else SIZE,
-            has_touch=phone,
-            color_scheme=theme,
-            reduced_motion="reduce",
-            locale="en-US",
-        )
-        self.context.set_default_timeout(20_000)
+        self.context = within or make_context(browser, theme=theme, phone=phone)
+        self._is_shared = within is not None
         self.page = self.context.new_page()
         self.trouble: list[str] = []
         self.refusals: set[int] = set()
@@ -88,6 +111,10 @@ class Visitor:
             f"{self.url}/api/live?**", lambda route: route.fulfill(status=204)
         )
 
+    def hold_stream(self) -> None:
+        """Leave the call of the stream without an answer: pages ask nothing more."""
+        self.context.route(f"{self.url}/api/live?**", lambda route: None)
+
     def answer(self, pattern: str, status: int, body: dict[str, Any]) -> None:
         """Let calls of a pattern be answered by the test, not by the server."""
 
@@ -98,7 +125,10 @@ class Visitor:
         self.context.route(f"{self.url}/api/{pattern}", fulfil)
 
     def leave(self) -> None:
-        self.context.close()
+        if self._is_shared:
+            clear(self.context, self.url)
+        else:
+            self.context.close()
         assert not self.trouble, self.trouble
 
     def axe(self) -> list[str]:

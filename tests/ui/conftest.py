@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from servers import Api, Running
-from web_pages import People, Visitor
+from web_pages import People, Visitor, make_context
 
 expect.set_options(timeout=15_000)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -28,8 +28,12 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=program,
-            # Tests may run as root, which Chromium's own sandbox refuses.
-            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+            args=[
+                "--no-sandbox",  # tests may run as root, which it refuses
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--process-per-site",
+            ],
         )
         yield chromium
         chromium.close()
@@ -60,10 +64,24 @@ def people() -> People:
     return People()
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser, running: Running) -> BrowserContext:
+    """Where the visitors of a module come in turn.
+
+    Its first page keeps a process alive in which NoETL's pages are compiled: a new one
+    costs a second of CPU.
+    """
+    context = make_context(browser)
+    context.new_page().goto(f"{running.url}/healthz")
+    return context
+
+
 @pytest.fixture
-def visitor(browser: Browser, running: Running, people: People) -> Iterator[Visitor]:
+def visitor(
+    browser: Browser, running: Running, people: People, context: BrowserContext
+) -> Iterator[Visitor]:
     """An administrator before the pages; `trouble` is looked at in the end."""
-    one = Visitor(browser, running, people)
+    one = Visitor(browser, running, people, within=context)
     yield one
     one.leave()
 

@@ -207,7 +207,7 @@ def test_a_session_that_ends_loses_no_text(
     visitor: Visitor, register: Register
 ) -> None:
     visitor.refusals.add(401)
-    visitor.send_no_stream()
+    visitor.hold_stream()
     page = visitor.open(register("ended"))
     expect(page.get_by_text("No problem was found.")).to_be_visible()
     visitor.context.clear_cookies()
