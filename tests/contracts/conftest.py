@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from databases import DROP, PUBLIC, LogDatabase, execute
 
 from noetl.adapters.catalogs.postgres import PostgresCatalogRows
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
@@ -127,6 +128,16 @@ def run() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     return RUNNER.run
 
 
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest, log_server: LogDatabase) -> str:
+    """The address of a database: empty, or for a store with the tables of the log."""
+    if "store" in request.fixturenames:
+        RUNNER.run(log_server.clear())
+    else:
+        RUNNER.run(execute(log_server.address, DROP + PUBLIC))
+    return log_server.address
+
+
 AnyStore = MemoryStore | SqliteStore | PostgresStore
 
 
@@ -144,8 +155,7 @@ def store(
     elif request.param.startswith("postgres"):
         if request.param == "postgres-grouped":
             monkeypatch.setattr(group_commit, "plain", lambda *_: None)
-        dsn = request.getfixturevalue("postgres")
-        database = Postgres(dsn)
+        database = Postgres(request.getfixturevalue("postgres"))
         opened = RUNNER.run(PostgresStore.open(database))
     else:
         threaded = request.param == "sqlite-threaded"
