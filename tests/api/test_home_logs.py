@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_stream import stream, until
 from servers import HELLO, HUNG, Api, Running
 
 from noetl.adapters.stores.sqlite.connection import find_holder
@@ -193,3 +194,23 @@ def test_runs_are_hidden_once_the_server_has_other_accounts(
         assert listed(each) == []
         assert each.get(f"/api/executions/{local}").status == 404
         assert each.get(f"/api/executions/{local}/events").status == 404
+
+
+def test_a_stream_tells_others_nothing_of_the_runs_before_them(
+    server: Running, api: Api, tmp_path: Path
+) -> None:
+    """Not even to a reader that asks for all changes since the server began."""
+    with stream(api) as found:
+        local = run(server, HELLO, tmp_path)
+        mark = until(found, local, "completed").id.partition(".")[0]
+    admin = server.person("ann", "admin")
+
+    with stream(admin, last=f"{mark}.0") as found:
+        own = admin.run(HELLO)["execution_id"]
+        lines = []
+        for message in found:
+            lines += [each["execution_id"] for each in message.data.get("lines", ())]
+            if own in lines:
+                break
+
+    assert local not in lines

@@ -151,7 +151,7 @@ def make_services(
     steering = ExecutionControl(orchestrator)
     questions = Questions(backend.store)
     answers = AnswerLinks(questions, backend.cipher, accounts, steering)
-    live = LiveFeed(history)
+    live = LiveFeed(history, history.shows)
     orchestrator.watch(streams.note)
     orchestrator.watch(live.note)
     starting = ExecutionStarter(

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
@@ -46,11 +46,14 @@ class LiveFeed:
     """Numbers the changes of executions. A commit costs it a few dictionary entries.
 
     ``mark`` tells this feed from that of another process: numbers of one mean nothing
-    to the other.
+    to the other. ``shows`` says whether an execution that was read may still be read.
     """
 
-    def __init__(self, store: Watched) -> None:
+    def __init__(
+        self, store: Watched, shows: Callable[[str], bool] = lambda execution_id: True
+    ) -> None:
         self._store = store
+        self._shows = shows
         self.mark = secrets.token_hex(4)
         self.at = 0
         self.asked_at = 0
@@ -105,7 +108,7 @@ class LiveFeed:
         """Return the line of an execution as of a change, or a later one; None if it
         is gone."""
         kept = self._lines.get(execution_id)
-        if kept is not None and kept[0] >= number:
+        if kept is not None and kept[0] >= number and self._shows(execution_id):
             return kept[1]
         at = self._changed.get(execution_id, number)
         try:

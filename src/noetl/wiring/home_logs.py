@@ -61,6 +61,11 @@ class HomeHistory:
         """Return whether an execution that was read is one of ``noetl run``."""
         return execution_id in self._local and not self._is_hidden()
 
+    def shows(self, execution_id: str) -> bool:
+        """Return whether an execution that was read may still be read: those of
+        ``noetl run`` may not, once the server has other accounts."""
+        return execution_id not in self._local or not self._is_hidden()
+
     def describe(self, summary: Summary) -> dict[str, JSON]:
         """Return what a line says about an execution of ``noetl run``: whether its
         process is gone before its end."""
