@@ -88,6 +88,7 @@ def from_value(value: dict[str, JSON]) -> Session:
 
 LIFETIME_S = 60.0
 MAX_CODES = 1000
+MAX_CODES_OF_USER = 10
 
 
 class LoginCodes:
@@ -97,11 +98,14 @@ class LoginCodes:
         self._open: dict[bytes, tuple[float, str]] = {}
 
     def issue(self, user_id: str, entropy: bytes, now: float) -> str:
-        """Return a code of 32 random bytes; evict the oldest code above
-        ``MAX_CODES``."""
+        """Return a code of 32 random bytes; evict the oldest code of the user above
+        ``MAX_CODES_OF_USER``, and that of all above ``MAX_CODES``."""
         if len(entropy) * 8 != BITS:
             raise ValueError(f"a code needs {BITS} random bits")
         code = entropy.hex()
+        own = [key for key, (_, user) in self._open.items() if user == user_id]
+        for key in own[: max(0, len(own) + 1 - MAX_CODES_OF_USER)]:
+            del self._open[key]
         self._open[_digest(code)] = (now + LIFETIME_S, user_id)
         while len(self._open) > MAX_CODES:
             del self._open[next(iter(self._open))]

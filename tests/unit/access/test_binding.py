@@ -43,10 +43,23 @@ def test_beyond_it_authentication_and_encryption_are(host: str) -> None:
 def test_unredeemed_codes_do_not_fill_the_memory() -> None:
     invitations = LoginCodes()
     codes = [
-        invitations.issue("u1", number.to_bytes(32, "big"), 0.0)
+        invitations.issue(f"u{number}", number.to_bytes(32, "big"), 0.0)
         for number in range(1001)
     ]
 
     assert invitations.redeem(codes[0], 1.0) is None
-    assert invitations.redeem(codes[-1], 1.0) == "u1"
+    assert invitations.redeem(codes[-1], 1.0) == "u1000"
     assert invitations.redeem(codes[-1], 1.0) is None
+
+
+def test_codes_of_one_user_end_no_codes_of_others() -> None:
+    invitations = LoginCodes()
+    kept = invitations.issue("u1", bytes(32), 0.0)
+    codes = [
+        invitations.issue("eager", number.to_bytes(32, "big"), 0.0)
+        for number in range(1, 1_500)
+    ]
+
+    valid = [each for each in codes if invitations.redeem(each, 1.0) == "eager"]
+    assert valid == codes[-10:]
+    assert invitations.redeem(kept, 1.0) == "u1"

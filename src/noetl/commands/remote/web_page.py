@@ -35,9 +35,9 @@ class Link(NamedTuple):
 def make_link(client: Client, page: str = "/") -> Link:
     """Ask the server for a link to a page. Raises ``NoetlError``."""
     made = client.post("/api/sessions/invitations")
-    path, _, code = str(made["url_path"]).partition("#")
+    code = quote(str(made["code"]), safe="")
     place = "" if page == "/" else f"?next={quote(page, safe='')}"
-    return Link(f"{client.url}{path}{place}#{code}", made["expires_at"])
+    return Link(f"{client.url}/sign-in{place}#code={code}", made["expires_at"])
 
 
 def find_or_start(settings: Settings, port: int | None = None) -> tuple[Client, bool]:
