@@ -16,7 +16,8 @@ from noetl.types import JSON
 MAX_CHANGES = 500
 MAX_EVENTS = 20_000
 """Events that one request reads; its cursor continues after them."""
-SLICE = 1_000
+SLICE = 200
+"""Events that are read, and applied without a pause, at once."""
 VALUE_BYTES = 2_048
 
 
@@ -47,11 +48,12 @@ class CtxChanges:
             for event in await self._log.read(execution_id, after=seq, limit=size):
                 if undone is not None and undone.covers(event):
                     continue
-                changes = list(_changes(event, ctx))
+                after = _apply(event, ctx)
+                changes = list(_changes(event, ctx, after))
                 if len(found) + len(changes) > MAX_CHANGES and found:
                     return found, event.seq
                 found += changes[:MAX_CHANGES]
-                ctx = _apply(event, ctx)
+                ctx = after
             seq += size
         return found, None if stop == until else stop + 1
 
@@ -75,16 +77,15 @@ def _apply(event: Event, ctx: dict[str, JSON]) -> dict[str, JSON]:
     return ctx if not patch or "refused" in event.payload else apply_patch(ctx, patch)
 
 
-def _changes(event: Event, ctx: dict[str, JSON]) -> Iterator[dict[str, JSON]]:
+def _changes(
+    event: Event, ctx: Mapping[str, JSON], after: Mapping[str, JSON]
+) -> Iterator[dict[str, JSON]]:
     """Yield a line for each key that the event writes, or was refused to write."""
     patch = _patch(event)
-    if not patch:
-        return
     refused = event.payload.get("refused")
     why = None
     if refused is not None:
         why = f"ctx.{refused['key']} was written by {refused['by']}"
-    after = ctx if refused is not None else apply_patch(ctx, patch)
     for key, value in patch.items():
         now = value if refused is not None else read_path(after, key)
         yield {
