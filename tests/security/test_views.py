@@ -8,9 +8,10 @@ from time import process_time
 
 import pytest
 from latency import Latency
-from servers import Api, Running, playbook
+from servers import Answer, Api, Running, playbook
 
 from noetl.service import authoring
+from noetl.service.executions.views import graphs
 
 
 def stored(admin: Api, query: str, format: str) -> str:
@@ -101,3 +102,44 @@ def test_one_caller_does_not_take_all_runs_of_tests(
     assert (refused.status, refused.body["kind"]) == (429, "request.rate")
     assert [each.result().status for each in running_now] == [200] * 3
     assert eager.post("/api/tests", asked).status == 200
+
+
+@pytest.mark.parametrize("drawn", ["a text", "a version"])
+def test_one_caller_does_not_keep_others_from_drawings(
+    running: Running, admin: Api, monkeypatch: pytest.MonkeyPatch, drawn: str
+) -> None:
+    """They are made one at a time, so those of one caller that wait are few."""
+    admin.post("/api/catalog", {"playbook": TESTED})
+    names = [f"{name}-{drawn[2]}" for name in ("draws", "waits")]
+    eager, other = (running.person(name, "viewer") for name in names)
+    begun, over = Semaphore(0), Event()
+
+    def wait(*_: object) -> object:
+        begun.release()
+        over.wait(30)
+        return authoring.Review() if drawn == "a text" else b"{}"
+
+    def draw(api: Api) -> Answer:
+        if drawn == "a text":
+            return api.post("/api/validate", {"playbook": TESTED, "graph": True})
+        return api.get("/api/catalog/tests/tested/-/graph")
+
+    monkeypatch.setattr(authoring, "_review", wait)
+    monkeypatch.setattr(graphs, "_encode", wait)
+    with ThreadPoolExecutor() as pool:
+        try:
+            asked = [pool.submit(draw, eager)]
+            assert begun.acquire(timeout=30)
+            asked += [pool.submit(draw, eager) for _ in range(3)]
+            assert running.server is not None
+            quota = running.server._site.quotas.drawings
+            while quota.total < 4:
+                pass
+            refused = draw(eager)
+            asked.append(pool.submit(draw, other))
+        finally:
+            over.set()
+
+    assert (refused.status, refused.body["kind"]) == (429, "request.rate")
+    assert [each.result().status for each in asked] == [200] * 5
+    assert draw(eager).status == 200

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from noetl.api.executions import check_size, require_code
 from noetl.api.http.problems import Problem
+from noetl.api.http.quotas import keep
 from noetl.api.http.request_body import MAX_PLAYBOOK_BODY_BYTES
 from noetl.api.http.routes import Call, Nothing, Reply, Routes
 from noetl.api.schemas.executions import (
@@ -152,7 +153,7 @@ def _line(found: Registered) -> dict[str, JSON]:
     permission="playbooks:read",
     body=ValidateRequest,
     answers={200: ValidateAnswer},
-    problems=("request.too_large", "request.rate"),
+    problems=("request.too_large", "request.rate", "server.busy"),
     recorded="never",
     largest=MAX_PLAYBOOK_BODY_BYTES,
 )
@@ -161,7 +162,7 @@ async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
 
     An editor gets all that it shows at once: with `verify` findings about the net and
     their witnesses, with `graph` the net with its layout, with `form` the form of the
-    inputs. Of these a caller may ask for four in a second.
+    inputs. Of these a caller may ask for four in a second, and for four at a time.
     """
     body = call.body
     check_size(body.playbook)
@@ -180,8 +181,10 @@ async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
 
 
 def _slow_down(call: Call[ValidateRequest, Nothing]) -> None:
-    """Raise ``Problem`` (``request.rate``) if the caller asks too often."""
+    """Raise ``Problem`` (``request.rate``) if the caller asks too often, or for too
+    many reviews at a time."""
     who = call.principal.user_id
+    keep(call.request.scope, call.site.quotas.drawings.take(who))
     wait = call.site.review_pace.take(who, time.monotonic())
     if wait is not None:
         headers = {"Retry-After": str(max(1, round(wait)))}

@@ -60,6 +60,9 @@ class Quota:
         return give_back
 
 
+DRAWINGS, DRAWINGS_OF_CALLER = 32, 4
+"""Reviews of texts and drawings of nets that are under way or wait: they are made one
+at a time."""
 TESTS, TESTS_OF_CALLER = 16, 2
 """Runs of tests that are under way or wait, of all callers and of one."""
 
@@ -71,6 +74,7 @@ class Quotas(msgspec.Struct, frozen=True):
     claims: Quota
     bodies: Quota
     worker_bodies: Quota
+    drawings: Quota
     tests: Quota
 
     @classmethod
@@ -82,6 +86,7 @@ class Quotas(msgspec.Struct, frozen=True):
             Quota("open claims of work", limits.claims, limits.claims_of_caller),
             Quota(what, limits.body_bytes, each),
             Quota(what, mine, mine),
+            Quota("reviews and drawings", DRAWINGS, DRAWINGS_OF_CALLER),
             Quota("test runs", TESTS, TESTS_OF_CALLER),
         )
 

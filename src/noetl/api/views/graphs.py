@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from noetl.api.executions import named
+from noetl.api.http.quotas import keep
 from noetl.api.http.responses import answer_tagged, tag_of
 from noetl.api.http.routes import Call, Nothing, Routes
 from noetl.api.schemas.executions import VersionQuery
@@ -14,6 +15,10 @@ from noetl.service.executions.views.graphs import Drawing
 routes = Routes()
 
 READ = "playbooks:read"
+PROBLEMS = (
+    *("playbook.invalid", "ref.gone", "ref.corrupt"),
+    *("request.rate", "server.busy"),
+)
 
 
 @routes.route(
@@ -21,7 +26,7 @@ READ = "playbooks:read"
     "/api/executions/{execution_id}/graph",
     permission=READ,
     answers={200: Picture, 304: None},
-    problems=("execution.unknown", "playbook.invalid", "ref.gone", "ref.corrupt"),
+    problems=("execution.unknown", *PROBLEMS),
     hides=True,
 )
 async def show_execution_graph(call: Call[Nothing, Nothing]) -> Response:
@@ -31,6 +36,7 @@ async def show_execution_graph(call: Call[Nothing, Nothing]) -> Response:
     The drawing is made once for each playbook. The header `If-None-Match` with the tag
     of an earlier answer gets 304 if it has not changed.
     """
+    _wait_in_turn(call)
     drawing = await call.site.graphs.of_execution(named(call).execution_id)
     return _answer(call, drawing)
 
@@ -41,7 +47,7 @@ async def show_execution_graph(call: Call[Nothing, Nothing]) -> Response:
     permission=READ,
     query=VersionQuery,
     answers={200: Picture, 304: None},
-    problems=("playbook.not_found", "playbook.invalid", "ref.gone", "ref.corrupt"),
+    problems=("playbook.not_found", *PROBLEMS),
 )
 async def show_playbook_graph(call: Call[Nothing, VersionQuery]) -> Response:
     """Return the net of a registered version with its layout; by default of the latest.
@@ -51,7 +57,13 @@ async def show_playbook_graph(call: Call[Nothing, VersionQuery]) -> Response:
     path = call.params["path"]
     if not call.allows(READ, None):
         call.require(READ, path)
+    _wait_in_turn(call)
     return _answer(call, await call.site.graphs.of_version(path, call.query.version))
+
+
+def _wait_in_turn(call: Call[Nothing, object]) -> None:
+    """Count a drawing, which may wait for others. Raises ``Problem``."""
+    keep(call.request.scope, call.site.quotas.drawings.take(call.principal.user_id))
 
 
 def _answer(call: Call[Nothing, object], drawing: Drawing) -> Response:
