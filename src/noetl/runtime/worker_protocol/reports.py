@@ -124,11 +124,12 @@ class WorkerReports:
         self, finding: Finding, each: messages.Report
     ) -> messages.ReportReply:
         """Refuse a report. If it was repeated and its command has ended, check in the
-        log whether it is the recorded one.
+        log whether it is the recorded one: for the last owner alone, since the answer
+        tells what is recorded.
         """
         refusal = finding.refusal
         assert refusal is not None
-        if finding.is_unknown and each.is_retry and await self._is_recorded(each):
+        if finding.is_unknown and each.is_retry:
             return messages.ReportReply(stop=True, duplicate=True)
         if not isinstance(refusal, LeaseLost):
             return _refused_reply(refusal.kind, str(refusal))
@@ -138,13 +139,6 @@ class WorkerReports:
         if finding.lease is not None:
             return await self._repeated(finding.lease, each, is_held=False)
         return messages.ReportReply(stop=True, duplicate=True)
-
-    async def _is_recorded(self, each: messages.Report) -> bool:
-        """Return whether the log has these facts under a command that has ended."""
-        command_id, epoch = each.lease.command_id, each.lease.epoch
-        execution_id = run_of(command_id).rpartition("-")[0]
-        lease = Lease(command_id, execution_id, "", epoch)
-        return await recall(self._orchestrator.store, lease, each.facts) == "same"
 
     async def _report(
         self, lease: Lease, reported: int, each: messages.Report, wants: Prefetch
