@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -168,7 +169,8 @@ async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
     check_size(body.playbook)
     wanted = Wanted(body.verify, body.graph, body.form)
     if wanted != Wanted():
-        _slow_down(call)
+        slow_down(call, "reviews")
+        keep(call.request.scope, call.site.quotas.drawings.take(call.principal.user_id))
     loaded = await call.site.playbooks.validate(body.playbook, strict=body.strict)
     review = await call.site.authoring.review(loaded, body.playbook, wanted)
     parts: dict[str, JSON] = msgspec.to_builtins(review)
@@ -180,12 +182,10 @@ async def validate_playbook(call: Call[ValidateRequest, Nothing]) -> Reply:
     return Reply(200, answer)
 
 
-def _slow_down(call: Call[ValidateRequest, Nothing]) -> None:
-    """Raise ``Problem`` (``request.rate``) if the caller asks too often, or for too
-    many reviews at a time."""
-    who = call.principal.user_id
-    keep(call.request.scope, call.site.quotas.drawings.take(who))
-    wait = call.site.review_pace.take(who, time.monotonic())
+def slow_down(call: Call[Any, Nothing], what: str) -> None:
+    """Raise ``Problem`` (``request.rate``) if the caller asks too often for reviews and
+    test runs."""
+    wait = call.site.review_pace.take(call.principal.user_id, time.monotonic())
     if wait is not None:
         headers = {"Retry-After": str(max(1, round(wait)))}
-        raise Problem("request.rate", "too many reviews; slow down", headers=headers)
+        raise Problem("request.rate", f"too many {what}; slow down", headers=headers)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from noetl.api.http.problems import Problem
+from noetl.api.catalog import slow_down
 from noetl.api.http.quotas import keep
 from noetl.api.http.request_body import MAX_PLAYBOOK_BODY_BYTES
 from noetl.api.http.responses import answer_tagged, tag_of
@@ -85,10 +84,7 @@ async def run_tests(call: Call[RunTests, Nothing]) -> Reply:
     Nothing is called, and no Python code is run. The tests run in a process of their
     own and may use 5 s of CPU. A caller may have two runs at a time.
     """
-    wait = call.site.review_pace.take(call.principal.user_id, time.monotonic())
-    if wait is not None:
-        headers = {"Retry-After": str(max(1, round(wait)))}
-        raise Problem("request.rate", "too many tests; slow down", headers=headers)
+    slow_down(call, "tests")
     keep(call.request.scope, call.site.quotas.tests.take(call.principal.user_id))
     body = call.body
     tested = await call.site.suites.run(body.playbook, body.suite, body.only)
