@@ -20,7 +20,7 @@ ITERATION_ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
 def check_all(playbook: Playbook, log: list[Event]) -> None:
-    assert audit(log) == []
+    assert audit(log, playbook) == []
     check_sequence(log)
     check_tokens(log)
     check_routing(playbook, log)
