@@ -7,12 +7,16 @@ from typing import Protocol
 from noetl.ports.blobs import Blob, Blobs, tool_error
 from noetl.ports.catalogs import Catalog, CatalogEntry, CatalogRows, Registered
 from noetl.ports.log_maintenance import (
+    CommandRecord,
     Damage,
     LocalStore,
     LogFile,
     LogHead,
     LogMaintenance,
     LogVerifier,
+    RecordReader,
+    Records,
+    Stray,
 )
 from noetl.ports.secrets import Keys, SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.ports.store import (
@@ -80,6 +84,7 @@ __all__ = [
     "Command",
     "CommandChanges",
     "CommandQueue",
+    "CommandRecord",
     "CommandRow",
     "ConcurrencyIndex",
     "ConcurrencySlot",
@@ -104,12 +109,15 @@ __all__ = [
     "Output",
     "Parked",
     "QueuedExecution",
+    "RecordReader",
+    "Records",
     "Registered",
     "Reports",
     "SealedStore",
     "SecretProvider",
     "Snapshot",
     "Store",
+    "Stray",
     "Summary",
     "Tallies",
     "TaskLogs",

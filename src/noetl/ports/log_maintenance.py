@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from noetl.ports.store import Store
-from noetl.ports.transition import Summary
+from noetl.ports.store import Snapshot, Store
+from noetl.ports.transition import ConcurrencySlot, Summary, Timer
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -30,6 +30,45 @@ class LogHead(msgspec.Struct, frozen=True):
     summary: Summary
 
 
+class CommandRecord(msgspec.Struct, frozen=True):
+    """The row of a command. One that is ``held`` is ready, and its execution does not
+    run."""
+
+    command_id: str
+    state: Literal["delayed", "ready", "held", "leased"]
+    not_before: float
+    epoch: int
+    owner: str | None
+    expires_at: float | None
+
+
+class Records(msgspec.Struct, frozen=True):
+    """The rows of one execution beside its log, all as of one moment.
+
+    ``status`` is the column by which listings find the execution; ``tallies`` are by
+    version and position.
+    """
+
+    last_seq: int
+    status: str
+    summary: Summary
+    request_key: str | None = None
+    commands: Sequence[CommandRecord] = ()
+    timers: Sequence[Timer] = ()
+    snapshot: Snapshot | None = None
+    tallies: Sequence[tuple[int, int, bytes]] = ()
+    slot: ConcurrencySlot | None = None
+
+
+class Stray(msgspec.Struct, frozen=True):
+    """A row that no check of one execution finds: its table, what it belongs to, and
+    what is wrong with it."""
+
+    table: str
+    name: str
+    message: str
+
+
 class LogVerifier(Protocol):
     """Checks logs against their hash chains."""
 
@@ -39,12 +78,26 @@ class LogVerifier(Protocol):
         ...
 
 
-class LogMaintenance(LogVerifier, Protocol):
-    """Whole logs: check them, walk through all of them, remove old ones."""
+class RecordReader(Protocol):
+    """Reads the rows that stores keep beside the logs, for checks of them."""
+
+    async def records(self, execution_id: str) -> Records:
+        """Return the rows of an execution. Raises ``StoreError`` (``store.missing``,
+        or ``store.corrupt`` for a row that cannot be decoded)."""
+        ...
+
+    async def strays(self, *, limit: int = 100) -> Sequence[Stray]:
+        """Return rows of executions that do not exist, and concurrency keys with more
+        holders than slots."""
+        ...
 
     async def heads(self, *, after: int = 0, limit: int = 500) -> Sequence[LogHead]:
         """List executions in the order of their numbers, from above ``after``."""
         ...
+
+
+class LogMaintenance(LogVerifier, RecordReader, Protocol):
+    """Whole logs: check them, walk through all of them, remove old ones."""
 
     async def remove(self, execution_ids: Sequence[str]) -> None:
         """Remove finished executions as a whole: all of these or none.

@@ -22,7 +22,15 @@ from noetl.adapters.stores.rules import (
     rank_of,
 )
 from noetl.engine.state import ExecutionStatus
-from noetl.ports import Backlog, CallLimit, Command, CommandRow, Lease, Transition
+from noetl.ports import (
+    Backlog,
+    CallLimit,
+    Command,
+    CommandRecord,
+    CommandRow,
+    Lease,
+    Transition,
+)
 
 
 class _Row(msgspec.Struct):
@@ -181,6 +189,16 @@ class Commands:
             )
             for name, row in found.items()
         }
+
+    def records(self, execution_id: str) -> list[CommandRecord]:
+        """Return the rows of an execution's commands."""
+        return [
+            CommandRecord(
+                name, row.state, row.not_before, row.epoch, row.owner, row.expires_at
+            )
+            for name, row in self._by_id.items()
+            if row.command.execution_id == execution_id and row.state != "done"
+        ]
 
     def is_held(self, lease: Lease) -> bool:
         row = self._leased.get(lease.command_id)

@@ -38,9 +38,12 @@ from noetl.ports import (
     ConcurrencySlot,
     Damage,
     Lease,
+    LogHead,
     Parked,
     QueuedExecution,
+    Records,
     Snapshot,
+    Stray,
     Summary,
     Timer,
     Transition,
@@ -278,6 +281,37 @@ class MemoryStore:
         execution = self._known(execution_id)
         last_seq, last_hash = execution.last_seq, execution.last_hash
         return first_damage(execution.rows, last_seq, last_hash, execution_id)
+
+    async def records(self, execution_id: str) -> Records:
+        execution = self._known(execution_id)
+        keys = [key for key, name in self._requests.items() if name == execution_id]
+        slots = [held.get(execution_id) for held in self._slots.values()]
+        return Records(
+            execution.last_seq,
+            execution.status,
+            _read(execution),
+            keys[0] if keys else None,
+            self._commands.records(execution_id),
+            list(self._timers.get(execution.number, {}).values()),
+            execution.snapshot,
+            [(*key, body) for key, body in execution.tallies.items()],
+            next(filter(None, slots), None),
+        )
+
+    async def strays(self, *, limit: int = 100) -> Sequence[Stray]:
+        return [
+            Stray("place", key, f"{len(held)} executions hold it")
+            for key in self._slots
+            if (queue := self._queue(key))
+            if (held := [each for each in queue if not each.queued])
+            if len(held) > max(each.limit for each in queue)
+        ][:limit]
+
+    async def heads(self, *, after: int = 0, limit: int = 500) -> Sequence[LogHead]:
+        return [
+            LogHead(each.number, each.last_seq, _read(each))
+            for each in self._by_number[after : after + limit]
+        ]
 
     def _known(self, execution_id: str) -> _Execution:
         execution = self._executions.get(execution_id)

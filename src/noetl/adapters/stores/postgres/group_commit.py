@@ -20,9 +20,9 @@ from noetl.adapters.stores.postgres.commit_rows import (
     planned_commands,
     statement,
 )
-from noetl.adapters.stores.postgres.playbook_lines import PlaybookLines
 from noetl.adapters.stores.postgres.queries import (
     SQL,
+    PlaybookLines,
     change_slot,
     is_refused,
     lock_keys,

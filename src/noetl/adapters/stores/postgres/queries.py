@@ -1,10 +1,11 @@
-"""Named queries of the store in PostgreSQL, and those of concurrency keys."""
+"""Named queries of the store in PostgreSQL: concurrency keys, calls, records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from noetl.adapters.postgres import Postgres
 from noetl.adapters.sql_files import read_queries
 from noetl.adapters.stores.call_limits import KEEP_S, Line, answer, lost_lease
 from noetl.adapters.stores.encoding import Encoded
@@ -15,9 +16,62 @@ from noetl.adapters.stores.rules import (
     next_to_admit,
     takes_slot,
 )
-from noetl.ports import CallLimit, Lease, QueuedExecution, Transition
+from noetl.adapters.stores.summaries import EncodedSummary, decode_summary, keys_in
+from noetl.errors import StoreError
+from noetl.ports import (
+    CallLimit,
+    CommandRecord,
+    ConcurrencySlot,
+    Lease,
+    QueuedExecution,
+    Records,
+    Snapshot,
+    Timer,
+    Transition,
+)
 
 SQL = read_queries(__package__)
+
+MAX_LINES = 1_000
+"""Cached lines; at this number the cache is emptied. A line never changes."""
+
+
+class PlaybookLines:
+    """Stores lines that are new, and reads those that are not cached."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._lines: dict[str, str] = {}
+
+    async def keep(self, summaries: Iterable[EncodedSummary]) -> None:
+        """Store the lines that these summaries need."""
+        new = {
+            each.key: each.line
+            for each in summaries
+            if each.key is not None and each.key not in self._lines
+        }
+        if new:
+            rows = list(new), list(new.values())
+            await self._postgres.run(lambda c: c.execute(SQL["keep_playbooks"], *rows))
+            self._remember(new)
+
+    async def find(self, texts: Sequence[str]) -> Mapping[str, str]:
+        """Return the lines that summaries need, by their keys."""
+        keys = keys_in(texts)
+        found = {key: self._lines[key] for key in keys & self._lines.keys()}
+        if missing := list(keys - found.keys()):
+            rows = await self._postgres.run(
+                lambda c: c.fetch(SQL["playbooks"], missing)
+            )
+            read = {row["key"]: row["body"] for row in rows}
+            self._remember(read)
+            found |= read
+        return found
+
+    def _remember(self, lines: Mapping[str, str]) -> None:
+        if len(self._lines) + len(lines) > MAX_LINES:
+            self._lines.clear()
+        self._lines.update(lines)
 
 
 async def lock_keys(connection: Any, items: Iterable[Encoded]) -> None:
@@ -97,3 +151,32 @@ async def permit(
         if limits:
             await connection.execute(SQL["forget_call_lines"], now - KEEP_S)
     return at
+
+
+async def read_records(connection: Any, execution_id: str) -> Records:
+    """Return the rows of an execution, all as of one moment. Raises ``StoreError``
+    (``store.missing``)."""
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        row = await connection.fetchrow(SQL["record"], execution_id)
+        if row is None:
+            message = f"there is no execution {execution_id}"
+            raise StoreError(message, "store.missing")
+        number, last_seq, status, request_key, text = row
+        lines = await connection.fetch(SQL["playbooks"], list(keys_in([text])))
+        span = (f"{execution_id}-", f"{execution_id}.")
+        commands = await connection.fetch(SQL["record_commands"], *span)
+        timers = await connection.fetch(SQL["record_timers"], number)
+        snapshot = await connection.fetchrow(SQL["snapshot"], execution_id)
+        tallies = await connection.fetch(SQL["record_tallies"], number)
+        place = await connection.fetchrow(SQL["record_slot"], number)
+    return Records(
+        last_seq,
+        status,
+        decode_summary(execution_id, text, dict(lines)),
+        request_key,
+        [CommandRecord(*each) for each in commands],
+        [Timer(execution_id, *each) for each in timers],
+        Snapshot(*snapshot) if snapshot else None,
+        [tuple(each) for each in tallies],
+        ConcurrencySlot(*place) if place else None,
+    )

@@ -20,8 +20,13 @@ from noetl.adapters.stores.batches import (
 )
 from noetl.adapters.stores.encoding import encode
 from noetl.adapters.stores.postgres.group_commit import Committer
-from noetl.adapters.stores.postgres.playbook_lines import PlaybookLines
-from noetl.adapters.stores.postgres.queries import SQL, permit, queued_executions
+from noetl.adapters.stores.postgres.queries import (
+    SQL,
+    PlaybookLines,
+    permit,
+    queued_executions,
+    read_records,
+)
 from noetl.adapters.stores.rules import GRACE, Turn, count_by_pool, refuse_foreign
 from noetl.adapters.stores.summaries import decode_summary, encode_summary, read_line
 from noetl.engine.events import Event
@@ -35,9 +40,12 @@ from noetl.ports import (
     CommandRow,
     Damage,
     Lease,
+    LogHead,
     Parked,
     QueuedExecution,
+    Records,
     Snapshot,
+    Stray,
     Summary,
     Timer,
     Transition,
@@ -291,6 +299,21 @@ class PostgresStore:
             if check.seq == seq:
                 break
         return check.end()
+
+    async def records(self, execution_id: str) -> Records:
+        return await self._run(lambda c: read_records(c, execution_id))
+
+    async def strays(self, *, limit: int = 100) -> Sequence[Stray]:
+        rows = await self._run(lambda c: c.fetch(SQL["strays"], limit))
+        return [Stray(*row) for row in rows]
+
+    async def heads(self, *, after: int = 0, limit: int = 500) -> Sequence[LogHead]:
+        rows = await self._run(lambda c: c.fetch(SQL["heads"], after, limit))
+        lines = await self._playbooks.find([row["summary"] for row in rows])
+        return [
+            LogHead(number, last_seq, decode_summary(name, text, lines))
+            for number, last_seq, name, text in rows
+        ]
 
     async def _head(self, execution_id: str) -> Any:
         return await self._run(lambda c: c.fetchrow(SQL["head"], execution_id))

@@ -23,13 +23,18 @@ from noetl.engine.state import ExecutionStatus
 from noetl.errors import StoreError
 from noetl.ports import (
     Backlog,
+    CommandRecord,
     CommandRow,
+    ConcurrencySlot,
     Damage,
     Lease,
     LogHead,
     Parked,
+    Records,
     Snapshot,
+    Stray,
     Summary,
+    Timer,
 )
 
 _SEQ = (1 << SEQ_BITS) - 1
@@ -155,6 +160,42 @@ def heads(db: sqlite3.Connection, after: int, limit: int) -> list[LogHead]:
         LogHead(number, last_seq, decode_summary(execution_id, text, lines))
         for number, last_seq, execution_id, text in rows
     ]
+
+
+def records(db: sqlite3.Connection, execution_id: str) -> Records:
+    db.execute("BEGIN")  # all rows in one snapshot
+    try:
+        return _records(db, execution_id)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _records(db: sqlite3.Connection, execution_id: str) -> Records:
+    row = db.execute(SQL["record"], (execution_id,)).fetchone()
+    if row is None:
+        raise StoreError(f"there is no execution {execution_id}", "store.missing")
+    number, last_seq, status, request_key, text = row
+    span = (f"{execution_id}-", f"{execution_id}.")
+    place = db.execute(SQL["record_slot"], (number,)).fetchone()
+    return Records(
+        last_seq,
+        status,
+        decode_summary(execution_id, text, _Playbooks(db)),
+        request_key,
+        [CommandRecord(*each) for each in db.execute(SQL["record_commands"], span)],
+        [
+            Timer(execution_id, *each)
+            for each in db.execute(SQL["record_timers"], (number,))
+        ],
+        snapshot(db, execution_id),
+        db.execute(SQL["record_tallies"], (number,)).fetchall(),
+        ConcurrencySlot(place[0], place[1], bool(place[2])) if place else None,
+    )
+
+
+def strays(db: sqlite3.Connection, limit: int) -> list[Stray]:
+    return [Stray(*row) for row in db.execute(SQL["strays"], (limit,))]
 
 
 def _number_before(db: sqlite3.Connection, execution_id: str) -> int:

@@ -53,7 +53,9 @@ from noetl.ports import (
     LogHead,
     Parked,
     QueuedExecution,
+    Records,
     Snapshot,
+    Stray,
     Summary,
     Timer,
     Transition,
@@ -302,6 +304,12 @@ class SqliteStore:
 
     async def verify(self, execution_id: str) -> Damage | None:
         return await self._read(lambda db: reads.verify(db, execution_id))
+
+    async def records(self, execution_id: str) -> Records:
+        return await self._read(lambda db: reads.records(db, execution_id))
+
+    async def strays(self, *, limit: int = 100) -> Sequence[Stray]:
+        return await self._read(lambda db: reads.strays(db, limit))
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._readers is None:

@@ -227,3 +227,41 @@ ON CONFLICT (key) DO UPDATE SET due = excluded.due, told = excluded.told
 DELETE FROM call_line WHERE key = ANY (ARRAY(
   SELECT key FROM call_line WHERE told < $1 AND due < $1 LIMIT 100
   FOR UPDATE SKIP LOCKED))
+
+-- name: heads
+SELECT number, last_seq, execution_id, summary FROM execution WHERE number > $1
+ORDER BY number LIMIT $2
+
+-- name: record
+SELECT number, last_seq, status, request_key, summary FROM execution
+WHERE execution_id = $1
+
+-- name: record_commands
+-- The ids of its commands begin with the id of the execution.
+SELECT command_id, state, not_before, epoch, owner, expires_at FROM command
+WHERE command_id >= $1 AND command_id < $2 AND state IS NOT NULL
+
+-- name: record_timers
+SELECT timer_id, due_at, kind FROM timer WHERE execution = $1
+
+-- name: record_tallies
+SELECT version, seq, body FROM tally WHERE execution = $1 ORDER BY version, seq
+
+-- name: record_slot
+SELECT key, most, queued FROM place WHERE execution = $1
+
+-- name: strays
+-- Tables are small: what is finished has no rows in them.
+SELECT 'command', command_id, 'it belongs to no stored execution' FROM command AS c
+WHERE state IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM execution AS x WHERE x.number = c.execution
+    AND c.command_id >= x.execution_id || '-' AND c.command_id < x.execution_id || '.')
+UNION ALL
+SELECT 'timer', timer_id, 'it belongs to no stored execution' FROM timer AS t
+WHERE NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.number = t.execution)
+UNION ALL
+SELECT 'place', p.key, count(*) || ' executions hold it, of ' || max(p.most)
+FROM place AS p JOIN execution AS x ON x.number = p.execution
+WHERE NOT p.queued AND x.status NOT IN ('completed', 'failed', 'cancelled')
+GROUP BY p.key HAVING count(*) > max(p.most)
+LIMIT $1

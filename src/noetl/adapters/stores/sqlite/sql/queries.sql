@@ -283,6 +283,43 @@ WHERE l.name = ?1 AND l.value = ?2 AND l.execution < ?3
       WHERE o.name = w.key AND o.value = w.value AND o.execution = l.execution))
 ORDER BY l.execution DESC LIMIT ?6
 
+-- name: record
+SELECT number, last_seq, status, request_key, summary FROM execution
+WHERE execution_id = ?
+
+-- name: record_commands
+-- The ids of its commands begin with the id of the execution.
+SELECT command_id, state, not_before, epoch, owner, expires_at FROM command
+WHERE command_id >= ? AND command_id < ? AND state IS NOT NULL
+
+-- name: record_timers
+SELECT timer_id, due_at, kind FROM timer WHERE execution = ?
+
+-- name: record_tallies
+SELECT version, seq, body FROM tally WHERE execution = ? ORDER BY version, seq
+
+-- name: record_slot
+SELECT key, most, queued FROM place WHERE execution = ?
+
+-- name: strays
+-- Tables are small: what is finished has no rows in them.
+SELECT 'command', command_id, 'it belongs to no stored execution' FROM command AS c
+WHERE state IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM execution AS x WHERE x.number = c.execution
+    AND c.command_id >= x.execution_id || '-' AND c.command_id < x.execution_id || '.')
+UNION ALL
+SELECT 'timer', timer_id, 'it belongs to no stored execution' FROM timer AS t
+WHERE NOT EXISTS (SELECT 1 FROM execution AS x WHERE x.number = t.execution)
+UNION ALL
+SELECT 'place', p.key, count(*) || ' executions hold it, of ' || max(p.most)
+FROM place AS p JOIN execution AS x ON x.number = p.execution
+WHERE p.queued = 0 AND x.status NOT IN ('completed', 'failed', 'cancelled')
+GROUP BY p.key HAVING count(*) > max(p.most)
+UNION ALL
+SELECT 'execution', request_key, count(*) || ' executions answer one request'
+FROM execution WHERE request_key IS NOT NULL GROUP BY request_key HAVING count(*) > 1
+LIMIT ?
+
 -- name: remove_events
 DELETE FROM event WHERE key > ? AND key <= ?
 
