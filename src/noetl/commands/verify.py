@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import click
@@ -14,83 +13,17 @@ import msgspec
 
 from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.commands.files.playbook_files import SourceFile, find_playbooks
-from noetl.commands.local.logs import (
-    PAGE,
-    Place,
-    find_execution,
-    list_executions,
-    reading,
-)
 from noetl.commands.output.diagnostics import count_of, count_words, format_diagnostic
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
 from noetl.dsl.load import Loaded
 from noetl.dsl.tool_kinds import Kinds
-from noetl.engine.evolve import evolve
-from noetl.engine.invariants import Audit, Breach
-from noetl.engine.state import State
-from noetl.errors import StoreError
 from noetl.local.home import Home
 from noetl.net.checks import analyse
 from noetl.net.finding import Finding
 from noetl.net.net import Net, build_net
 from noetl.types import JSON
-
-MAX_BREACHES = 100
-"""Maximum number of breaches that are shown for one execution."""
-
-
-class Audited(msgspec.Struct, frozen=True):
-    """The audit result of one execution: its events and the breaches found."""
-
-    execution_id: str
-    events: int
-    breaches: list[Breach]
-
-
-async def audit_executions(home: Home, wanted: str) -> AsyncIterator[Audited]:
-    """Audit the execution ``wanted``, or all of this home, the newest first."""
-    if wanted != "all":
-        yield await _audit_one(await find_execution(home, wanted))
-        return
-    cursor = None
-    while page := await list_executions(home, PAGE, cursor=cursor):
-        for each in page:
-            yield await _audit_one(await find_execution(home, each.execution_id))
-        cursor = page[-1].execution_id
-
-
-async def _audit_one(place: Place) -> Audited:
-    breaches: list[Breach] = []
-    state, watch = State(), Audit()
-    async with reading(place.log) as store:
-        damage = await store.verify(place.execution_id)
-        if damage is not None:
-            breaches.append(Breach("I-04", damage.seq, damage.message))
-        try:
-            async for page in store.pages(place.execution_id, size=PAGE):
-                for event in page:
-                    breaches += watch.take(event)
-                    evolve(state, event)
-            breaches += watch.end()
-        except StoreError as error:
-            breaches.append(Breach("I-04", state.seq + 1, str(error)))
-        except (KeyError, AttributeError, AssertionError, IndexError) as error:
-            # An event that contradicts the state before it cannot be folded.
-            message = f"cannot be replayed: {type(error).__name__}: {error}"
-            breaches.append(Breach("I-07", state.seq, message))
-        summary = await store.summary(place.execution_id)
-        if not breaches and state.finished and summary.status != state.status:
-            message = f"the listing has {summary.status}, the log {state.status}"
-            breaches.append(Breach("I-07", state.seq, message))
-    return Audited(place.execution_id, state.seq, breaches[:MAX_BREACHES])
-
-
-def describe(audited: Audited) -> dict[str, JSON]:
-    document: dict[str, JSON] = msgspec.to_builtins(audited)
-    return {**document, "intact": not audited.breaches}
-
 
 _MAX_HINTS = 3
 
@@ -116,7 +49,7 @@ class Verdict:
 @click.option(
     "--execution",
     metavar="ID|all",
-    help="Check the log of this execution instead, or of all.",
+    help="Check this stored execution instead, or all of them.",
 )
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -136,8 +69,12 @@ def command(
     the outcome is certain. Exit code: 0 sound, 1 errors were found or the playbook is
     invalid, 2 a path cannot be read.
 
-    With --execution it checks the stored log: no event was changed or removed, the log
-    can be replayed, and the invariants of a run hold.
+    With --execution it checks what is stored: no event was changed or removed, the
+    invariants of a run hold, and commands, leases, timers, snapshots, listings and
+    stored values agree with the log. It reads the logs of this home, and the database
+    of NOETL_DATABASE or of noetl up, also while a server runs. Each finding has the
+    execution, the event, what was expected and what to do. Exit code: 0 intact, 1
+    something was found, 2 there is no such execution, 3 the database is not reached.
 
     \b
     Examples:
@@ -148,7 +85,12 @@ def command(
     if bool(paths) == bool(execution):
         raise click.UsageError("name playbooks, or an execution with --execution")
     if execution is not None:
-        sys.exit(0 if asyncio.run(_audit(settings, execution, as_json=as_json)) else 1)
+        # Stores are not needed to analyse a file.
+        from noetl.commands.local.verification import verify_executions
+
+        home = Home.of(settings)
+        work = verify_executions(home, settings, execution, as_json=as_json)
+        sys.exit(0 if asyncio.run(work) else 1)
     enabled, kinds = read_extensions(extensions, settings), read_plugins(settings).kinds
     files, skipped = find_playbooks(paths)
     verdicts = [_judge(file, kinds, enabled) for file in files]
@@ -161,25 +103,6 @@ def command(
         if not verdicts:
             click.echo("no playbooks found", err=True)
     sys.exit(0 if all(verdict.sound for verdict in verdicts) else 1)
-
-
-async def _audit(settings: Settings, execution: str, *, as_json: bool) -> bool:
-    """Audit executions; return whether all are intact."""
-    intact, documents = True, []
-    async for found in audit_executions(Home.of(settings), execution):
-        intact = intact and not found.breaches
-        if as_json:
-            documents.append(describe(found))
-            continue
-        for breach in found.breaches:
-            place = f"{found.execution_id}: event {breach.seq}"
-            click.echo(f"{place}: {breach.message} [{breach.invariant}]")
-        word = "broken" if found.breaches else "intact"
-        shown = click.style(word, fg="red" if found.breaches else "green", bold=True)
-        click.echo(f"{found.execution_id}: {count_of(found.events, 'event')}: {shown}")
-    if as_json:
-        click.echo(json.dumps({"executions": documents}))
-    return intact
 
 
 def _judge(file: SourceFile, kinds: Kinds, extensions: frozenset[str]) -> Verdict:

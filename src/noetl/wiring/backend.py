@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -28,8 +28,16 @@ from noetl.config import RESULTS_URL, Settings
 from noetl.errors import ConfigError, StoreError
 from noetl.extras import install_command
 from noetl.local.home import Home
-from noetl.local.services.nats import nats_tls
-from noetl.ports import CatalogRows, Clock, LogVerifier, Store, TaskLogs, Triggers
+from noetl.local.services.nats import find_nats, nats_tls
+from noetl.ports import (
+    Blobs,
+    CatalogRows,
+    Clock,
+    LogVerifier,
+    Store,
+    TaskLogs,
+    Triggers,
+)
 from noetl.ports.access import Accounts, Sessions, WorkerRecords
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.values.stores import Results
@@ -40,6 +48,7 @@ from noetl.wiring.result_stores import make_results
 if TYPE_CHECKING:
     from noetl.adapters.nats.connection import NatsLink
     from noetl.adapters.nats.wakeup import NatsWakeups
+    from noetl.adapters.stores.postgres import PostgresStore
 
 
 TOKENS_FRESH = 1.0
@@ -208,6 +217,28 @@ async def _open_database(
     return Backend(
         store, catalog_rows, results, keys, stored, *known, *sealing, closing, logs
     )
+
+
+@asynccontextmanager
+async def reading_database(
+    home: Home, address: str, plugins: Plugins, settings: Settings
+) -> AsyncIterator[tuple[PostgresStore, Blobs]]:
+    """Provide the log of a database and the values that it names, to be read: tables
+    are neither made nor changed. Raises ``StoreError`` or ``ConfigError``."""
+    try:
+        from noetl.adapters.blobs.postgres import PostgresBlobs
+        from noetl.adapters.postgres import Postgres
+        from noetl.adapters.stores.postgres import PostgresStore
+    except ModuleNotFoundError:
+        raise _no_driver() from None
+    postgres = Postgres(address)
+    try:
+        rows = PostgresBlobs(postgres, str(home.drafts))
+        nats = find_nats(home, settings)
+        values = make_results(home, plugins, settings, rows=rows, nats=nats).own
+        yield PostgresStore(postgres), values
+    finally:
+        await postgres.close()
 
 
 async def _prepare(owner: str, database: str) -> None:

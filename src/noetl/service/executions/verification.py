@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -23,6 +25,8 @@ from noetl.types import JSON
 
 MAX_BREACHES = 100
 """Maximum number of breaches that are reported for one execution."""
+IN_MEMORY = 1 << 20
+"""Bytes of a stored value up to which it is read into memory."""
 SEEN_VALUES = 10_000
 """Keys of stored values that are remembered, so that each is read once."""
 
@@ -34,6 +38,10 @@ Progress = Callable[[int], Awaitable[None]]
 
 class VerifiedStore(LogReader, LogVerifier, RecordReader, Protocol):
     """A store whose executions can be verified."""
+
+    async def resolve(self, part: str, *, limit: int = 10) -> Sequence[str]:
+        """Return the ids that begin, or else end, with a text."""
+        ...
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -146,13 +154,24 @@ class StoreCheck:
         if self._values is None:
             return None
         try:
-            length = len(await self._values.get(key))
+            length = await self._length(self._values, key, size)
         except (BlobGone, BlobCorrupt) as error:
             return Breach("I-35", seq, str(error), f"the value sha256:{key}")
         if size is not None and length != size:
             message = f"the value {key} has {length} bytes"
             return Breach("I-35", seq, message, f"{size}, as its reference says")
         return None
+
+    async def _length(self, values: Blobs, key: str, size: int | None) -> int:
+        """Return the length of a value, whose bytes are compared with its key."""
+        if size is not None and size <= IN_MEMORY:
+            return len(await values.get(key))
+        async with values.file(key) as path:
+            return await asyncio.to_thread(os.path.getsize, path)
+
+
+_UNFIT = (LookupError, AttributeError, AssertionError, TypeError, ValueError)
+"""Errors of folding an event that contradicts the state before it."""
 
 
 class _Fold:
@@ -214,7 +233,6 @@ class _Fold:
             TypeError,
             ValueError,
         ) as why:
-            # An event that contradicts the state before it cannot be folded.
             self.is_whole = False
             if not self._audit.is_lost:
                 message = f"it cannot be replayed: {type(why).__name__}: {why}"
