@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from databases import DROP, PUBLIC, LogDatabase, execute
 
@@ -165,6 +167,42 @@ def store(
         RUNNER.run(database.close())
     else:
         RUNNER.run(opened.close())
+
+
+Writer = Callable[..., Awaitable[None]]
+
+
+async def in_postgres(address: str, *statements: tuple[Any, ...]) -> list[Any]:
+    """Run statements; return the rows of the last one."""
+    settings = {"search_path": "noetl"}
+    connection = await asyncpg.connect(address, server_settings=settings)
+    try:
+        for statement in statements:
+            rows = await connection.fetch(*statement)
+        return rows
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+def write(store: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Writer:
+    """Changes the tables of the store by hand: ``?`` stands for a value."""
+
+    async def change(sql: str, rows: Sequence[tuple[Any, ...]] = ((),)) -> None:
+        if isinstance(store, SqliteStore):
+            with sqlite3.connect(tmp_path / "log.db", timeout=30) as db:
+                db.executemany(sql, rows)
+            db.close()
+        elif isinstance(store, PostgresStore):
+            parts = sql.split("?")
+            numbered = [f"{part}${n}" for n, part in enumerate(parts[:-1], 1)]
+            text = "".join(numbered) + parts[-1]
+            address = request.getfixturevalue("postgres")
+            await in_postgres(address, *[(text, *row) for row in rows])
+        else:
+            pytest.skip("the store in memory has no tables")
+
+    return change
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

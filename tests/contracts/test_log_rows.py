@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from noetl.adapters.postgres import Postgres
@@ -24,39 +22,6 @@ from noetl.engine.event_codec import pack
 from noetl.ports import Snapshot
 
 Writer = Callable[..., Awaitable[None]]
-
-
-async def in_postgres(address: str, *statements: tuple[Any, ...]) -> list[Any]:
-    """Run statements; return the rows of the last one."""
-    settings = {"search_path": "noetl"}
-    connection = await asyncpg.connect(address, server_settings=settings)
-    try:
-        for statement in statements:
-            rows = await connection.fetch(*statement)
-        return rows
-    finally:
-        await connection.close()
-
-
-@pytest.fixture
-def write(store: Any, request: pytest.FixtureRequest, tmp_path: Path) -> Writer:
-    """Changes the tables of the store by hand: ``?`` stands for a value."""
-
-    async def change(sql: str, rows: Sequence[tuple[Any, ...]] = ((),)) -> None:
-        if isinstance(store, SqliteStore):
-            with sqlite3.connect(tmp_path / "log.db", timeout=30) as db:
-                db.executemany(sql, rows)
-            db.close()
-        elif isinstance(store, PostgresStore):
-            parts = sql.split("?")
-            numbered = [f"{part}${n}" for n, part in enumerate(parts[:-1], 1)]
-            text = "".join(numbered) + parts[-1]
-            address = request.getfixturevalue("postgres")
-            await in_postgres(address, *[(text, *row) for row in rows])
-        else:
-            pytest.skip("the store in memory has no tables")
-
-    return change
 
 
 async def as_older_version(write: Writer, store: Any, facts: Any, count: int) -> None:

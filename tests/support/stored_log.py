@@ -62,6 +62,12 @@ def only(seq: int, body: bytes) -> Change:
     return lambda place, _: body if place == seq else None
 
 
+def flipped(body: bytes) -> bytes:
+    """Return the bytes with one bit changed, in the middle."""
+    middle = len(body) // 2
+    return body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :]
+
+
 class SqliteLog:
     """The log of an execution in a file that a process may have open."""
 
@@ -100,6 +106,13 @@ class SqliteLog:
         [batch] = pack_batches(lines, self._id)
         sql = f"UPDATE batch SET events = ?, body = ? WHERE {_LITE} AND {_LITE_KEY} = ?"
         self._edit(sql, batch.events, batch.body, self._id, row.last_seq)
+
+    def flip(self, seq: int) -> Row:
+        """Change one bit of the row that holds an event; return the row as it was."""
+        row = row_of(self.rows(), seq)
+        sql = f"UPDATE batch SET body = ? WHERE {_LITE} AND {_LITE_KEY} = ?"
+        self._edit(sql, flipped(row.body), self._id, row.last_seq)
+        return row
 
     def remove(self, seqs: Iterable[int]) -> None:
         """Remove the rows that hold these events."""
@@ -141,17 +154,32 @@ class PostgresLog:
         changed = change_rows(await self.rows(), self._id, change)
         sql = f"UPDATE batch SET dictionary = $3, body = $4 WHERE {_PG} "
         sql += "AND last_seq = $2"
-        values = [(self._id, row.last_seq, row.dictionary, row.body) for row in changed]
+        for row in changed:
+            await self._edit(sql, self._id, row.last_seq, row.dictionary, row.body)
+        return changed
 
+    async def flip(self, seq: int) -> Row:
+        """Change one bit of the row that holds an event; return the row as it was."""
+        row = row_of(await self.rows(), seq)
+        sql = f"UPDATE batch SET body = $3 WHERE {_PG} AND last_seq = $2"
+        await self._edit(sql, self._id, row.last_seq, flipped(row.body))
+        return row
+
+    async def remove(self, seqs: Iterable[int]) -> None:
+        """Remove the rows that hold these events."""
+        rows = await self.rows()
+        sql = f"DELETE FROM batch WHERE {_PG} AND last_seq = $2"
+        for last_seq in {row_of(rows, seq).last_seq for seq in seqs}:
+            await self._edit(sql, self._id, last_seq)
+
+    async def _edit(self, sql: str, *values: Any) -> None:
         async def work(connection: Any) -> None:
             async with connection.transaction():
                 # Triggers are off for this transaction alone.
                 await connection.execute("SET LOCAL session_replication_role = replica")
-                for each in values:
-                    assert await connection.execute(sql, *each) == "UPDATE 1"
+                assert (await connection.execute(sql, *values)).endswith(" 1")
 
         await self._database.run(work)
-        return changed
 
 
 # -- searching ------------------------------------------------------------------------
