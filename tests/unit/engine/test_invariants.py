@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from noetl.engine.events import Event
-from noetl.engine.invariants import audit
+from noetl.engine.invariants import Audit, audit
+from noetl.engine.invariants.catalog import INVARIANTS
+from noetl.engine.runs import path_of
+from noetl.engine.waits.signals import receive
 
 Run = Callable[..., Any]
+Log = list[Event]
 
 FLOW = """
 - step: start
-  loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+  loop: {in: [1, 2, 3, 4], iterator: x, spec: {mode: parallel, max_in_flight: 2}}
   tool: [{a: {kind: noop, spec: {policy: {rules: [
-    {when: "{{ _attempt < 2 }}", then: {do: retry}}]}}}}]
+    {when: "{{ _attempt < 2 }}", then: {do: retry}},
+    {else: {then: {do: continue, set_ctx: {k: 1}}}}]}}}},
+    {b: {kind: noop}}]
   next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
 - {step: left, tool: {kind: noop}, next: {arcs: [{step: end}]}}
 - {step: right, tool: {kind: noop}, next: {arcs: [{step: end}]}}
@@ -25,29 +33,62 @@ FLOW = """
 """
 
 
-def numbered(log: list[Event]) -> list[Event]:
+def numbered(log: Log) -> Log:
     return [
         replace(event, seq=seq, event_id=f"{event.execution_id}.{seq}")
         for seq, event in enumerate(log, 1)
     ]
 
 
-def without(log: list[Event], name: str) -> list[Event]:
-    first = next(event for event in log if event.name == name)
-    return numbered([event for event in log if event is not first])
+def find(log: Log, name: str) -> int:
+    return next(at for at, event in enumerate(log) if event.name == name)
 
 
-def doubled(log: list[Event], name: str) -> list[Event]:
-    first = next(event for event in log if event.name == name)
-    at = log.index(first)
-    return numbered([*log[: at + 1], first, *log[at + 1 :]])
+def without(log: Log, name: str) -> Log:
+    at = find(log, name)
+    return numbered([*log[:at], *log[at + 1 :]])
 
 
-def test_a_whole_log_and_each_beginning_of_it_are_sound(run: Run) -> None:
-    log = run(FLOW).log
+def doubled(log: Log, name: str) -> Log:
+    at = find(log, name)
+    return numbered([*log[: at + 1], log[at], *log[at + 1 :]])
 
-    for length in range(len(log) + 1):
-        assert audit(log[:length]) == []
+
+def swapped(log: Log, name: str) -> Log:
+    """The event comes one later than it did."""
+    at = find(log, name)
+    return numbered([*log[:at], log[at + 1], log[at], *log[at + 2 :]])
+
+
+def inserted(log: Log, before: str, event: Event) -> Log:
+    at = find(log, before)
+    return numbered([*log[:at], event, *log[at:]])
+
+
+def edited(log: Log, name: str, path: str, value: Any) -> Log:
+    """Change one member of the payload of the first event of a name."""
+    at = find(log, name)
+    payload = deepcopy(log[at].payload)
+    *outer, last = path.split(".")
+    place: Any = payload
+    for part in outer:
+        place = place[int(part) if part.isdecimal() else part]
+    place[int(last) if last.isdecimal() else last] = value
+    return [*log[:at], replace(log[at], payload=payload), *log[at + 1 :]]
+
+
+def names_in(log: Log, playbook: Any = None) -> set[str]:
+    return {breach.invariant for breach in audit(log, playbook)}
+
+
+@pytest.fixture(scope="module")
+def flow(run: Run) -> Any:
+    return run(FLOW, script={"b": lambda call: call.attempt})
+
+
+def test_a_whole_log_and_each_beginning_of_it_are_sound(flow: Any) -> None:
+    for length in range(len(flow.log) + 1):
+        assert audit(flow.log[:length], flow.playbook) == []
 
 
 @pytest.mark.parametrize(
@@ -55,30 +96,122 @@ def test_a_whole_log_and_each_beginning_of_it_are_sound(run: Run) -> None:
     [
         (without, "step.scheduled", "I-15"),
         (without, "step.done", "I-14"),
+        (without, "loop.started", "I-22"),
         (without, "loop.iteration.started", "I-22"),
         (without, "loop.iteration.done", "I-24"),
         (without, "task.started", "I-17"),
+        (without, "task.done", "I-27"),
         (without, "next.evaluated", "I-11"),
+        (without, "loop.done", "I-12"),
+        (without, "workflow.finished", "I-14"),
+        (without, "workflow.started", "I-11"),
+        (doubled, "playbook.execution.requested", "I-01"),
+        (doubled, "workflow.started", "I-31"),
         (doubled, "step.done", "I-15"),
         (doubled, "step.scheduled", "I-11"),
         (doubled, "next.evaluated", "I-12"),
+        (doubled, "token.joined", "I-11"),
         (doubled, "task.started", "I-27"),
+        (doubled, "task.done", "I-27"),
+        (doubled, "loop.started", "I-22"),
+        (doubled, "loop.done", "I-24"),
         (doubled, "loop.iteration.started", "I-22"),
         (doubled, "loop.iteration.done", "I-15"),
+        (doubled, "workflow.finished", "I-14"),
         (doubled, "playbook.processed", "I-14"),
+        (swapped, "task.started", "I-17"),
+        (swapped, "loop.iteration.started", "I-22"),
+        (swapped, "workflow.finished", "I-14"),
     ],
 )
-def test_damage_is_named(run: Run, change: Any, name: str, invariant: str) -> None:
-    breaches = audit(change(run(FLOW).log, name))
-
-    assert invariant in {breach.invariant for breach in breaches}
+def test_damage_is_named(flow: Any, change: Any, name: str, invariant: str) -> None:
+    assert invariant in names_in(change(flow.log, name), flow.playbook)
 
 
-def test_a_gap_is_named_with_its_place(run: Run) -> None:
-    log = run(FLOW).log
+@pytest.mark.parametrize(
+    ("name", "path", "value", "invariant"),
+    [
+        ("workflow.started", "token.token_id", "sim.t7", "I-11"),
+        ("workflow.started", "token.step", "other", "I-11"),
+        ("step.scheduled", "admit.allow", False, "I-11"),
+        ("step.scheduled", "tokens", [], "I-11"),
+        ("next.evaluated", "arcs.0.fired", False, "I-12"),
+        ("next.evaluated", "arcs.0.step", "other", "I-12"),
+        ("next.evaluated", "mode", "exclusive", "I-12"),
+        ("next.evaluated", "fired.0.token_id", "sim.t1", "I-11"),
+        ("loop.started", "total", 5, "I-22"),
+        ("loop.started", "mode", "sequential", "I-23"),
+        ("loop.iteration.started", "item", 9, "I-22"),
+        ("loop.done", "done", 3, "I-24"),
+        ("loop.done", "total", 3, "I-24"),
+        ("loop.done", "results", [1, 1, 1], "I-24"),
+        ("loop.done", "error_kinds", {"timeout": 1}, "I-24"),
+        ("loop.iteration.done", "result", 9, "I-26"),
+        ("step.done", "result", 9, "I-26"),
+        ("task.done", "outcome.status", "error", "I-26"),
+        ("task.done", "directive.do", "fail", "I-27"),
+        ("task.done", "directive.delay", -1, "I-28"),
+        ("task.started", "in_doubt", 1, "I-27"),
+        ("workflow.finished", "status", "failed", "I-14"),
+        ("workflow.finished", "status", "cancelled", "I-14"),
+        ("task.done", "outcome.result", "x" * 70_000, "I-35"),
+        ("task.done", "spilled", ["outcome.result"], "I-35"),
+    ],
+)
+def test_an_edited_event_is_named(
+    flow: Any, name: str, path: str, value: Any, invariant: str
+) -> None:
+    assert invariant in names_in(edited(flow.log, name, path, value), flow.playbook)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "invariant"),
+    [
+        ("step.scheduled", {"source": "worker"}, "I-13"),
+        ("step.scheduled", {"name": "step.dreamt"}, "I-13"),
+        ("step.scheduled", {"step_run_id": "sim-8"}, "I-15"),
+        ("task.started", {"attempt": 2}, "I-27"),
+        ("task.started", {"task_label": "b"}, "I-27"),
+        ("task.started", {"task_run_id": "sim-1/0:a.2"}, "I-27"),
+        ("task.done", {"status": "skipped"}, "I-26"),
+        ("step.done", {"status": "paused"}, "I-26"),
+        ("step.done", {"execution_id": "other"}, "I-04"),
+        ("step.done", {"event_id": "sim.999"}, "I-04"),
+        ("step.done", {"payload": {}}, "I-26"),
+        ("next.evaluated", {"payload": {}}, "I-07"),
+        ("loop.started", {"payload": {"total": 3}}, "I-07"),
+    ],
+)
+def test_a_wrong_envelope_is_named(
+    flow: Any, name: str, changes: dict[str, Any], invariant: str
+) -> None:
+    at, log = find(flow.log, name), list(flow.log)
+    log[at] = replace(log[at], **changes)
+
+    assert invariant in names_in(log)
+
+
+def test_a_gap_is_named_with_its_place(flow: Any) -> None:
+    log = flow.log
     [breach] = [b for b in audit(log[:4] + log[5:]) if b.invariant == "I-04"]
 
     assert (breach.seq, breach.message) == (6, "expected event 5, found 6")
+    assert breach.expected == "event 5"
+
+
+def test_more_open_iterations_than_the_playbook_allows_are_named(
+    run: Run, prepare: Run
+) -> None:
+    log = run(FLOW.replace("max_in_flight: 2", "max_in_flight: 3")).log
+    narrow = prepare(FLOW).playbook
+
+    [first, *_] = audit(log, narrow)
+
+    assert (first.invariant, first.message, first.expected) == (
+        "I-23",
+        "3 iterations of sim-1 are open",
+        "at most 2",
+    )
 
 
 @pytest.mark.spec("S-38")
@@ -87,8 +220,202 @@ def test_a_start_after_a_cancel_is_named(prepare: Run) -> None:
     execution.start()
     execution.step()
     started = execution.event("task.started")
+    scheduled = execution.event("step.scheduled")
     execution.cancel()
-    at = [e.name for e in execution.log].index("workflow.cancelled") + 1
-    log = numbered([*execution.log[:at], started, *execution.log[at:]])
+    log = execution.log
+    assert audit(log) == []
+    at = find(log, "workflow.cancelled") + 1
 
-    assert "I-32" in {breach.invariant for breach in audit(log)}
+    for event in (started, scheduled):
+        assert "I-32" in names_in(numbered([*log[:at], event, *log[at:]]))
+    assert "I-34" in names_in(doubled(log, "workflow.cancelled"))
+
+
+@pytest.mark.spec("S-39")
+def test_a_start_during_a_pause_is_named(prepare: Run) -> None:
+    execution = prepare(FLOW)
+    execution.start()
+    execution.pause()
+    execution.resume()
+    while execution.step():
+        pass
+    log = execution.log
+    assert audit(log) == []
+
+    moved = swapped(log, "workflow.resumed")
+    begun = inserted(log, "workflow.resumed", execution.events("step.scheduled")[1])
+    for changed in (
+        begun,
+        doubled(log, "workflow.paused"),
+        doubled(log, "workflow.resumed"),
+        without(log, "workflow.paused"),
+    ):
+        assert "I-33" in names_in(changed)
+    assert moved != log
+
+
+def test_a_deadline_before_its_time_is_named(prepare: Run) -> None:
+    execution = prepare(
+        "- {step: start, spec: {deadline: 60}, tool: {kind: wait, for: 1h}}"
+    )
+    execution.run()
+    log = execution.log
+    assert audit(log) == []
+    assert execution.state.status == "failed"
+    at = find(log, "step.failed")
+    early = replace(log[at], timestamp="1970-01-01T00:00:59.000000Z")
+
+    [breach] = audit([*log[:at], early, *log[at + 1 :]])
+
+    assert (breach.invariant, breach.seq) == ("I-28", early.seq)
+    assert breach.expected == "at 1970-01-01T00:01:00.000000Z or later"
+
+
+def test_a_wait_that_ends_before_its_time_is_named(run: Run) -> None:
+    log = run(
+        """
+        - step: start
+          tool: [{a: {kind: wait, for: 1h}}, {b: {kind: noop}}]
+        """
+    ).log
+    assert audit(log) == []
+    again = inserted(log, "task.done", log[find(log, "task.started")])
+    at = find(again, "task.done") - 1
+    late = replace(again[at], timestamp="1970-01-01T01:00:00.000000Z")
+
+    assert "I-28" in names_in(again)
+    assert "I-28" not in names_in([*again[:at], late, *again[at + 1 :]])
+
+
+@pytest.mark.spec("S-21")
+def test_two_writers_of_one_key_are_named(run: Run) -> None:
+    log = run(FLOW).log
+    ends = [e for e in log if e.name == "task.done" and e.payload.get("set_ctx")]
+    second = ends[1]
+    other = {**second.payload, "set_ctx": {"k": 2}}
+    changed = [replace(e, payload=other) if e is second else e for e in log]
+
+    [breach, *_] = audit(changed)
+
+    assert (breach.invariant, breach.seq) == ("I-30", second.seq)
+    assert breach.message == "ctx.k is written by sim-1/1 and by sim-1/0"
+    # One after the other, they may.
+    sequential = edited(changed, "loop.started", "mode", "sequential")
+    assert "I-30" not in names_in(sequential)
+
+
+def test_a_signal_that_two_pipelines_take_is_named(prepare: Run) -> None:
+    execution = prepare("- {step: start, tool: {kind: wait, signal: go}}")
+    execution.run()
+    execution.command(receive, "go", {"n": 1})
+    while execution.step():
+        pass
+    log = execution.log
+    assert audit(log) == []
+    assert "task.resumed" in execution.names
+
+    assert "I-49" in names_in(doubled(log, "task.resumed"))
+    assert "I-49" in names_in(without(log, "message.received"))
+
+
+@pytest.mark.spec("S-76")
+@pytest.mark.parametrize(
+    ("kept", "invariant"),
+    [
+        ({"done": 2, "ranges": [[0, 1]], "results": [None, None]}, None),
+        ({"done": 1, "ranges": [[0, 1]], "results": [None]}, "I-48"),
+        ({"done": 2, "ranges": [[3, 4]], "results": [None, None]}, "I-48"),
+        ({"done": 2, "ranges": [[1, 1], [0, 0]], "results": [None, None]}, "I-48"),
+    ],
+)
+def test_kept_iterations_are_counted(
+    prepare: Run, kept: dict[str, Any], invariant: str | None
+) -> None:
+    execution = prepare(FLOW)
+    execution.start()
+    at = find(execution.log, "loop.started")
+    log = execution.log[: at + 1]
+    given = {"step_run_id": "sim-0", **kept}
+    log[at] = replace(log[at], payload={**log[at].payload, "kept": given})
+    third = replace(
+        execution.events("loop.iteration.started")[0],
+        entity_id="sim-1/2",
+        iteration_id="sim-1/2",
+        payload={"item": 3, "first": "a"},
+    )
+
+    found = names_in(numbered([*log, third]))
+
+    assert found == (set() if invariant is None else found | {invariant})
+
+
+def test_each_invariant_is_described() -> None:
+    numbers = [int(name.removeprefix("I-")) for name in INVARIANTS]
+
+    assert numbers == list(range(1, len(INVARIANTS) + 1))
+    for name, each in INVARIANTS.items():
+        assert each.sentence.endswith("."), name
+        assert each.how, name
+        assert each.cure, name
+
+
+# -- size ------------------------------------------------------------------------
+
+
+def loop_of(count: int, head: Log, last: Event) -> Iterator[Event]:
+    """The log of one sequential loop with so many iterations."""
+    begun, started, done, ended = (
+        next(each for each in head if each.name == name)
+        for name in (
+            "loop.iteration.started",
+            "task.started",
+            "task.done",
+            "loop.iteration.done",
+        )
+    )
+    seq = begun.seq
+    for index in range(count):
+        name = f"sim-1/{index}"
+        task = f"{name}:a.1"
+        ids = {"iteration_id": name}
+        parts = (
+            (begun, name, {**ids, "payload": {**begun.payload, "item": index}}),
+            (started, task, {**ids, "task_run_id": task}),
+            (done, task, {**ids, "task_run_id": task}),
+            (ended, name, {**ids, "payload": {"result": None, "size": 99}}),
+        )
+        for event, entity, changes in parts:
+            own = {"event_id": f"sim.{seq}", "seq": seq, "entity_id": entity}
+            yield replace(event, **own, **changes)
+            seq += 1
+    span, size = f"{begun.seq - 1}-{seq - 1}", count * 100
+    store = {"store": "noetl", "key": "log:sim-1", "range": span, "size": size}
+    sums = {"total": count, "done": count, "failed": 0, "skipped": 0}
+    payload = {**sums, "results": {**store, "schema_hint": "list"}}
+    yield replace(last, event_id=f"sim.{seq}", seq=seq, payload=payload)
+
+
+def test_a_long_loop_is_audited_in_bounded_memory(run: Run) -> None:
+    count = 4_000
+    log = run(
+        "- {step: start, loop: {in: '{{ range(2) }}', iterator: x, "
+        "spec: {mode: sequential}}, tool: [{a: {kind: noop}}]}"
+    ).log
+    items = {"start": 0, "stop": count, "step": 1}
+    log = edited(
+        edited(log, "loop.started", "total", count), "loop.started", "items", items
+    )
+    watch, at = Audit(), find(log, "loop.iteration.started")
+    for event in log[:at]:
+        assert not watch.take(event)
+    tracemalloc.start()
+    sizes = []
+    for number, event in enumerate(loop_of(count, log, log[find(log, "loop.done")])):
+        assert not watch.take(event)
+        if number in (count * 2, count * 4 - 1):
+            path_of.cache_clear()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+
+    half, whole = sizes
+    assert whole < half + 20_000
