@@ -25,7 +25,6 @@ from noetl.dsl.normalize import deep_merge
 from noetl.engine.decide import Request
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.engine.invariants import Audit
 from noetl.engine.state import State
 from noetl.errors import (
     BlobCorrupt,
@@ -50,6 +49,7 @@ from noetl.runtime.worker.server_connection import ServerConnection
 from noetl.runtime.worker_protocol import messages
 from noetl.runtime.worker_protocol.gateway import WorkerGateway
 from noetl.runtime.worker_protocol.leases import Caller
+from noetl.service.executions.verification import StoreCheck
 from noetl.wiring.identifiers import new_execution_id
 
 TTL = 1.0
@@ -313,11 +313,9 @@ class Cluster:
                     if worker.done():
                         worker.result()
                 await asyncio.sleep(0.02)
-        assert await store.verify(execution_id) is None
-        events, audit = await store.read(execution_id), Audit()
-        breaches = [breach for event in events for breach in audit.take(event)]
-        assert [*breaches, *audit.end()] == []
-        return replay(events)
+        check = StoreCheck(store, self.blobs, lambda about, body: parse(body, ()))
+        assert (await check.verify(execution_id)).breaches == []
+        return replay(await store.read(execution_id))
 
     async def state(self, execution_id: str) -> State:
         return replay(await self.servers[0].store.read(execution_id))

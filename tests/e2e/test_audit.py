@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -95,3 +97,53 @@ def test_it_checks_playbooks_or_executions(shell: Any) -> None:
     assert "name playbooks, or an execution" in shell.noetl("verify").stderr
     both = shell.noetl("verify", shell.write("flow", FLOW), "--execution", "all")
     assert both.returncode == 2
+
+
+def test_a_finding_says_what_was_expected_and_what_to_do(shell: Any) -> None:
+    execution_id = shell.run(shell.write("flow", FLOW))["execution_id"]
+    with closing(sqlite3.connect(shell.home / "log.db")) as db, db:
+        db.execute(
+            "INSERT INTO command (command_id, execution, family, rank, pool, state, "
+            "not_before, epoch, owner, expires_at) SELECT execution_id || '-9', "
+            "number, number, 1, 'default', 'leased', 0, 1, 'x', 9e9 FROM execution"
+        )
+
+    done = shell.noetl("verify", "--execution", execution_id[-8:])
+    as_json = shell.noetl("verify", "--execution", "all", "--json")
+
+    found, expected, do, last = done.stdout.splitlines()
+    name = f"{execution_id}-9"
+    assert found.endswith(f"there is a command {name}, leased to x [I-16]")
+    assert expected == "    expected: none: the log has no such open pipeline"
+    assert do.startswith("    do: noetl resume ID")
+    assert last.endswith("events: broken")
+    assert (done.returncode, as_json.returncode) == (1, 1)
+    document = json.loads(as_json.stdout)
+    [execution] = document["executions"]
+    [breach] = execution["breaches"]
+    assert (document["intact"], document["rows"]) == (False, [])
+    assert document["events"] == execution["events"]
+    assert breach["seq"] == execution["events"]
+    assert breach.keys() == {"invariant", "seq", "message", "expected", "cure"}
+
+
+def test_all_executions_have_a_summary_with_the_rate(shell: Any) -> None:
+    for _ in range(2):
+        shell.run(shell.write("flow", "- {step: start, tool: {kind: noop}}"))
+
+    done = shell.noetl("verify", "--execution", "all")
+
+    *lines, last = done.stdout.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["intact", "intact"]
+    assert last.startswith("2 executions, 0 broken; ")
+    assert last.endswith(" a second)")
+
+
+def test_an_unknown_execution_and_a_silent_database_are_told_apart(shell: Any) -> None:
+    unknown = shell.noetl("verify", "--execution", "0198")
+    shell.set(NOETL_DATABASE="postgresql://noetl@127.0.0.1:1/noetl")
+    silent = shell.noetl("verify", "--execution", "0198")
+
+    assert unknown.returncode == 2
+    assert "run it where the server's database is set" in unknown.stderr
+    assert silent.returncode == 3

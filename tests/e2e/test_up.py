@@ -542,6 +542,17 @@ def test_commands_find_executions_of_the_cluster_and_of_runs(
         shown = json.loads(shell.noetl("show", execution, "--json").stdout)
         assert shown["execution_id"] == (local if execution == local else theirs)
         assert shell.events(execution)[-1]["name"] == "playbook.processed"
+        verified = shell.noetl("verify", "--execution", execution, "--json")
+        [found] = json.loads(verified.stdout)["executions"]
+        assert found["execution_id"] == shown["execution_id"]
+        assert (verified.returncode, found["intact"]) == (0, True)
+    everything = json.loads(
+        shell.noetl("verify", "--execution", "all", "--json").stdout
+    )
+    assert [each["execution_id"] for each in everything["executions"]] == [
+        local,
+        theirs,
+    ]
     assert "nowhere" in shell.noetl("show", "nowhere").stderr
     assert cluster["ready"]
 

@@ -13,9 +13,8 @@ from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.engine.invariants import Audit
 from noetl.engine.state import State
-from noetl.runtime.executions.loaded import fold, freeze
+from noetl.service.executions.verification import StoreCheck
 
 ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
@@ -58,21 +57,16 @@ class Checker:
         rows = await self._database.fetch("SELECT execution_id FROM noetl.execution")
         if {name for (name,) in rows} != {*runs}:
             self._blame(f"{len(rows)} executions are stored, {len(runs)} were started")
-        for table in ("command", "timer"):
-            if left := await self._one(f"SELECT count(*) FROM {table}"):
-                self._blame(f"{left} rows of {table} are left")
+        for stray in await self._store.strays():
+            self._blame(f"{stray.table} {stray.name}: {stray.message}")
 
     async def _check_log(self, execution_id: str, count: int) -> None:
         store = self._store
-        if damage := await store.verify(execution_id):
-            self._blame(f"{execution_id}: {damage}")
-        events, audit = await store.read(execution_id), Audit()
-        breaches = [breach for event in events for breach in audit.take(event)]
-        for breach in [*breaches, *audit.end()]:
+        check = StoreCheck(store, None, lambda about, body: None)
+        for breach in (await check.verify(execution_id)).breaches:
             self._blame(f"{execution_id}: {breach}")
+        events = await store.read(execution_id)
         state = replay(events)
-        if freeze(state) != freeze(await fold(store, execution_id)):
-            self._blame(f"{execution_id}: the snapshot is not what the log adds up to")
         self._check_end(execution_id, state, (await store.summary(execution_id)).status)
         self._check_iterations(execution_id, events, count)
         await self._check_effects(execution_id, events, count)
@@ -119,10 +113,6 @@ class Checker:
                     f"{execution_id}: effect {index} happened {calls} times, "
                     f"the log knows of {again[index]}"
                 )
-
-    async def _one(self, sql: str) -> int:
-        [(value,)] = await self._database.fetch(sql)
-        return int(value)
 
     def _blame(self, message: str) -> None:
         self.found.wrong.append(message)

@@ -13,7 +13,7 @@ from typing import Self
 import click
 import msgspec
 
-from noetl.commands.local.logs import find_execution, reading
+from noetl.commands.local.logs import PAGE, find_execution, reading
 from noetl.commands.output.diagnostics import count_of
 from noetl.config import DATABASE, Settings, read_plugins
 from noetl.dialects import load_validated
@@ -89,6 +89,11 @@ async def _place_of(
     home: Home, settings: Settings, wanted: str
 ) -> AsyncIterator[tuple[Place, str]]:
     """Open the store of an execution: a log of the home, or else the database."""
+    if wanted == "last":
+        async with _database(home, settings) as place:
+            if place is not None:
+                yield place, await _newest(place)
+                return
     try:
         found = await find_execution(home, wanted)
     except ConfigError as missing:
@@ -112,6 +117,17 @@ async def _in_database(
         some = ", ".join(names[:3])
         raise ConfigError(f"'{wanted}' is not unique: {some}, …")
     return place, names[0]
+
+
+async def _newest(place: Place) -> str:
+    """Return the newest execution that no other one called."""
+    cursor = None
+    while page := await place.store.find(before=cursor, limit=PAGE):
+        for each in page:
+            if each.parent_id is None:
+                return each.execution_id
+        cursor = page[-1].execution_id
+    raise ConfigError(f"there is no execution in {place.name} yet")
 
 
 @asynccontextmanager

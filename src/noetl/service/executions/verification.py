@@ -16,7 +16,7 @@ from noetl.engine.invariants import Audit, Breach
 from noetl.engine.invariants.tasks import stored_values
 from noetl.engine.state import State
 from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
-from noetl.ports import Blobs, LogReader, LogVerifier, RecordReader, Records
+from noetl.ports import Blobs, ExecutionHistory, LogVerifier, RecordReader, Records
 from noetl.report.tally import VERSION
 from noetl.runtime.executions.loaded import EVENTS_PER_READ
 from noetl.runtime.executions.record_checks import check_records, check_snapshot
@@ -36,12 +36,8 @@ Progress = Callable[[int], Awaitable[None]]
 """Called with the number of events that were read since the last call."""
 
 
-class VerifiedStore(LogReader, LogVerifier, RecordReader, Protocol):
+class VerifiedStore(ExecutionHistory, LogVerifier, RecordReader, Protocol):
     """A store whose executions can be verified."""
-
-    async def resolve(self, part: str, *, limit: int = 10) -> Sequence[str]:
-        """Return the ids that begin, or else end, with a text."""
-        ...
 
 
 class Verified(msgspec.Struct, frozen=True):
