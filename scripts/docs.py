@@ -17,6 +17,7 @@ from pages.directives import directives
 from pages.errors import errors
 from pages.events import events
 from pages.http_api import http_api
+from pages.invariants import invariants
 from pages.keychain import keychain
 from pages.markdown import table
 from pages.playbook_tests import playbook_tests
@@ -252,6 +253,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "access.md": ("Roles and permissions", access),
     "errors.md": ("Errors", errors),
     "events.md": ("Events", events),
+    "invariants.md": ("Invariants", invariants),
     "sql.md": ("Tables for SQL", sql),
 }
 

@@ -12,6 +12,7 @@ from navigation import leaves, read_navigation
 from noetl import load
 from noetl.engine.events import EVENTS
 from noetl.engine.invariants import audit
+from noetl.engine.invariants.catalog import INVARIANTS
 from noetl.engine.simulate import Simulation
 from noetl.engine.tasks.outcome import Outcome
 from noetl.engine.tasks.pipeline import Call
@@ -122,10 +123,28 @@ def test_the_diamond_has_the_states_that_the_page_lists() -> None:
 
 @pytest.mark.spec("DOC-03")
 def test_the_invariants_are_those_that_are_checked() -> None:
-    source = (ROOT / "src" / "noetl" / "engine" / "invariants.py").read_text()
     listed = re.findall(r"^\| (I-\d+) \|", FORMAL, re.MULTILINE)
 
-    assert sorted(listed) == sorted(set(re.findall(r"I-\d+", source)))
+    assert listed == [name for name, each in INVARIANTS.items() if "log" in each.how]
+
+
+@pytest.mark.spec("DOC-03")
+def test_the_catalog_of_invariants_has_every_one_that_is_checked() -> None:
+    package = ROOT / "src" / "noetl"
+    found = {"log": "", "records": "", "store": ""}
+    for file in (package / "engine" / "invariants").glob("[!c]*.py"):
+        found["log"] += file.read_text()
+    found["records"] = (package / "runtime/executions/record_checks.py").read_text()
+    found["store"] = (package / "commands/local/verification.py").read_text()
+    service = (package / "service/executions/verification.py").read_text()
+    both = found["log"] + found["records"] + service
+
+    for how in ("log", "records", "store"):
+        named = set(re.findall(r"I-\d+", both if how != "store" else found[how]))
+        listed = {name for name, each in INVARIANTS.items() if how in each.how}
+        assert listed <= named | {"I-04"}, how
+    named = set(re.findall(r'"(I-\d+)"', both + found["store"]))
+    assert {name for name in named if INVARIANTS[name].how == ("tests",)} == set()
 
 
 @pytest.mark.spec("DOC-03", "EVT-03")

@@ -115,7 +115,7 @@ def test_a_finding_says_what_was_expected_and_what_to_do(shell: Any) -> None:
     name = f"{execution_id}-9"
     assert found.endswith(f"there is a command {name}, leased to x [I-16]")
     assert expected == "    expected: none: the log has no such open pipeline"
-    assert do.startswith("    do: noetl resume ID")
+    assert do.startswith("    do: stop what uses the store, and delete the row")
     assert last.endswith("events: broken")
     assert (done.returncode, as_json.returncode) == (1, 1)
     document = json.loads(as_json.stdout)

@@ -24,9 +24,15 @@ class Invariant(NamedTuple):
 
 _RESTORE = "restore the store from a backup; do not resume the execution"
 _REPORT = "keep a copy of the store and report it: the log itself is wrong"
-_REFOLD = "it is made again from the log: noetl resume ID, or noetl show ID"
-_SWEEP = "noetl resume ID: what is open is planned again from the log"
-_FORK = "fork it before this event: noetl fork ID --at SEQ"
+_REFOLD = (
+    "stop what uses the store, and delete the row of the snapshot or tally: it is made "
+    "again from the log; the next event writes a line of a listing again"
+)
+_DELETE = "stop what uses the store, and delete the row: the log does not need it"
+_TIMERS = "noetl pause ID, then noetl resume ID: that sets its timers again"
+_FORK = (
+    "continue in a fork of its last event, noetl fork ID --at SEQ, and cancel this one"
+)
 
 _LOG: tuple[How, ...] = ("log",)
 _RECORDS: tuple[How, ...] = ("records",)
@@ -99,7 +105,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-16": Invariant(
         "A command has one owner at most; its epoch grows; what has ended has none.",
         _RECORDS,
-        _SWEEP,
+        _DELETE,
     ),
     "I-17": Invariant(
         "The start of an attempt is recorded before its outcome.", _LOG, _REPORT
@@ -149,7 +155,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-28": Invariant(
         "Nothing fires before its time, and there is a timer for each time.",
         ("log", "records"),
-        _SWEEP,
+        _TIMERS,
     ),
     "I-29": Invariant(
         "A jump stays in its pipeline, and a pipeline within its limit of tasks.",
@@ -212,7 +218,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-50": Invariant(
         "A pipeline that waits has no lease, and is offered at its time (S-68, S-78).",
         _RECORDS,
-        _SWEEP,
+        _FORK,
     ),
     "I-51": Invariant(
         "A batch of the log decodes to as many events as it says, after the batch "
@@ -223,7 +229,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-52": Invariant(
         "Every command and timer belongs to a stored execution.",
         ("store",),
-        "remove the row: nothing reads it",
+        _DELETE,
     ),
 }
 

@@ -18,7 +18,6 @@ from noetl.engine.state import State
 from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
 from noetl.ports import Blobs, ExecutionHistory, LogVerifier, RecordReader, Records
 from noetl.report.tally import VERSION
-from noetl.runtime.executions.loaded import EVENTS_PER_READ
 from noetl.runtime.executions.record_checks import check_records, check_snapshot
 from noetl.service.executions.views.tallies import Folded
 from noetl.types import JSON
@@ -29,6 +28,9 @@ IN_MEMORY = 1 << 20
 """Bytes of a stored value up to which it is read into memory."""
 SEEN_VALUES = 10_000
 """Keys of stored values that are remembered, so that each is read once."""
+
+DAMAGED = frozenset({"store.corrupt", "log.hash_mismatch"})
+"""Kinds of errors of reading a damaged log."""
 
 Load = Callable[[dict[str, JSON], bytes], Playbook | None]
 """Reads the text of a playbook; None if this version cannot."""
@@ -50,6 +52,10 @@ class Verified(msgspec.Struct, frozen=True):
     events: int
     breaches: list[Breach]
     omitted: int = 0
+
+
+class _Unread(Exception):
+    """Error of a row of the log that cannot be decoded, or that is missing."""
 
 
 class StoreCheck:
@@ -91,22 +97,35 @@ class StoreCheck:
             whole = "the event that was recorded, or its batch"
             found.append(Breach("I-04", damage.seq, damage.message, whole))
         fold = _Fold(self, records, found)
+        is_read = damage is None
         try:
-            async for page in self._store.pages(execution_id, size=EVENTS_PER_READ):
+            async for page in self._pages(execution_id):
                 if not await fold.take(page):
                     break
                 if progress is not None:
                     await progress(len(page))
-            await fold.end()
-        except StoreError as error:
-            if damage is None:
+        except _Unread as error:
+            if is_read:
                 seq = fold.state.seq + 1
                 found.append(Breach("I-51", seq, str(error), "a batch that decodes"))
-        if records is not None and damage is None and fold.is_whole:
-            found += check_records(fold.state, records, now)
+            is_read = False
+        if is_read:
+            await fold.end()
+            if records is not None and fold.is_whole:
+                found += check_records(fold.state, records, now)
         found.sort(key=lambda breach: breach.seq)
         listed, count = found[:MAX_BREACHES], fold.state.seq
         return Verified(execution_id, count, listed, len(found) - len(listed))
+
+    async def _pages(self, execution_id: str) -> AsyncIterator[Sequence[Event]]:
+        """Read the log. Raises ``_Unread`` for a row that cannot be decoded."""
+        try:
+            async for page in self._store.pages(execution_id, size=EVENTS_PER_READ):
+                yield page
+        except StoreError as error:
+            if error.kind not in DAMAGED:
+                raise
+            raise _Unread(str(error)) from error
 
     async def all(self, progress: Progress | None = None) -> AsyncIterator[Verified]:
         """Verify all executions, in the order of their beginnings."""
