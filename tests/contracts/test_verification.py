@@ -12,6 +12,7 @@ from stored_log import PostgresLog, SqliteLog, row_of
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.execution_secrets import MemorySealed
+from noetl.adapters.stores.batches import link
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools import BUILTIN
 from noetl.dsl.load import load
@@ -334,6 +335,29 @@ async def test_a_wrong_row_is_named(
 
     assert [each for each in found if each[0] == invariant and words in each[2]], found
     assert all(seq > 0 for _, seq, _ in found)
+
+
+@BOTH
+async def test_a_line_that_cannot_be_decoded_is_named(world: Any, write: Any) -> None:
+    await write("UPDATE execution SET summary = '{'")
+
+    [(invariant, seq, _)] = await found_in(world)
+
+    assert (invariant, seq) == ("I-07", await world.store.length(NAME))
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+async def test_a_batch_that_does_not_decode_names_its_events(world: Any) -> None:
+    rows = world.store._executions[NAME].rows
+    last = rows[-1]._replace(body=b"no frame")
+    rows[-1] = last._replace(hash=link(rows[-2].hash, last))
+
+    [(invariant, seq, message)] = await found_in(world)
+
+    assert (invariant, seq) == ("I-51", last.first_seq)
+    assert (
+        f"one of the events {last.first_seq} to {last.last_seq} is damaged" in message
+    )
 
 
 @ALL

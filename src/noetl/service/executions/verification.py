@@ -18,6 +18,7 @@ from noetl.engine.state import State
 from noetl.errors import BlobCorrupt, BlobGone, ConfigError, StoreError
 from noetl.ports import Blobs, ExecutionHistory, LogVerifier, RecordReader, Records
 from noetl.report.tally import VERSION
+from noetl.runtime.executions.loaded import EVENTS_PER_READ
 from noetl.runtime.executions.record_checks import check_records, check_snapshot
 from noetl.service.executions.views.tallies import Folded
 from noetl.types import JSON
@@ -84,18 +85,13 @@ class StoreCheck:
     ) -> Verified:
         """Verify one execution. Raises ``StoreError`` (``store.missing``)."""
         found: list[Breach] = []
-        try:
-            records: Records | None = await self._store.records(execution_id)
-        except StoreError as error:
-            if error.kind != "store.corrupt":
-                raise
-            records = None
-            found.append(Breach("I-07", 0, str(error), "a line that can be decoded"))
+        records, unread = await self._records(execution_id)
         now = self._now() if self._now is not None else None
         damage = await self._store.verify(execution_id)
         if damage is not None:
             whole = "the event that was recorded, or its batch"
-            found.append(Breach("I-04", damage.seq, damage.message, whole))
+            name = "I-04" if damage.kind == "log.hash_mismatch" else "I-51"
+            found.append(Breach(name, damage.seq, damage.message, whole))
         fold = _Fold(self, records, found)
         is_read = damage is None
         try:
@@ -113,9 +109,21 @@ class StoreCheck:
             await fold.end()
             if records is not None and fold.is_whole:
                 found += check_records(fold.state, records, now)
+        if unread is not None:
+            line = "a line that can be decoded"
+            found.append(Breach("I-07", fold.state.seq, unread, line))
         found.sort(key=lambda breach: breach.seq)
         listed, count = found[:MAX_BREACHES], fold.state.seq
         return Verified(execution_id, count, listed, len(found) - len(listed))
+
+    async def _records(self, execution_id: str) -> tuple[Records | None, str | None]:
+        """Return the rows of an execution, or why they cannot be decoded."""
+        try:
+            return await self._store.records(execution_id), None
+        except StoreError as error:
+            if error.kind != "store.corrupt":
+                raise
+            return None, str(error)
 
     async def _pages(self, execution_id: str) -> AsyncIterator[Sequence[Event]]:
         """Read the log. Raises ``_Unread`` for a row that cannot be decoded."""
