@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from noetl.adapters.host import HostPolicy
 from noetl.adapters.processes.isolation import Isolation
-from noetl.adapters.tools.noop import NoopTool
+from noetl.adapters.tools.engine_kinds import NoopTool
 from noetl.adapters.tools.python import PythonTool
 from noetl.ports import Tool, ToolCall
 

@@ -105,7 +105,7 @@ async def replay(most: int, times: int) -> None:
 
 
 async def pipeline(most: int, times: int) -> None:
-    from noetl.adapters.tools.noop import NoopTool
+    from noetl.adapters.tools.engine_kinds import NoopTool
     from noetl.engine.runs import begin
     from noetl.engine.state import Frame
     from noetl.engine.tasks.pipeline import Call, Ended, Pipeline

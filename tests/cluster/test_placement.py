@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.tools.noop import NoopTool
+from noetl.adapters.tools.engine_kinds import NoopTool
 from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
 

@@ -14,8 +14,8 @@ import pytest
 from nats.aio.msg import Msg
 from nats_servers import NatsServer
 
+from noetl.adapters.nats.connection import NatsWakeups
 from noetl.adapters.nats.permissions import WAKEUPS
-from noetl.adapters.nats.wakeup import NatsWakeups
 from noetl.runtime.worker_protocol import long_poll, messages
 
 HUNG = 30.0

@@ -24,7 +24,7 @@ from noetl.adapters.database_roles import (
 )
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.postgres import SealedRows
+from noetl.adapters.secrets.execution_secrets import SealedRows
 from noetl.adapters.sql_database import PostgresDatabase
 from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres import PostgresStore

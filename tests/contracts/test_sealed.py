@@ -12,8 +12,11 @@ import pytest
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.execution_secrets import MemorySealed, SealedFiles
-from noetl.adapters.secrets.postgres import SealedRows
+from noetl.adapters.secrets.execution_secrets import (
+    MemorySealed,
+    SealedFiles,
+    SealedRows,
+)
 from noetl.errors import SecretError
 from noetl.ports import SealedStore
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_task_logs import MemoryTaskLogs
 
 from noetl.adapters.postgres import Postgres
-from noetl.adapters.stores.memory.task_logs import MemoryTaskLogs
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.adapters.stores.postgres.task_logs import PostgresTaskLogs
 from noetl.adapters.stores.task_log_files import TaskLogFiles

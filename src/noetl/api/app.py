@@ -68,7 +68,7 @@ from noetl.api.http.routes import (
 )
 from noetl.api.monitoring import show_health
 from noetl.api.services import Services
-from noetl.api.views import authoring, explanations, graphs, progress, runs
+from noetl.api.views import authoring, graphs, progress, runs
 from noetl.errors import AccessError
 from noetl.runtime.worker_protocol import messages
 from noetl.service.access.authenticate import Headers
@@ -88,7 +88,6 @@ NOUNS = (
     graphs,
     progress,
     runs,
-    explanations,
     catalog,
     inbox,
     live,

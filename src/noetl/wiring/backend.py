@@ -46,8 +46,7 @@ from noetl.wiring.keyring import make_keyring
 from noetl.wiring.result_stores import make_results
 
 if TYPE_CHECKING:
-    from noetl.adapters.nats.connection import NatsLink
-    from noetl.adapters.nats.wakeup import NatsWakeups
+    from noetl.adapters.nats.connection import NatsLink, NatsWakeups
     from noetl.adapters.stores.postgres import PostgresStore
 
 
@@ -177,7 +176,7 @@ async def _open_database(
         from noetl.adapters.catalogs.postgres import PostgresCatalogRows
         from noetl.adapters.database_roles import judge_role, look_at_role
         from noetl.adapters.postgres import Postgres
-        from noetl.adapters.secrets.postgres import SealedRows
+        from noetl.adapters.secrets.execution_secrets import SealedRows
         from noetl.adapters.sql_database import PostgresDatabase
         from noetl.adapters.stores.postgres import PostgresStore
         from noetl.adapters.stores.postgres.task_logs import PostgresTaskLogs
@@ -292,7 +291,7 @@ def make_link(address: str | None, settings: Settings) -> NatsLink | None:
 
 
 def make_wakeup_bus(address: str, settings: Settings) -> NatsWakeups:
-    from noetl.adapters.nats.wakeup import NatsWakeups
+    from noetl.adapters.nats.connection import NatsWakeups
 
     return NatsWakeups(address, nats_tls(address, settings))
 

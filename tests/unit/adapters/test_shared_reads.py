@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from noetl.adapters.catalogs.shared_reads import SharedReads
+from noetl.adapters.catalogs.postgres import SharedReads
 
 
 class Row:

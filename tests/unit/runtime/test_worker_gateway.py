@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from memory_task_logs import MemoryTaskLogs
 
-from noetl.adapters.stores.memory.task_logs import MemoryTaskLogs
 from noetl.engine.reports.accept import Fact
 from noetl.errors import AccessError, LeaseLost, ProtocolError
 from noetl.ports.task_logs import LogText

@@ -1,12 +1,12 @@
-"""Playbooks in folders, found by their ``metadata.path``."""
+"""Playbooks in folders, found by their ``metadata.path``; versions of playbooks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from noetl.adapters.catalogs.versions import rank
 from noetl.adapters.processes.code_inspection import inspect_code
 from noetl.adapters.tools import BUILTIN
 from noetl.dialects import load, load_validated
@@ -14,8 +14,8 @@ from noetl.dsl.canonical import digest
 from noetl.dsl.load import Loaded
 from noetl.dsl.model import Playbook
 from noetl.dsl.tool_kinds import Kinds
-from noetl.errors import ConfigError
-from noetl.ports import Blobs, CatalogEntry
+from noetl.errors import ConfigError, VersionTaken
+from noetl.ports import Blobs, CatalogEntry, Registered
 from noetl.types import JSON
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
@@ -146,3 +146,35 @@ def _version(loaded: Loaded) -> str | None:
 def version_order(loaded: Loaded) -> str:
     """Return a sort key by numbers: 1.10 comes after 1.9."""
     return rank(_version(loaded) or "")
+
+
+# -- versions of playbooks: their order, the next number, conflicts ---------------
+
+
+_WHOLE = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
+_DIGITS = 20
+
+
+def rank(version: str) -> str:
+    """Return a text that sorts by version: 1.10 after 1.9, names before numbers."""
+    return "\x01".join(_part(part) for part in version.split("."))
+
+
+def _part(part: str) -> str:
+    return f"1{part:0>{_DIGITS}}" if _WHOLE.match(part) else f"0{part}"
+
+
+def next_number(versions: Iterable[str]) -> str:
+    """Return one more than the largest leading whole number of the versions."""
+    leads = (version.split(".")[0] for version in versions)
+    return str(max((int(lead) for lead in leads if _WHOLE.match(lead)), default=0) + 1)
+
+
+def same_or_taken(known: Registered, playbook: Registered) -> Registered:
+    """Return the known playbook if it is the same. Raises ``VersionTaken``."""
+    if known.sha256 == playbook.sha256:
+        return known
+    raise VersionTaken(
+        f"version {known.version} of '{known.path}' is another playbook, registered at "
+        f"{known.registered_at}"
+    )

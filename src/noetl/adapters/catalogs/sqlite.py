@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from noetl.adapters.catalogs.versions import next_number, rank, same_or_taken
+from noetl.adapters.catalogs.files import next_number, rank, same_or_taken
 from noetl.errors import StoreError
 from noetl.ports import Registered
 

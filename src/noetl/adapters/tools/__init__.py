@@ -1,11 +1,10 @@
-"""Built-in tool kinds: each file declares one."""
+"""Built-in tool kinds: a file declares each."""
 
 from __future__ import annotations
 
 from noetl.adapters.tools.duckdb.tool import DUCKDB
-from noetl.adapters.tools.engine_kinds import CHOOSE, PLAYBOOK, WAIT, WORKBOOK
+from noetl.adapters.tools.engine_kinds import CHOOSE, NOOP, PLAYBOOK, WAIT, WORKBOOK
 from noetl.adapters.tools.http.tool import HTTP
-from noetl.adapters.tools.noop import NOOP
 from noetl.adapters.tools.postgres.tool import POSTGRES
 from noetl.adapters.tools.python import PYTHON
 from noetl.adapters.tools.quantum.tool import QUANTUM

@@ -1,6 +1,9 @@
-"""Kinds that the engine itself runs: `choose`, `wait`, `playbook`, `workbook`."""
+"""Kinds that need nothing outside of NoETL: `choose`, `wait`, `playbook`, `workbook`,
+which the engine itself runs, and `noop`."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from noetl.access.permissions import ROLES
 from noetl.dsl.grammar.records import (
@@ -20,6 +23,10 @@ from noetl.dsl.json_schema import (
     SCHEMA_WORDS,
 )
 from noetl.dsl.tool_kinds import Input, Kind
+from noetl.engine.tasks.outcome import Outcome
+
+if TYPE_CHECKING:
+    from noetl.ports import ToolCall
 
 _NOTES = f"""\
 `at` is the next time that the clocks of `zone` show it, by the server's clock. Where
@@ -128,3 +135,31 @@ WORKBOOK = Kind(
     result="As the template's kind.",
     any_input=True,
 )
+
+NOOP = Kind(
+    name="noop",
+    doc="Succeeds, doing nothing.",
+    inputs={
+        "result": Input(ANY, "What it returns (null)."),
+        "note": Input(ANY, "Recorded with its outcome, as `outcome.noop.note`."),
+    },
+    row="PIPE-19",
+    result="The input `result`, else null.",
+    any_input=True,
+)
+
+
+class NoopTool:
+    """Returns the input ``result``."""
+
+    instant = True
+
+    def has_effect(self, call: ToolCall) -> bool:
+        return False
+
+    async def run(self, call: ToolCall) -> Outcome:
+        note = {key: call.inputs[key] for key in ("note",) if key in call.inputs}
+        return Outcome.ok(call.inputs.get("result"), **note)
+
+    async def close(self) -> None:
+        pass

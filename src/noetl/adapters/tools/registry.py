@@ -14,8 +14,8 @@ from noetl.adapters.tools.classic.shaped import SHAPED, Shaped
 from noetl.adapters.tools.classic.sources import Reach
 from noetl.adapters.tools.classic.transfer import TransferTool
 from noetl.adapters.tools.duckdb.tool import DuckdbTool
+from noetl.adapters.tools.engine_kinds import NoopTool
 from noetl.adapters.tools.http.tool import HttpTool
-from noetl.adapters.tools.noop import NoopTool
 from noetl.adapters.tools.postgres.tool import PostgresTool
 from noetl.adapters.tools.python import PythonTool
 from noetl.adapters.tools.quantum.tool import QuantumTool

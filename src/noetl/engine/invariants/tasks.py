@@ -262,7 +262,7 @@ def check_values(books: Books, event: Event) -> None:
         reference = places.get(path)
         if reference is None:
             if not any(path.startswith(f"{outer}.") for outer in places):
-                books.blame("I-35", f"{path} is no reference", "a stored value")
+                books.blame("I-35", f"{path} holds no reference", "a stored value")
         elif reference.get("checksum") != f"sha256:{reference['key']}":
             message = f"the reference at {path} has {reference.get('checksum')}"
             books.blame("I-35", message, f"sha256:{reference['key']}")
