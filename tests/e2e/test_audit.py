@@ -139,7 +139,9 @@ def test_all_executions_have_a_summary_with_the_rate(shell: Any) -> None:
     assert last.endswith(" a second)")
 
 
-def test_an_unknown_execution_and_a_silent_database_have_other_exit_codes(shell: Any) -> None:
+def test_an_unknown_execution_and_a_silent_database_differ(
+    shell: Any,
+) -> None:
     unknown = shell.noetl("verify", "--execution", "0198")
     shell.set(NOETL_DATABASE="postgresql://noetl@127.0.0.1:1/noetl")
     silent = shell.noetl("verify", "--execution", "0198")

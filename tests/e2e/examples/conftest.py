@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from demo_api import DemoApi, Noetl
+from intact import findings
 
 
 @pytest.fixture(scope="session")
@@ -23,5 +24,8 @@ def api(running_api: DemoApi) -> DemoApi:
 
 
 @pytest.fixture
-def noetl(tmp_path: Path) -> Noetl:
-    return Noetl(tmp_path / "home")
+def noetl(tmp_path: Path) -> Iterator[Noetl]:
+    """Whatever an example stores is intact."""
+    home = tmp_path / "home"
+    yield Noetl(home)
+    assert findings(home) == []
