@@ -77,9 +77,6 @@ def _evaluated(books: Books, event: Event) -> None:
     if run is None or run.boundary != on:
         message = f"{on} of {event.step_run_id} is routed"
         books.blame("I-12", message, "a boundary that is recorded, and routed once")
-    elif run.routed:
-        message = f"{on} of {event.step_run_id} is routed after loop.done has fired"
-        books.blame("I-12", message, "tokens from one boundary")
     answers = [arc["step"] for arc in payload["arcs"] if arc["fired"]]
     if [token["step"] for token in fired] != answers:
         message = "the tokens are not those of the arcs that fired"
