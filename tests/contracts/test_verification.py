@@ -338,6 +338,32 @@ async def test_a_wrong_row_is_named(
 
 
 @BOTH
+async def test_a_wait_that_was_ended_too_early_is_named(world: Any, write: Any) -> None:
+    """A live store knows the time; a copy of a store does not."""
+    await write("UPDATE command SET state = 'ready' WHERE state = 'delayed'")
+    live = StoreCheck(world.store, None, lambda about, body: None, now=lambda: 0.0)
+
+    [breach] = (await live.verify(NAME)).breaches
+
+    assert breach.invariant == "I-50"
+    assert "is ready, and waits for its timer" in breach.message
+    assert await found_in(world) == []
+
+
+@BOTH
+async def test_a_snapshot_that_cannot_be_decoded_is_named(
+    world: Any, write: Any
+) -> None:
+    seq = (await world.store.records(NAME)).snapshot.seq
+    await write("UPDATE snapshot SET body = ?", [(b"{",)])
+
+    [(invariant, at, message)] = await found_in(world)
+
+    assert (invariant, at) == ("I-07", seq)
+    assert message.startswith("the snapshot cannot be decoded")
+
+
+@BOTH
 async def test_a_line_that_cannot_be_decoded_is_named(world: Any, write: Any) -> None:
     await write("UPDATE execution SET summary = '{'")
 
