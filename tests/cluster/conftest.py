@@ -314,7 +314,13 @@ class Cluster:
                         worker.result()
                 await asyncio.sleep(0.02)
         check = StoreCheck(store, self.blobs, lambda about, body: parse(body, ()))
-        assert (await check.verify(execution_id)).breaches == []
+        called = [
+            each.execution_id
+            for each in await store.find(limit=1_000)
+            if each.parent_id == execution_id
+        ]
+        for name in (execution_id, *called):
+            assert (await check.verify(name)).breaches == []
         return replay(await store.read(execution_id))
 
     async def state(self, execution_id: str) -> State:

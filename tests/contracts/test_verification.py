@@ -17,7 +17,7 @@ from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.tools import BUILTIN
 from noetl.dsl.load import load
 from noetl.engine.decide import Request
-from noetl.engine.reports.accept import Fact
+from noetl.engine.reports.accept import Fact, OutOfOrder
 from noetl.engine.steps.concurrency import Concurrency
 from noetl.ports import Snapshot
 from noetl.report.tally import VERSION
@@ -61,7 +61,9 @@ class Catalog:
         return self._playbook
 
 
-async def start(store: Any, blobs: MemoryBlobs, name: str) -> Any:
+async def start(
+    store: Any, blobs: MemoryBlobs, name: str, request_key: str | None = ""
+) -> Any:
     """Start an execution with a large input, and a slot of a concurrency key."""
     loaded = load(FLOW.encode(), BUILTIN)
     playbook = loaded.playbook
@@ -75,7 +77,7 @@ async def start(store: Any, blobs: MemoryBlobs, name: str) -> Any:
         {"name": "t", "source": await blobs.put(FLOW.encode())},
         {"large": "x" * 100_000},
         concurrency=Concurrency("k", 1, "queue", name),
-        request_key=f"key of {name}",
+        request_key=f"key of {name}" if request_key == "" else request_key,
     )
     await orchestrator.start(playbook, request)
     return orchestrator
@@ -460,3 +462,16 @@ async def test_epochs_only_grow_from_one_look_to_the_next(world: Any) -> None:
 
     assert list(check_progress(before, after)) == []
     assert {each.invariant for each in check_progress(after, before)} == {"I-16"}
+
+
+@ALL
+@pytest.mark.spec("S-37")
+async def test_an_execution_that_has_begun_is_not_accepted_again(world: Any) -> None:
+    """Two servers may start one child at the same moment."""
+    before = await world.store.length(NAME)
+
+    with pytest.raises(OutOfOrder):
+        await start(world.store, world.blobs, NAME, request_key=None)
+
+    assert await world.store.length(NAME) == before
+    assert await found_in(world) == []

@@ -93,8 +93,11 @@ class Request(msgspec.Struct, frozen=True):
 def accept(batch: Batch, request: Request, *, queued: bool = False) -> None:
     """Start an execution, and move its first token.
 
-    A ``queued`` execution does not move until ``admit_queued``.
+    A ``queued`` execution does not move until ``admit_queued``. Raises ``OutOfOrder``
+    for a log that has begun: another process was first.
     """
+    if batch.state.seq:
+        raise OutOfOrder(f"execution {request.execution_id} has begun already")
     entry = batch.playbook.entry
     assert entry is not None, "a valid playbook has a step"
     who = _ask(batch, request)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 
 from noetl.engine.decide import resume
+from noetl.engine.reports.accept import OutOfOrder
 from noetl.engine.state import State
 from noetl.engine.waits.resume import answer_child, children_of
 from noetl.ports import Store
@@ -153,6 +154,8 @@ class ChildExecutions:
             if child_id not in loaded.children:
                 return  # it was cancelled while it started
             await self._start_new(made, child["path"])
+        except OutOfOrder:  # another server, or another timer, has started it
+            await self._attach(child_id)
         except ChildRefused as error:
             await self._fail(parent_id, command_id, child_id, error.kind, str(error))
             return
