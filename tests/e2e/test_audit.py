@@ -142,10 +142,12 @@ def test_all_executions_have_a_summary_with_the_rate(shell: Any) -> None:
 def test_an_unknown_execution_and_a_silent_database_differ(
     shell: Any,
 ) -> None:
-    unknown = shell.noetl("verify", "--execution", "0198")
+    nothing = shell.noetl("verify", "--execution", "all", "--json")
+    unknown = shell.noetl("verify", "--execution", "0198", "--json")
     shell.set(NOETL_DATABASE="postgresql://noetl@127.0.0.1:1/noetl")
     silent = shell.noetl("verify", "--execution", "0198")
 
-    assert unknown.returncode == 2
+    assert json.loads(nothing.stdout)["executions"] == []
+    assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "run it where the server's database is set" in unknown.stderr
     assert silent.returncode == 3

@@ -167,6 +167,9 @@ def _loader(settings: Settings) -> Load:
 # -- the report ------------------------------------------------------------------
 
 
+_HEAD = '{"executions": ['
+
+
 class _Report:
     """Prints what is found as it is found: the executions may be more than memory
     holds."""
@@ -179,8 +182,6 @@ class _Report:
         self._began = self._told = time.monotonic()
 
     def __enter__(self) -> Self:
-        if self._as_json:
-            click.echo('{"executions": [', nl=False)
         return self
 
     def __exit__(
@@ -191,7 +192,7 @@ class _Report:
     ) -> None:
         seconds = max(time.monotonic() - self._began, 1e-6)
         rate = round(self._events / seconds)
-        if self._as_json:
+        if self._as_json and (self._executions or error is None):
             rest: dict[str, JSON] = {
                 "rows": self._strays,
                 "intact": self.intact and error is None,
@@ -199,8 +200,9 @@ class _Report:
                 "seconds": round(seconds, 3),
                 "events_per_second": rate,
             }
-            click.echo(f"], {json.dumps(rest, ensure_ascii=False)[1:]}")
-        elif error is None and self._executions != 1:
+            head = "" if self._executions else _HEAD
+            click.echo(f"{head}], {json.dumps(rest, ensure_ascii=False)[1:]}")
+        elif error is None and not self._as_json and self._executions != 1:
             count = count_of(self._executions, "execution")
             words = f"{count}, {self._broken} broken; {self._events:,} events"
             click.echo(f"{words} in {seconds:.1f} s ({rate:,} a second)")
@@ -217,7 +219,7 @@ class _Report:
         broken = bool(found.breaches)
         self.intact = self.intact and not broken
         if self._as_json:
-            before = ", " if self._executions else ""
+            before = ", " if self._executions else _HEAD
             text = json.dumps(_document(found), ensure_ascii=False)
             click.echo(f"{before}{text}", nl=False)
         else:
