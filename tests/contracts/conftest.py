@@ -6,12 +6,17 @@ import asyncio
 import inspect
 import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import asyncpg
 import pytest
 from databases import DROP, PUBLIC, LogDatabase, execute
+from memory_blobs import MemoryBlobs
+from open_execution import NAME, advance, start
+from stored_log import PostgresLog, SqliteLog
 
 from noetl.adapters.catalogs.postgres import PostgresCatalogRows
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
@@ -19,6 +24,8 @@ from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.memory.store import MemoryStore
 from noetl.adapters.stores.postgres import PostgresStore, group_commit
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.tools import BUILTIN
+from noetl.dsl.load import load
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
 from noetl.ports import (
@@ -35,6 +42,8 @@ from noetl.ports import (
     TimerChanges,
     Transition,
 )
+from noetl.runtime.executions import transition
+from noetl.service.executions.verification import StoreCheck
 from noetl.types import JSON
 
 RUNNER = asyncio.Runner()
@@ -216,3 +225,37 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CatalogRows
         opened = SqliteCatalogRows(tmp_path / "catalog.db")
     yield opened
     RUNNER.run((database or opened).close())
+
+
+@pytest.fixture
+def world(store: Any, run: Any, request: Any, tmp_path: Any, monkeypatch: Any) -> Any:
+    """An open execution with all kinds of rows, and the check of its store."""
+    monkeypatch.setattr(transition, "SNAPSHOT_EVERY", 1)
+    blobs = MemoryBlobs()
+    orchestrator = run(start(store, blobs, NAME))
+    run(advance(orchestrator))
+    database = None
+    if isinstance(store, SqliteStore):
+        log: Any = SqliteLog(tmp_path / "log.db", NAME)
+    elif request.node.callspec.params["store"].startswith("postgres"):
+        database = Postgres(request.getfixturevalue("postgres"))
+        log = PostgresLog(database, NAME)
+    else:
+        log = None
+    check = StoreCheck(store, blobs, lambda about, body: load(body, BUILTIN).playbook)
+    yield SimpleNamespace(
+        orchestrator=orchestrator,
+        check=check,
+        log=log,
+        blobs=blobs,
+        store=store,
+        findings=partial(_findings, check),
+    )
+    run(orchestrator.close())
+    if database is not None:
+        run(database.close())
+
+
+async def _findings(check: StoreCheck) -> list[tuple[str, int, str]]:
+    found = await check.verify(NAME)
+    return [(each.invariant, each.seq, each.message) for each in found.breaches]
