@@ -349,3 +349,16 @@ async def test_an_invalid_hash_or_password_verifies_nothing() -> None:
     assert not await passwords.verify("plain", "plain")
     assert not await passwords.verify(known, "\ud800")
     assert passwords.is_outdated(known.replace("t=2", "t=1"))
+
+
+async def test_a_commit_is_certain_when_its_journal_is_gone_for_good(
+    tmp_path: Path,
+) -> None:
+    """A journal that comes back after a power cut would undo the commit."""
+    file = SqliteFile.open(tmp_path / "access.db")
+
+    [(level,)] = await file.fetch("PRAGMA synchronous")
+
+    await file.close()
+    extra = 3  # it syncs the folder, too
+    assert level == extra

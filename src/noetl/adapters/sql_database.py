@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 APPLICATION = 1315913555
 ACCOUNTS = ("noetl.adapters.accounts", "noetl.adapters.sessions")
 TRIGGERS = ("noetl.adapters.triggers",)
-# No write-ahead log: several processes write to this file, each of them rarely.
+# No write-ahead log: several processes write to this file, each of them rarely. EXTRA
+# syncs the folder, too, once a commit has removed the rollback journal: a journal that
+# comes back after a power cut would undo the commit.
 _PRAGMAS = """
 PRAGMA busy_timeout = 5000
 PRAGMA trusted_schema = OFF
 PRAGMA cell_size_check = ON
 PRAGMA foreign_keys = ON
 PRAGMA journal_mode = DELETE
-PRAGMA synchronous = FULL
+PRAGMA synchronous = EXTRA
 PRAGMA secure_delete = ON
 """
 
