@@ -6,7 +6,9 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from noetl.adapters.secrets.private_files import make_folder
 from noetl.config import HOME, Settings
+from noetl.errors import ConfigError
 
 
 class Home:
@@ -20,7 +22,12 @@ class Home:
         return cls(settings[HOME])
 
     def make(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Create the folder. Raises ``ConfigError``."""
+        try:
+            make_folder(self.folder)
+        except OSError as error:
+            message = f"the home {self.folder} cannot be created: {error.strerror}"
+            raise ConfigError(message) from error
 
     @property
     def has_cluster(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from noetl.adapters.catalogs.files import next_number, rank, same_or_taken
+from noetl.adapters.secrets.private_files import make_folder
 from noetl.errors import StoreError
 from noetl.ports import Registered
 
@@ -92,7 +93,7 @@ class SqliteCatalogRows:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     db.execute("PRAGMA busy_timeout = 5000")

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl.adapters.secrets.private_files import write_private
+from noetl.adapters.secrets.private_files import make_folder, write_private
 from noetl.errors import SecretError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Cipher(AesGcm):
 
     def _read_key(self) -> bytes:
         if not self._path.exists():
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             with suppress(FileExistsError):  # another process was first: use its key
                 key = secrets.token_bytes(_SIZE)
                 write_private(self._path, key, replace=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.private_files import sync_folder, write_private
+from noetl.adapters.secrets.private_files import make_folder, write_private
 from noetl.adapters.sql_files import read_migrations
 from noetl.errors import SecretError
 from noetl.types import JSON
@@ -50,10 +50,8 @@ class SealedFiles:
         folder = self._folder / execution_id
         try:
             if not folder.is_dir():
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.mkdir(mode=0o700, exist_ok=True)
-                sync_folder(self._folder)
-                sync_folder(self._folder.parent)
+                make_folder(self._folder)
+                make_folder(folder)
             text = msgspec.json.encode(value)
             sealed = self._cipher.seal(text, f"{execution_id}/{name}")
             write_private(folder / name, sealed)

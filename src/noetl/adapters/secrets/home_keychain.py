@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.access.secrets import EVERYWHERE, is_for
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.private_files import write_private
+from noetl.adapters.secrets.private_files import make_folder, write_private
 from noetl.dsl.diagnostics import nearest
 from noetl.errors import SecretError
 from noetl.types import JSON
@@ -144,7 +144,7 @@ class StoredKeychain:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Record]]:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         lock = os.open(self._path.with_name(f"{self._path.name}.lock"), flags, 0o600)
         try:

@@ -37,6 +37,19 @@ def write_private(path: Path, data: bytes, *, replace: bool = True) -> None:
     sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Create a folder of mode 0700, and those above it that are missing.
+
+    The folder above each new one is synced: a power cut does not take what a file in
+    it was synced for.
+    """
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700 if each == path else 0o777, exist_ok=True)
+        with suppress(PermissionError):  # of a folder that may be used, but not listed
+            sync_folder(each.parent)
+
+
 def sync_folder(path: Path) -> None:
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

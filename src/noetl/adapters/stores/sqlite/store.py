@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from noetl.adapters.secrets.private_files import make_folder
 from noetl.adapters.stores.encoding import encode
 from noetl.adapters.stores.sqlite import reads
 from noetl.adapters.stores.sqlite.connection import (
@@ -332,7 +333,7 @@ class SqliteStore:
 
 def _open_writer(path: Path, boot_id: str) -> tuple[Lock, sqlite3.Connection]:
     with translated(path), ExitStack() as undo:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         lock = Lock(path)
         undo.callback(lock.release)
         db = connect_writer(path)
