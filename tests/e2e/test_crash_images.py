@@ -30,7 +30,6 @@ def random(monkeypatch: pytest.MonkeyPatch) -> Random:
     return Random(SEED)
 
 
-@pytest.mark.spec("EVT-01", "SRV-12")
 def test_no_image_of_a_crash_lacks_what_was_acknowledged(
     tmp_path: Path, random: Random
 ) -> None:

@@ -57,7 +57,8 @@ WAYS = {
     "ENOSPC in the middle of a write": {"error": FULL, "times": -1, "short": True},
     "EINTR, once": {"error": errno.EINTR},
 }
-HUNG_S = 15.0
+HUNG_S = 30.0
+"""Seconds after which a command hangs."""
 CONTINUED = (0, 1, 2, 130)
 """Exit codes that a command may end with."""
 
@@ -98,8 +99,10 @@ def start(folder: Path, shim: Shim, case: Case | None) -> tuple[int, dict[str, i
         (folder / name).write_text("")
     child = os.fork()
     if child:
-        if not select.select([os.pidfd_open(child)], [], [], HUNG_S)[0]:
+        end = os.pidfd_open(child)
+        if not select.select([end], [], [], HUNG_S)[0]:
             os.kill(child, signal.SIGKILL)
+        os.close(end)
         _, status = os.waitpid(child, 0)
         text = (folder / "calls").read_text()
         return os.waitstatus_to_exitcode(status), json.loads(text or "{}")

@@ -65,9 +65,8 @@ def judge_images(
     *,
     repeats: int,
     share: float = 1.0,
-    most: int | None = None,
 ) -> Tally:
-    """Judge images of all moments, or of a random share of them, up to ``most``.
+    """Judge images of all moments, or of a random share of them.
 
     ``repeats`` is the number of images of each kind of which there are many.
     """
@@ -88,8 +87,6 @@ def judge_images(
                 tally.kinds[crash.kind] += 1
                 if wrong:
                     tally.wrong.append(_describe(recording, number, crash, wrong))
-                if tally.images == most:
-                    return tally
     finally:
         tally.continued = judge.continued
         judge.close()

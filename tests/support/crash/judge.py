@@ -76,7 +76,8 @@ class Judge:
         """Return what is wrong with a home; with ``go_on`` also after its open
         executions have run to their ends."""
         wrong: list[str] = []
-        stored = {path.name for path in home.glob("*.db")}
+        found = {path.name for path in home.glob("*.db")}
+        stored = {n for n in found if n in READERS or n.startswith("log")}
         for name in sorted(stored | {*told.ends}):
             if name in stored:
                 wrong += self._runner.run(self._look(home, name, told.of(name)))
