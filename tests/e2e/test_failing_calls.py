@@ -1,6 +1,7 @@
 """Calls to the disk that fail: never told as success, nothing lost, work goes on.
 
-``FAILING_SEED`` repeats a choice of cases; ``scripts/storage_faults.py`` takes them all.
+``FAILING_SEED`` repeats a choice of cases; ``scripts/storage_faults.py`` takes
+them all.
 """
 
 from __future__ import annotations
