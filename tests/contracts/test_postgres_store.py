@@ -116,6 +116,44 @@ async def test_a_commit_that_never_arrived_is_made_again(postgres, facts):
         assert await store.verify("x") is None
 
 
+async def until_waiting(connection: asyncpg.Connection, count: int) -> None:
+    """Return when so many statements wait for a lock."""
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    while await connection.fetchval(sql) < count:
+        pass
+
+
+@pytest.mark.spec("S-46")
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends its command"])
+async def test_a_commit_that_is_stored_while_it_is_repeated_is_not_refused(
+    postgres, facts, ends
+):
+    """The connection is lost, but the database is still at work on its statement."""
+    async with between(postgres) as (middle, address), opened(address) as store:
+        await store.commit([facts.transition("x", commands=["x-1"])])
+        [lease] = await store.claim("w", pool="default", slots=1, now=1.0, ttl=30.0)
+        other = await asyncpg.connect(postgres)
+        looking = await asyncpg.connect(postgres)
+        holding = other.transaction()
+        await holding.start()
+        await other.execute("SELECT FROM noetl.execution FOR UPDATE")
+        done = ["x-1"] if ends else []
+        late = facts.transition("x", 1, count=2, leases=[lease], done=done)
+        commit = asyncio.ensure_future(store.commit([late]))
+        await until_waiting(looking, 1)
+
+        middle.end()
+        await until_waiting(looking, 2)
+        await holding.commit()
+        await commit
+
+        assert len(await store.read("x")) == 3
+        assert await store.verify("x") is None
+        await store.commit([facts.transition("x", 3)])
+        await other.close()
+        await looking.close()
+
+
 @pytest.mark.spec("SRV-09")
 async def test_of_two_servers_that_decide_at_once_one_wins(postgres, facts):
     async with opened(postgres) as one, opened(postgres) as other:

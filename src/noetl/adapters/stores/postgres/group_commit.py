@@ -202,14 +202,16 @@ class Committer:
     async def _commit(self, commits: Sequence[Commit]) -> None:
         """Commit a group; after a lost connection find out which of it is stored."""
         waits = iter(PATIENCE)
+        is_repeated = False
         while commits:
             try:
-                await self._try(commits)
+                await self._try(commits, is_repeated=is_repeated)
                 return
             except StoreError as error:
                 if error.kind != "store.unreachable":
                     raise
                 commits = await self._missing(commits, waits, error)
+                is_repeated = True
 
     async def _missing(
         self, commits: Sequence[Commit], waits: Iterator[float], error: StoreError
@@ -241,7 +243,9 @@ class Committer:
         )
         return bool(found == commit.last_hash)
 
-    async def _try(self, commits: Sequence[Commit]) -> None:
+    async def _try(
+        self, commits: Sequence[Commit], *, is_repeated: bool = False
+    ) -> None:
         await self._playbooks.keep(each.item.summary for each in commits)
         heads = [await self._head(each.item) for each in commits]
         for each, head in zip(commits, heads, strict=True):
@@ -255,6 +259,11 @@ class Committer:
             sql, columns = _statement(commits, heads)
             rows = await self._postgres.run(lambda c: c.fetch(sql, *columns))
             refused = _refusals(commits, rows)
+        if is_repeated:
+            # The database may have been at work on the first attempt until now.
+            for index in list(refused):
+                if await self._is_stored(commits[index]):
+                    del refused[index]
         for index, each in enumerate(commits):
             if index not in refused:
                 self._remember(each.item, each.last_hash)
