@@ -9,6 +9,8 @@ import pytest
 from servers import HELLO, Api
 
 from noetl.api.http import protocol, request_body
+from noetl.api.http.problems import Problem
+from noetl.runtime.worker_protocol.messages import ClaimRequest
 
 START = {"playbook": HELLO}
 
@@ -216,3 +218,14 @@ def test_a_call_without_a_body_takes_none(api: Api) -> None:
     assert api.post(path, {}).status == 409
     answer = api.post(path, {"force": True})
     assert (answer.status, answer.body["hint"]) == (422, "send no body")
+
+
+@pytest.mark.parametrize("rest", [b"!", b"\xff", b'"protocol": ' + b"[" * 100_000])
+def test_a_claim_of_another_shape_that_is_no_json_further_on_is_refused(
+    rest: bytes,
+) -> None:
+    """Its version is looked for, and the rest of it may be anything."""
+    with pytest.raises(Problem) as caught:
+        request_body.read_message(b'{"worker": {}, ' + rest, ClaimRequest)
+
+    assert caught.value.status in (400, 422)

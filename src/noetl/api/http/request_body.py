@@ -117,7 +117,7 @@ def read_message(body: bytes, shape: type[T]) -> T:
 def _check_version(body: bytes) -> None:
     """Fields of a claim differ between versions, and its sender must learn that the
     version is wrong. Raises ``Problem``."""
-    with suppress(msgspec.ValidationError):
+    with suppress(ValueError, RecursionError):  # the rest of the body may be no JSON
         version = messages.claimed_protocol(body)
         if version != messages.PROTOCOL:
             raise Problem(ProtocolError.kind, messages.wrong_version(version))
