@@ -1,7 +1,8 @@
-"""The home folder: it survives a power cut, and says why it cannot be created."""
+"""The home folder survives a power cut, and says what goes wrong in it."""
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from noetl.adapters.secrets import private_files
 from noetl.adapters.secrets.private_files import make_folder
 from noetl.errors import ConfigError
+from noetl.local.control_socket import ControlServer
 from noetl.local.home import Home
 
 
@@ -47,3 +49,23 @@ def test_a_home_that_cannot_be_created_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="cannot be created: Not a directory"):
         Home(tmp_path / "file" / "home").make()
+
+
+async def test_a_control_socket_that_cannot_be_removed_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handle(_: object) -> None:
+        """Take no order."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    control = ControlServer(tmp_path / "log.db", handle)
+    await control.open()
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "unlink", refuse)
+        await control.close()
+
+    again = ControlServer(tmp_path / "log.db", handle)
+    await again.open()
+    await again.close()

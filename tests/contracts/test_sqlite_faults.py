@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import resource
 import sqlite3
 from collections.abc import Iterator
@@ -223,6 +225,21 @@ def test_after_an_io_error_nothing_is_stored_until_it_is_opened_again(
         await store.close()
 
     asyncio.run(scenario())
+
+
+def test_a_lock_file_that_cannot_be_emptied_is_released(tmp_path, monkeypatch):
+    async def scenario() -> None:
+        store = SqliteStore.open(tmp_path / "log.db")
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "ftruncate", refuse)
+            await store.close()
+        await SqliteStore.open(tmp_path / "log.db").close()
+
+    asyncio.run(scenario())
+
+
+def refuse(*_: int) -> None:
+    raise OSError(errno.ENOSPC, "injected")
 
 
 def test_another_writer_by_hand_makes_the_store_busy(tmp_path, facts):

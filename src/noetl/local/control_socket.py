@@ -44,7 +44,8 @@ class ControlServer:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the next server replaces it
+            self.path.unlink(missing_ok=True)
 
     async def _answer(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

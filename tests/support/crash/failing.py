@@ -110,6 +110,7 @@ def start(folder: Path, shim: Shim, case: Case | None) -> tuple[int, dict[str, i
         _become(folder, shim, case)
     except BaseException:
         traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(70)
 

@@ -8,7 +8,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -184,8 +184,10 @@ class Lock:
         os.pwrite(self._file, text, 0)
 
     def release(self) -> None:
-        # Keep the file: after its removal, two processes could lock two files.
-        os.ftruncate(self._file, 0)
+        # Keep the file: after its removal, two processes could lock two files. Its text
+        # is read while the lock is held, and may stay.
+        with suppress(OSError):
+            os.ftruncate(self._file, 0)
         os.close(self._file)
 
 
