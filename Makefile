@@ -3,16 +3,24 @@
 BIN := .venv/bin
 WORKERS ?= 2
 COUNT ?= 200000
+IMAGES ?= 100000
 MATRIX := docs/reference/conformance-matrix.md
 # Groups of the conformance checklist in which every MUST needs a test.
 COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,EVT,REP,RES,WKR,SES,VAL,WARN,LEG-CASE,LEG-STEP,LEG-NEXT,LEG-RETRY,LEG-POLL,LEG-EVT,QNT,DOC,ACC
+
+# Installs the fuzzer that coverage guides, where there is one: without it inputs are
+# random changes of a corpus.
+FUZZER = $(BIN)/python -c 'import atheris' 2>/dev/null || \
+  $(BIN)/python -m pip --disable-pip-version-check install -qq --require-hashes \
+    -r scripts/fuzz.lock 2>/dev/null || \
+  echo "noetl: atheris cannot be installed: fuzzing is not guided by coverage"
 
 # Tests are compiled once and not at each run, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check check-types check-house check-lint \
-  check-format check-imports check-ui house fmt bench docs conformance golden fuzz faults nightly lock sbom ui screenshots dist
+  check-format check-imports check-ui house fmt bench docs conformance golden fuzz long faults nightly lock sbom ui screenshots dist
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +35,7 @@ test: check ## all checks and all tests; this is what CI runs
 	@scripts/test-programs
 	@$(BIN)/python scripts/ui.py packages || \
 	  echo "noetl: the packages of ui/ cannot be fetched: tests that need them are skipped"
+	@$(FUZZER)
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/pytest -q -n $(WORKERS) --dist worksteal \
 	  -o tmp_path_retention_policy=failed \
 	  --require-groups=$(COMPLETE) --conformance-check=$(MATRIX)
@@ -84,10 +93,15 @@ golden: setup ## write the outputs that tests and pages expect; read the differe
 	@$(BIN)/python scripts/golden.py
 
 fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
+	@$(FUZZER)
 	@set -e; for script in tests/security/fuzz/*.py; do \
 	  [ -e "$$script" ] || continue; \
 	  echo "== $$script =="; $(BIN)/python "$$script" --count $(COUNT); \
 	done
+
+long: setup ## crash images, failing calls and cut connections at length; it can be interrupted
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/crash_images.py --count $(IMAGES)
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/storage_faults.py
 
 faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS.md
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from api_fuzz import attack, operations
-from servers import ASKS, HELLO, Api, Running
+from api_fuzz import attack, make_known, operations
+from servers import Api, Running
 
 from noetl.api.app import endpoints
 
@@ -26,7 +26,27 @@ def described(running: Running) -> dict[str, Any]:
 def test_no_request_gets_an_answer_that_is_not_described(
     running: Running, described: dict[str, Any], api: Api, name: str, known: bool
 ) -> None:
-    execution_id = api.start(ASKS) if "execution" in name else api.start(HELLO)
-    token = running.token if known else None
+    operation = described[name]
+    things = make_known(api, operation.path)
 
-    attack(described[name], token, execution_id, COUNT)
+    attack(operation, running.token if known else None, things, COUNT)
+
+
+def test_every_route_is_attacked(described: dict[str, Any]) -> None:
+    assert {*described} == {*CALLS}
+
+
+@pytest.mark.parametrize("noun", ["executions", "catalog", "triggers", "users"])
+def test_half_of_the_requests_name_things_that_are_there(
+    described: dict[str, Any], api: Api, noun: str
+) -> None:
+    path = next(
+        each.path
+        for each in described.values()
+        if each.path.startswith(f"/api/{noun}/{{") and each.path.endswith("}")
+    )
+    shown = path
+    for name, value in make_known(api, path).items():
+        shown = shown.replace(f"{{{name}}}", value)
+
+    assert api.get(shown).status == 200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import schemathesis
@@ -15,6 +15,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from servers import ASKS, Api
 
 CHECKS = [
     not_a_server_error,
@@ -33,8 +34,36 @@ def operations(url: str) -> Iterator[Any]:
             yield found.ok()
 
 
-def attack(operation: Any, token: str | None, execution_id: str, count: int) -> None:
-    """So many requests; every second names an execution that is there.
+def make_known(api: Api, path: str) -> dict[str, str]:
+    """Make what the parameters of a path name; return their values."""
+    noun = path.removeprefix("/api").split("/")[1]
+    if noun in ("executions", "catalog", "triggers"):
+        assert api.post("/api/catalog", {"playbook": ASKS}).status in (200, 201)
+    match noun:
+        case "executions":
+            execution_id = api.start(ASKS)
+            return {"execution_id": execution_id, "run": f"{execution_id}-1"}
+        case "catalog":
+            return {"path": "tests/asks"}
+        case "users" | "tokens":
+            api.post("/api/users", {"name": NAME, "roles": ["viewer"]})
+            made = api.post("/api/tokens", {"user": NAME, "label": "fuzz"}).body
+            return {"name": NAME, "token_id": made["token_id"]}
+        case "triggers":
+            trigger = {"name": NAME, "playbook": "tests/asks", "schedule": NIGHTLY}
+            assert api.post("/api/triggers", {"trigger": trigger}).status < 300
+            return {"name": NAME}
+    return {}
+
+
+NAME = "fuzzed"
+NIGHTLY = {"cron": "0 2 * * *"}
+
+
+def attack(
+    operation: Any, token: str | None, known: Mapping[str, str], count: int
+) -> None:
+    """Send so many requests; every second one names things that are there.
 
     Raises what schemathesis has to say about an answer that does not fit.
     """
@@ -47,10 +76,11 @@ def attack(operation: Any, token: str | None, execution_id: str, count: int) -> 
         derandomize=count < 100,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(), known=st.booleans())
-    def send(case: Any, known: bool) -> None:
-        if known and "execution_id" in (case.path_parameters or {}):
-            case.path_parameters["execution_id"] = execution_id
+    @given(case=operation.as_strategy(), is_known=st.booleans())
+    def send(case: Any, is_known: bool) -> None:
+        for name in (case.path_parameters or {}) if is_known else ():
+            if name in known:
+                case.path_parameters[name] = known[name]
         response = case.call(headers=headers, timeout=60)
         case.validate_response(response, checks=CHECKS)
 

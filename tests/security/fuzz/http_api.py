@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
-from api_fuzz import attack, operations
-from servers import ASKS, Api, Running
+from api_fuzz import attack, make_known, operations
+from servers import Api, Running
 
 
 def main() -> int:
@@ -29,8 +29,8 @@ def main() -> int:
         share = max(1, options.count // (2 * len(every)))
         for operation in every:
             for token in (server.token, None):
-                execution_id = Api(server.url, server.token).start(ASKS)
-                attack(operation, token, execution_id, share)
+                known = make_known(Api(server.url, server.token), operation.path)
+                attack(operation, token, known, share)
         server.stop()
     sent = share * len(every) * 2
     print(f"{sent} requests to {len(every)} calls: all as described")
