@@ -468,14 +468,36 @@ async def test_nothing_half_written_stays(folder, monkeypatch):
     def fail(file: int) -> None:
         raise OSError(28, "No space left on device")
 
+    file_of(folder, await blobs.put(b"x")).unlink()
     monkeypatch.setattr("noetl.adapters.blobs.files.os.fsync", fail)
-    (folder / sha256(b"x").hexdigest()[:2]).mkdir(parents=True)
-    (folder / "drafts").mkdir()
     with pytest.raises(Exception, match="No space left") as caught:
         await blobs.put(b"x")
 
     assert caught.value.kind == "store.full"
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["lock"]
+
+
+async def test_a_folder_of_a_killed_process_is_synced_before_its_first_blob(
+    folder, monkeypatch
+):
+    """It may have made the folder of the blob, and not synced the one above."""
+    key = await FileBlobs(folder).put(b"x" * 100)
+    (folder / key[:2] / key[2:]).unlink()
+    synced: list[str] = []
+    sync = os.fsync
+
+    def note(file: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{file}"))
+        sync(file)
+
+    monkeypatch.setattr("noetl.adapters.blobs.files.os.fsync", note)
+    blobs = FileBlobs(folder)
+    await blobs.put(b"x" * 100)
+    first, synced[:] = [*synced], []
+    await blobs.put(b"x" * 100)
+
+    assert str(folder) in first
+    assert synced == [str(folder / key[:2])]
 
 
 async def test_files_belong_to_their_user_alone(folder):

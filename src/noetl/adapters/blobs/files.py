@@ -112,6 +112,7 @@ class FileBlobs:
         self._folder = Path(folder)
         self.place = str(folder)
         self.drafts = str(self._folder / "drafts")
+        self._synced: set[str] = set()
 
     async def put(self, data: bytes) -> str:
         key = key_of(data)
@@ -260,7 +261,8 @@ class FileBlobs:
         return True
 
     def _make_folders(self, name: str) -> None:
-        if (self._folder / name).is_dir() and os.path.isdir(self.drafts):
+        is_there = (self._folder / name).is_dir() and os.path.isdir(self.drafts)
+        if is_there and name in self._synced:
             return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self._folder / name).mkdir(mode=0o700, exist_ok=True)
@@ -268,6 +270,7 @@ class FileBlobs:
         for made in (self._folder, self._folder.parent):
             with _opened(made, os.O_RDONLY | os.O_DIRECTORY) as folder:
                 os.fsync(folder)
+        self._synced.add(name)  # a folder that was there may be of a killed process
 
 
 @contextmanager
