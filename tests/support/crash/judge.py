@@ -171,8 +171,9 @@ class Judge:
                 if document["status"] not in ("completed", "cancelled"):
                     error = document["error"]
                     wrong.append(f"{name}: {execution_id} goes on, and fails: {error}")
+            # These executions have gone their own way: their events are others.
+            self._hashes.clear()
             wrong += await self._look(home.folder, name, told.of(name))
-        # The executions have gone their own way: other logs are not compared with it.
         self._hashes.clear()
         self._replayed.clear()
         return wrong
