@@ -31,7 +31,7 @@ def test_the_folder_above_each_new_folder_is_synced(
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_may_not_be_listed_is_no_obstacle(
+def test_a_folder_is_created_in_one_that_may_not_be_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Path) -> None:

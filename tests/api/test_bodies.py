@@ -221,7 +221,7 @@ def test_a_call_without_a_body_takes_none(api: Api) -> None:
 
 
 @pytest.mark.parametrize("rest", [b"!", b"\xff", b'"protocol": ' + b"[" * 100_000])
-def test_a_claim_of_another_shape_that_is_no_json_further_on_is_refused(
+def test_a_claim_of_another_shape_with_a_malformed_rest_is_refused(
     rest: bytes,
 ) -> None:
     """Its version is looked for, and the rest of it may be anything."""
