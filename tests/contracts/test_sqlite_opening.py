@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -350,3 +351,30 @@ async def test_the_connections_are_strict(path):
         )
         assert found == (value,), name
     await store.close()
+
+
+def test_what_a_killed_process_left_in_its_log_is_written_to_the_file(
+    path, facts, tmp_path
+):
+    """After a failed sync the system may show a log that is not on the disk."""
+    killed, again = tmp_path / "killed", tmp_path / "again"
+
+    async def commit_some() -> None:
+        store = SqliteStore.open(path)
+        for after in range(5):
+            await store.commit([facts.transition("x", after)])
+        killed.mkdir()
+        for name in ("log.db", "log.db-wal"):
+            shutil.copy(path.with_name(name), killed)
+        await store.close()
+
+    asyncio.run(commit_some())
+    assert (killed / "log.db-wal").stat().st_size > 0
+    store = SqliteStore.open(killed / "log.db")
+    again.mkdir()
+    shutil.copy(killed / "log.db", again)  # the disk, without the log
+    store.close_now()
+
+    with closing(sqlite3.connect(again / "log.db")) as db:
+        assert db.execute("SELECT last_seq FROM execution").fetchall() == [(5,)]
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -338,6 +338,9 @@ def _open_writer(path: Path, boot_id: str) -> tuple[Lock, sqlite3.Connection]:
         undo.callback(lock.release)
         db = connect_writer(path)
         undo.callback(db.close)
+        # A killed process may have left a log of which a sync failed: the system then
+        # shows pages that are not on the disk. They are written anew, to the file.
+        db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         migrate(db, path)
         expire_other_boots(db, boot_id)
         undo.pop_all()
