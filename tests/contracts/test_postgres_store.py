@@ -125,13 +125,21 @@ async def until_waiting(connection: asyncpg.Connection, count: int) -> None:
 
 @pytest.mark.spec("S-46")
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends its command"])
+@pytest.mark.parametrize(
+    "same", [True, False], ids=["its own log", "of another server"]
+)
 async def test_a_commit_that_is_stored_while_it_is_repeated_is_not_refused(
-    postgres, facts, ends
+    postgres, facts, ends, same
 ):
     """The connection is lost, but the database is still at work on its statement."""
-    async with between(postgres) as (middle, address), opened(address) as store:
-        await store.commit([facts.transition("x", commands=["x-1"])])
-        [lease] = await store.claim("w", pool="default", slots=1, now=1.0, ttl=30.0)
+    async with (
+        between(postgres) as (middle, address),
+        opened(address) as store,
+        opened(postgres) as another,
+    ):
+        first = store if same else another
+        await first.commit([facts.transition("x", commands=["x-1"])])
+        [lease] = await first.claim("w", pool="default", slots=1, now=1.0, ttl=30.0)
         other = await asyncpg.connect(postgres)
         looking = await asyncpg.connect(postgres)
         holding = other.transaction()
@@ -152,6 +160,39 @@ async def test_a_commit_that_is_stored_while_it_is_repeated_is_not_refused(
         await store.commit([facts.transition("x", 3)])
         await other.close()
         await looking.close()
+
+
+@pytest.mark.spec("S-46")
+async def test_a_commit_that_is_stored_right_after_the_look_is_not_refused(
+    postgres, facts, monkeypatch
+):
+    async with (
+        between(postgres) as (middle, address),
+        opened(address) as store,
+        opened(postgres) as another,
+    ):
+        for name in ("x", "y"):
+            await another.commit([facts.transition(name)])
+        # Now the statement is prepared.
+        await store.commit([facts.transition("y", 1, count=2)])
+        committer = store._committer
+        looks, look = iter([False]), committer._is_stored
+        cuts, head = iter([True]), committer._head
+
+        async def look_early(commit):
+            return next(looks, await look(commit))
+
+        async def cut_after_head(item):
+            found = await head(item)
+            middle.deaf = next(cuts, False)
+            return found
+
+        monkeypatch.setattr(committer, "_is_stored", look_early)
+        monkeypatch.setattr(committer, "_head", cut_after_head)
+        await store.commit([facts.transition("x", 1, count=2)])
+
+        assert middle.cuts == 1
+        assert len(await store.read("x")) == 3
 
 
 @pytest.mark.spec("SRV-09")

@@ -249,7 +249,8 @@ class Committer:
         await self._playbooks.keep(each.item.summary for each in commits)
         heads = [await self._head(each.item) for each in commits]
         for each, head in zip(commits, heads, strict=True):
-            each.link(head)
+            if not each.last_hash:  # the head may be this commit's, if it is repeated
+                each.link(head)
         if any(each.item.transition.slot is not None for each in commits):
             refused = await self._try_with_slots(commits, heads)
         elif len(commits) == 1 and (values := _plain(commits[0], heads[0])):
