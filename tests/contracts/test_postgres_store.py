@@ -123,7 +123,6 @@ async def until_waiting(connection: asyncpg.Connection, count: int) -> None:
         pass
 
 
-@pytest.mark.spec("S-46")
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends its command"])
 @pytest.mark.parametrize(
     "same", [True, False], ids=["its own log", "of another server"]
@@ -162,7 +161,6 @@ async def test_a_commit_that_is_stored_while_it_is_repeated_is_not_refused(
         await looking.close()
 
 
-@pytest.mark.spec("S-46")
 async def test_a_commit_that_is_stored_right_after_the_look_is_not_refused(
     postgres, facts, monkeypatch
 ):
