@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -33,18 +34,18 @@ class Tally(msgspec.Struct):
 
 
 class Recording:
-    """The calls of one run of the workload below ``folder``/root, with planted bugs."""
+    """The calls of one run of the workload below ``folder``/root, with planted bugs.
+
+    Without them, an earlier process has been killed, and left its log.
+    """
 
     def __init__(self, folder: Path, *bugs: str) -> None:
         self.root = folder / "root"
         self.root.mkdir(parents=True)
         trace = folder / "trace"
-        subprocess.run(
-            [sys.executable, "-m", "crash.workload", str(self.root), *bugs],
-            env={**environment(self.root, trace), "PYTHONPATH": str(SUPPORT)},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        if not bugs:
+            assert _run(self.root, trace, "killed") == -signal.SIGKILL
+        assert _run(self.root, trace, *bugs) == 0
         self.records = list(read_records(trace))
         assert self.records[-1].path == "end"
 
@@ -57,6 +58,15 @@ class Recording:
             else:
                 disk.take(record)
             yield number, record, disk, told
+
+
+def _run(root: Path, trace: Path, *words: str) -> int:
+    return subprocess.run(
+        [sys.executable, "-m", "crash.workload", str(root), *words],
+        env={**environment(root, trace), "PYTHONPATH": str(SUPPORT)},
+        stdout=subprocess.DEVNULL,
+        check=False,
+    ).returncode
 
 
 def judge_images(

@@ -1,10 +1,11 @@
 """A reference workload on real stores, whose file calls a library records.
 
-    python -m crash.workload ROOT [PLANTED BUG]
+    python -m crash.workload ROOT [killed | PLANTED BUG]
 
 It runs commands of ``noetl`` one after the other, then several executions on the store
 of a server, and changes accounts and the catalog. Each commit that was acknowledged is
-marked in the record.
+marked in the record. Called with ``killed`` it dies in the middle of a run instead; the
+next call resumes that run first.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +114,8 @@ PLANTED = (
     "a removed journal is not synced",
 )
 """Bugs that the images have to show."""
+DEADLY = 12
+"""The commit after which a process kills itself."""
 COMMANDS = (
     ("run", "steps.yaml"),
     ("run", "loop.yaml"),
@@ -123,14 +128,17 @@ TOGETHER = 4
 """Executions at once on the store of a server."""
 
 
-def mark_commits(shim: Shim) -> None:
-    """Put each acknowledged commit into the record: executions and positions."""
-    commit = SqliteStore.commit
+def mark_commits(shim: Shim, deadly: int | None = None) -> None:
+    """Put each acknowledged commit into the record: executions and positions. Die after
+    the ``deadly`` one."""
+    commit, number = SqliteStore.commit, count(1)
 
     async def marked(self: SqliteStore, transitions: Sequence[Transition]) -> None:
         await commit(self, transitions)
         ends = {each.execution_id: _end(each) for each in transitions}
         shim.mark(json.dumps([self.path.name, ends]))
+        if next(number) == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     SqliteStore.commit = marked  # type: ignore[method-assign]
 
@@ -213,13 +221,18 @@ def _never_full(self: writer.Writer, full: bool) -> None:
 def main(root: Path, *bugs: str) -> None:
     shim = Shim()
     lower_limits()
+    folder = root.parent / "playbooks"  # it is not watched, and so not lost
+    folder.mkdir(exist_ok=True)
+    for name, text in PLAYBOOKS.items():
+        (folder / f"{name}.yaml").write_text(text)
+    if bugs == ("killed",):
+        mark_commits(shim, DEADLY)
+        run("run", str(folder / "loop.yaml"))
     mark_commits(shim)
     for bug in bugs:
         plant(bug)
-    folder = root.parent / "playbooks"  # it is not watched, and so not lost
-    folder.mkdir()
-    for name, text in PLAYBOOKS.items():
-        (folder / f"{name}.yaml").write_text(text)
+    if not bugs:
+        run("resume", "last")
     for verb, file, *more in COMMANDS[:1] if bugs else COMMANDS:
         path = str(folder / file) if file.endswith(".yaml") else file
         run(verb, path, *more)
