@@ -19,7 +19,6 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,6 @@ from crash.shim import CALLS, Shim
 from crash.workload import HEAD, lower_limits, mark_commits
 from noetl import clictl
 from noetl.commands import run as _run  # noqa: F401  # imported before the forks
-from noetl.errors import NoetlError
 
 PLAYBOOK = (
     HEAD
@@ -59,7 +57,7 @@ WAYS = {
 }
 HUNG_S = 30.0
 """Seconds after which a command hangs."""
-CONTINUED = (0, 1, 2, 130)
+EXIT_CODES = (0, 1, 2, 130)
 """Exit codes that a command may end with."""
 
 
@@ -141,7 +139,7 @@ def complaints(folder: Path, judge: Judge, case: Case, code: int) -> Iterator[st
     said, errors = (folder / "out").read_text(), (folder / "err").read_text()
     if "Traceback" in errors + said:
         yield f"a traceback: {errors.strip().splitlines()[-1]}"
-    if code not in CONTINUED:
+    if code not in EXIT_CODES:
         yield f"exit code {code}"
     if code and not errors and '"error"' not in said:
         yield f"exit code {code}, and not a word"
@@ -168,9 +166,8 @@ def run_cases(folder: Path, seed: int, count: int) -> dict[str, Any]:
     for case in every:
         code, made = start(folder, shim, case)
         codes[f"{case.way}: exit code {code}"] += bool(made.get("failed"))
-        with suppress(NoetlError):
-            found = list(complaints(folder, judge, case, code))
-            wrong += [f"{case.call} {case.number}, {case.way}: {why}" for why in found]
+        found = complaints(folder, judge, case, code)
+        wrong += [f"{case.call} {case.number}, {case.way}: {why}" for why in found]
     judge.close()
     return {"calls": counts, "cases": len(every), "codes": codes, "wrong": wrong}
 
