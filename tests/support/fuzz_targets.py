@@ -297,7 +297,12 @@ def check_redaction(data: bytes) -> None:
 
 
 def hidings() -> Sequence[bytes]:
-    texts = ("the\0\0end", "a\0another secret of words\0b", "=\0YWJjZGVmZ2hpamts\0%")
+    texts = (
+        "the\0\0end",
+        "a\0another secret of words\0b",
+        "=\0YWJjZGVmZ2hpamts\0%",
+        "he\0zZ+%ca\ufffd\ufffd\ufffd\0",
+    )
     return [
         bytes([number]) + text.encode()
         for number in range(len(ENCODINGS))

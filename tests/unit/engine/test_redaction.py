@@ -222,3 +222,21 @@ def test_many_lines_that_begin_alike_are_masked_in_time(text: str) -> None:
     redactor.report(text[:100_000])
     assert time.process_time() - began < 5.0
     assert redactor.data(lines[777]) == MASK
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        pytest.param("é-secret-é", "%FF" + quote("é-secret-é"), id="a byte before it"),
+        pytest.param("zZ+%caé-secret", quote("zZ+%caé-secret"), id="an escape in it"),
+        pytest.param("a\\xe9é-secret", quote("a\\xe9é-secret"), id="another in it"),
+    ],
+)
+def test_a_byte_that_is_no_utf_8_does_not_hide_a_secret(secret: str, text: str) -> None:
+    for masked in (
+        Redactor([secret]).data(text),
+        Redactor([secret]).report(text),
+        Redactor([secret]).printed(text),
+    ):
+        assert MASK in masked
+        assert "secret" not in masked

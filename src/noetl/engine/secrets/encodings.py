@@ -8,6 +8,7 @@ secret alike; encodings that change every character are enumerated.
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 import re
 import shlex
@@ -57,8 +58,11 @@ def disguises(text: str) -> set[str]:
         forms |= {core.replace("+", ""), core.replace("+", "-").replace("/", "_")}
     if not text.isascii():
         forms.add(ascii(text)[1:-1])  # \xc3\xa9 is one character, or it is two
-    if len(undo(text)) < _ENOUGH:
+    has_escapes = _CODED.search(text) or _ESCAPED.search(text)
+    if len(undo(text)) < _ENOUGH or has_escapes:
         forms |= _written(text)
+    if has_escapes:  # an encoder's escapes may join with those of the secret
+        forms |= {undo(form) for form in _written(text)}
     return forms
 
 
@@ -183,11 +187,18 @@ def _unescape(text: str) -> str:
 
 
 def _characters(data: bytes) -> str:
-    """Decode as UTF-8, or as single characters as Python escapes them."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    """Decode as UTF-8, and bytes that are none as single characters, as Python escapes
+    them: what stands beside a secret must not change how the secret is read."""
+    return data.decode("utf-8", _SINGLE)
+
+
+def _as_latin_1(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+_SINGLE = "noetl.single"
+codecs.register_error(_SINGLE, _as_latin_1)
 
 
 _PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
