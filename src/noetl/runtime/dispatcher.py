@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -71,12 +71,13 @@ class Wakeup:
 
     def __init__(self) -> None:
         self.count = 0
-        self._listeners: WeakSet[asyncio.Event] = WeakSet()
+        # Woken in the order in which they began to listen.
+        self._listeners: WeakKeyDictionary[asyncio.Event, None] = WeakKeyDictionary()
 
     def listen(self) -> asyncio.Event:
         """Return a new event that each wake-up sets, as long as the caller keeps it."""
         listener = asyncio.Event()
-        self._listeners.add(listener)
+        self._listeners[listener] = None
         return listener
 
     def notify(self) -> None:

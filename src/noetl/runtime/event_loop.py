@@ -116,7 +116,15 @@ class Turns:
         self._spent = 0.0
         self._marked_at = 0.0
         self._mark = 0.0
+        self._elapsed: Callable[[], float] = perf_counter
+        self._processor: Callable[[], float] = thread_time
         self.seconds = 0.0
+
+    def use(
+        self, elapsed: Callable[[], float], processor: Callable[[], float]
+    ) -> None:
+        """Measure by these clocks: where time is simulated, they are part of it."""
+        self._elapsed, self._processor = elapsed, processor
 
     @property
     def is_free(self) -> bool:
@@ -137,15 +145,16 @@ class Turns:
 
     def call(self, work: Callable[[], T]) -> T:
         """Call ``work`` at once: nothing waits for a turn. Raises what it raises."""
-        started = perf_counter()
+        elapsed = self._elapsed
+        started = elapsed()
         if started - self._marked_at >= MAX_TURN_S:
-            self._marked_at, self._mark = started, thread_time()
+            self._marked_at, self._mark = started, self._processor()
         try:
             return work()
         finally:
-            self.seconds = perf_counter() - started
+            self.seconds = elapsed() - started
             if self.seconds >= MAX_TURN_S:
-                self.seconds = min(self.seconds, thread_time() - self._mark)
+                self.seconds = min(self.seconds, self._processor() - self._mark)
             self._spent += self.seconds
 
 

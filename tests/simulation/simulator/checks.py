@@ -1,0 +1,385 @@
+"""Checks of a simulation: what must hold after each commit, and at the end.
+
+A checker observes the database and the ledger, and reports violations. It knows the
+facts that it has seen, and nothing of how servers and workers decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.engine.events import Event
+from noetl.engine.evolve import replay
+from noetl.engine.invariants import Audit
+from noetl.ports import Lease, Transition
+from noetl.runtime.executions.loaded import freeze, thaw
+from noetl.runtime.worker_protocol import messages
+
+from .playbooks import IN_FLIGHT
+
+if TYPE_CHECKING:
+    from .world import World
+
+Report = Callable[[str, str], None]
+"""Takes the name of an invariant, and what breaks it."""
+OVER = ("completed", "failed", "cancelled")
+ENDS = ("loop.iteration.done", "loop.iteration.failed")
+
+
+class Checker:
+    """A checker that looks at nothing. ``report`` takes what it finds."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        self.world = world
+        self.report = report
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None: ...
+    def claimed(
+        self, owner: str, leases: Sequence[Lease], expires_at: float, *, waits: bool
+    ) -> None: ...
+    def renewed(self, leases: Sequence[Lease], expires_at: float) -> None: ...
+    def before_sweep(self, now: float) -> None: ...
+    def swept(self) -> None: ...
+    def end(self) -> None: ...
+
+
+class LogCheck(Checker):
+    """The invariants of each log, event by event, and the events themselves."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self.logs: dict[str, list[Event]] = {}
+        self._audits: dict[str, Audit] = {}
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None:
+        for each in transitions:
+            name = each.execution_id
+            audit = self._audits.setdefault(name, Audit())
+            self.logs.setdefault(name, []).extend(each.log.events)
+            for event in each.log.events:
+                for breach in audit.take(event):
+                    self.report(breach.invariant, f"{name}: {breach.message}")
+
+    def end(self) -> None:
+        for name, audit in self._audits.items():
+            for breach in audit.end():
+                self.report(breach.invariant, f"{name}: {breach.message}")
+
+
+class ReplayCheck(Checker):
+    """I-07: the log adds up to the state in memory, and to each snapshot.
+
+    The state of the committing server is compared some time after the commit.
+    """
+
+    def __init__(self, world: World, report: Report, logs: LogCheck) -> None:
+        super().__init__(world, report)
+        self._logs = logs.logs
+        self._count = 0
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None:
+        for each in transitions:
+            if each.log.snapshot is not None:
+                self._compare(each.execution_id, thaw(each.log.snapshot), "snapshot")
+        self._count += 1
+        if self._count % 8 == 0:
+            self.compare_all()
+
+    def compare_all(self) -> None:
+        for server in self.world.servers.values():
+            if server.process.alive:
+                for name, loaded in server.orchestrator.cache.items():
+                    if not loaded.busy and not loaded.stale:
+                        self._compare(name, loaded.state, server.process.name)
+
+    def _compare(self, name: str, state: Any, where: str) -> None:
+        events = self._logs.get(name, ())[: state.seq]
+        if state.seq and len(events) < state.seq:
+            self.report("I-03", f"{name}: {where} is at event {state.seq}")
+            return
+        if freeze(replay(events)) != freeze(state):
+            self.report("I-07", f"{name}: {where} differs from its log")
+
+    def end(self) -> None:
+        self.compare_all()
+
+
+class LeaseCheck(Checker):
+    """I-16, I-18, I-32, I-33: who may hold a command, and when.
+
+    ``held`` are the leases that the database has given and not ended, with the time
+    until which each is certain.
+    """
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self.held: dict[str, tuple[Lease, float]] = {}
+        self._epochs: dict[str, int] = {}
+        self._owners: dict[tuple[str, int], str] = {}
+        self._last: dict[str, str] = {}
+        self._lately: set[str] = set()
+
+    def claimed(
+        self, owner: str, leases: Sequence[Lease], expires_at: float, *, waits: bool
+    ) -> None:
+        memory = self.world.database.memory
+        for lease in leases:
+            self._grant(lease, expires_at)
+            status = memory._executions[lease.execution_id].status
+            if status not in ("running", "waiting"):
+                self.report("I-32", f"{lease.command_id} is leased while {status}")
+
+    def _grant(self, lease: Lease, expires_at: float) -> None:
+        name = lease.command_id
+        if name in self.held:
+            self.report("I-16", f"{name} is leased twice at a time")
+        if lease.epoch <= self._epochs.get(name, 0):
+            self.report("I-16", f"{name}: epoch {lease.epoch} does not grow")
+        last = self._last.get(name)
+        if last is not None and last != lease.owner and name in self._lately:
+            self.world.count("steal")
+        self._lately.discard(name)
+        self._epochs[name] = lease.epoch
+        self._last[name] = lease.owner
+        self.held[name] = lease, expires_at
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None:
+        for each in transitions:
+            for lease in each.reports.leases:
+                held = self.held.get(lease.command_id)
+                if held is None or held[0] != lease:
+                    self.report("I-16", f"a report of {lease} is recorded")
+            grant = each.commands.grant
+            for lease in grant.leases if grant is not None else ():
+                self._grant(lease, grant.expires_at if grant is not None else 0.0)
+            for name in (*each.commands.ended, *each.commands.released):
+                self.held.pop(name, None)
+                self._lately.discard(name)
+            if each.summary.status in OVER:
+                self._forget(each.execution_id)
+
+    def _forget(self, execution_id: str) -> None:
+        rows = self.world.database.memory._commands._by_id.values()
+        left = [row for row in rows if row.command.execution_id == execution_id]
+        for row in left:
+            self.report("I-32", f"{row.command.command_id} outlives its execution")
+
+    def renewed(self, leases: Sequence[Lease], expires_at: float) -> None:
+        for lease in leases:
+            held = self.held.get(lease.command_id)
+            if held is None or held[0] != lease:
+                self.report("I-16", f"{lease} is renewed")
+            else:
+                self.held[lease.command_id] = lease, expires_at
+
+    def before_sweep(self, now: float) -> None:
+        self._sync()
+
+    def swept(self) -> None:
+        """A lease that the sweep ended must have expired, whatever clock one takes."""
+        memory = self.world.database.memory
+        from .hosts import EPOCH
+
+        now = EPOCH + self.world.loop.time()
+        for name, (lease, until) in list(self.held.items()):
+            if memory._commands.is_held(lease):
+                continue
+            del self.held[name]
+            self._lately.add(name)
+            if until + 2.0 > now + 1.01:
+                self.report("I-18", f"{name} was taken from {lease.owner} too early")
+
+    def _sync(self) -> None:
+        """Forget leases that were ended without a sweep: their execution is aside."""
+        memory = self.world.database.memory
+        for name, (lease, _) in list(self.held.items()):
+            if not memory._commands.is_held(lease):
+                status = memory._executions[lease.execution_id].status
+                del self.held[name]
+                if status != "quarantined" and lease.execution_id not in self.aside:
+                    self.report("I-16", f"{lease} has ended by itself")
+
+    aside: set[str] = set()
+
+
+class CapacityCheck(Checker):
+    """I-21, I-23: open iterations, slots of concurrency keys."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self._open: dict[str, set[str]] = {}
+        self._paths: dict[str, str] = {}
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None:
+        for each in transitions:
+            for event in each.log.events:
+                self._take(event)
+        memory = self.world.database.memory
+        for key, line in memory._slots.items():
+            held = [x for x in memory._queue(key) if not x.queued]
+            if line and held and len(held) > held[0].limit:
+                self.report("I-21", f"{len(held)} executions hold the key {key}")
+
+    def _take(self, event: Event) -> None:
+        name = event.execution_id
+        if event.seq == 1:
+            self._paths[name] = event.payload["playbook"]["path"]
+        elif event.name == "loop.iteration.started":
+            loop = (event.iteration_id or "").rpartition("/")[0]
+            inner = "/" in loop
+            most = 1 if inner else IN_FLIGHT.get(self._paths[name], 1)
+            open_ = self._open.setdefault(loop, set())
+            open_.add(event.iteration_id or "")
+            if len(open_) > most:
+                self.report("I-23", f"{loop} has {len(open_)} open iterations")
+        elif event.name in ENDS:
+            loop = (event.iteration_id or "").rpartition("/")[0]
+            self._open.get(loop, set()).discard(event.iteration_id or "")
+
+
+class ReportCheck(Checker):
+    """I-03: what a server has answered to a report is in the log."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self._facts: set[tuple[str, str, str, int]] = set()
+        world.reports.append(self.answered)
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None:
+        for each in transitions:
+            for event in each.log.events:
+                if event.task_label is not None:
+                    command = event.iteration_id or event.step_run_id or ""
+                    self._facts.add(
+                        (command, event.name, event.task_label, event.attempt or 0)
+                    )
+
+    def answered(
+        self, asked: messages.ReportBatch, answer: messages.ReportBatchReply
+    ) -> None:
+        for each, reply in zip(asked.reports, answer.replies, strict=True):
+            if reply.error is not None or (reply.stop and reply.duplicate):
+                continue
+            for fact in each.facts:
+                if fact.name != "task.done" or reply.stop:
+                    continue
+                key = (each.lease.command_id, fact.name, fact.label, fact.attempt)
+                if key not in self._facts:
+                    self.report("I-03", f"{key} was answered and is not recorded")
+
+
+class StartCheck(Checker):
+    """I-01, I-02: one execution for each request, and none that was accepted is lost."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        world.on_start.append(self.answered)
+
+    def answered(self, name: str) -> None:
+        if name not in self.world.database.memory._executions:
+            self.report("I-01", f"{name} was accepted and is not stored")
+
+    def end(self) -> None:
+        for number, names in self.world.client.answers.items():
+            if len(names) > 1:
+                self.report("I-02", f"request {number} has {len(names)} executions")
+        memory, keys = self.world.database.memory, {}
+        for name in memory._executions:
+            first = LogCheckOf(self.world).logs[name][0]
+            key = (first.payload.get("caller") or {}).get("idempotency_key")
+            if key is not None and keys.setdefault(key, name) != name:
+                self.report("I-02", f"{key} has two executions")
+
+
+def LogCheckOf(world: World) -> LogCheck:
+    return world.log_check  # type: ignore[attr-defined,no-any-return]
+
+
+class EffectCheck(Checker):
+    """I-17, I-19, I-27: the ledger of effects against the log."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self._begun: dict[tuple[str, int], int] = {}
+        world.ledger.on_begin.append(self.begin)
+
+    def committed(self, transitions: Sequence[Transition], by: str) -> None:
+        for each in transitions:
+            for event in each.log.events:
+                if event.name == "task.started":
+                    key = event.action_id or "", event.attempt or 0
+                    self._begun[key] = self._begun.get(key, 0) + 1
+                elif event.name == "task.done":
+                    self._judge(event)
+
+    def _judge(self, event: Event) -> None:
+        outcome = event.payload["outcome"]
+        if outcome["status"] != "ok" or outcome["meta"].get("kind") == "noop":
+            return
+        key = event.action_id or "", event.attempt or 0
+        made = self.world.ledger.by_action.get(key)
+        if made is None:
+            return
+        if all(each.result != outcome["result"] for each in made):
+            self.report("I-26", f"{key}: no call returned {outcome['result']!r}")
+
+    def begin(self, effect: Any, call: Any) -> None:
+        key = effect.action_id, effect.attempt
+        made = self.world.ledger.by_action[key]
+        if not call.inputs["json"].get("pure") and len(made) > self._begun.get(key, 0):
+            self.report("I-17", f"{key} begins {len(made)} times, not all on record")
+        for other in made[:-1]:
+            process = other.process
+            if (
+                other.ended is None
+                and process.alive
+                and not process.frozen
+                and process is not effect.process
+                and not call.inputs["json"].get("pure")
+            ):
+                self.report("I-19", f"{key} runs at {other.worker} and {effect.worker}")
+
+
+class EndCheck(Checker):
+    """What the end of a run must look like."""
+
+    def end(self) -> None:
+        memory = self.world.database.memory
+        for name, each in memory._executions.items():
+            damage = memory._executions[name].rows and _verify(memory, name)
+            if damage:
+                self.report("I-04", f"{name}: {damage}")
+            if each.status not in OVER:
+                self.report("I-45", f"{name} is {each.status}: {self._stuck(name)}")
+        left = [row.command.command_id for row in memory._commands._leased.values()]
+        for command in left:
+            self.report("I-18", f"{command} is leased at the end")
+        timers = [t for each in memory._timers.values() for t in each.values()]
+        for timer in timers:
+            self.report("I-34", f"{timer.timer_id} of {timer.execution_id} is armed")
+
+    def _stuck(self, name: str) -> str:
+        memory = self.world.database.memory
+        rows = [
+            f"{row.command.command_id[-6:]} {row.state} {row.owner} {row.epoch}"
+            for row in memory._commands._by_id.values()
+            if row.command.execution_id == name
+        ]
+        timers = list(memory._timers.get(memory._executions[name].number, ()))
+        last = LogCheckOf(self.world).logs[name][-1].name
+        return f"last {last}, commands {rows}, timers {timers}"
+
+
+def _verify(memory: Any, name: str) -> Any:
+    from noetl.adapters.stores.batches import first_damage
+
+    execution = memory._executions[name]
+    return first_damage(
+        execution.rows, execution.last_seq, execution.last_hash, name
+    )
+
+
+__all__ = ["msgspec"]

@@ -1,0 +1,174 @@
+"""Clients of a simulation: they start executions, answer them, cancel and pause them.
+
+Every request goes through the network to a random server, and is repeated with the
+same key until a server has answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from noetl.errors import NoetlError, Refused, StoreError, Unreachable
+from noetl.service.errors import RequestRefused
+from noetl.service.executions.control import ExecutionControl
+from noetl.service.executions.start import (
+    ExecutionStarter,
+    ResolvedPlaybook,
+    StartInputs,
+)
+
+from .plan import Fault
+from .playbooks import Job
+
+if TYPE_CHECKING:
+    from .hosts import Server
+    from .world import World
+
+CALL_S = 3.0
+OVER = ("completed", "failed", "cancelled")
+
+
+class Client:
+    """``started`` are the accepted executions in their order, ``answers`` the ids that
+    each job was answered with."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._ids = 0
+        self.started: list[str] = []
+        self.answers: dict[int, set[str]] = {}
+        self.jobs_of: dict[str, Job] = {}
+        self.cancelled: set[str] = set()
+        self.cancel_wanted: set[str] = set()
+        self.paused: set[str] = set()
+        self.open_jobs = len(world.jobs)
+
+    def begin(self) -> None:
+        for job in self._world.jobs:
+            self._loop.world.spawn(self._start(job))
+            if job.is_repeated:
+                self._loop.world.spawn(self._start(job, again=True))
+
+    # -- requests ------------------------------------------------------------------
+
+    async def call(self, act: Callable[[Server], Awaitable[Any]]) -> Any:
+        """Call any server. Raises ``Unreachable`` or ``Refused``."""
+
+        async def work(host: Server, is_gone: Callable[[], bool]) -> Any:
+            try:
+                return await act(host)
+            except RequestRefused as error:
+                raise Refused(error.kind, error.message) from None
+            except StoreError as error:
+                raise Unreachable(str(error)) from None
+            except NoetlError as error:
+                raise Refused("error", str(error)) from None
+
+        world = self._world
+        address = world.any_server()
+        return await world.network.call(
+            self._loop.world, address, work, seconds=CALL_S
+        )
+
+    async def _start(self, job: Job, *, again: bool = False) -> None:
+        await asyncio.sleep(job.at)
+        while True:
+            try:
+                name = await self.call(lambda host: self._accept(host, job))
+                break
+            except (Unreachable, Refused):
+                await asyncio.sleep(0.3)
+        self.answers.setdefault(job.number, set()).add(name)
+        for look in self._world.on_start:
+            look(name)
+        if name not in self.jobs_of:
+            self.jobs_of[name] = job
+            self.started.append(name)
+        if not again:
+            self.open_jobs -= 1
+
+    async def _accept(self, host: Server, job: Job) -> str:
+        entry = await self._world.catalog.find(job.path, None)
+        assert entry is not None
+        starter = ExecutionStarter(
+            host.orchestrator,
+            self._world.blobs,
+            None,  # type: ignore[arg-type]  # the playbook is resolved already
+            self._new_id,
+        )
+        asked = StartInputs(path=job.path, workload=job.workload)
+        found = await starter.start(
+            asked, ResolvedPlaybook(entry), "client", None, job.key
+        )
+        return found.execution_id
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        mark = self._world.random.getrandbits(12)
+        text = f"{1_790_000_000_000 + self._ids:012x}7{mark:03x}8{self._ids:015x}"
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    # -- orders --------------------------------------------------------------------
+
+    def control(self, kind: str, fault: Fault) -> None:
+        """Cancel or pause one of the executions of the plan."""
+        if self.started:
+            name = self.started[fault.victim % len(self.started)]
+            self._loop.world.spawn(self._order(kind, name))
+
+    async def _order(self, kind: str, name: str) -> None:
+        if kind == "cancel":
+            self.cancel_wanted.add(name)
+        for _ in range(4):
+            try:
+                status = await self.call(
+                    lambda host: getattr(ExecutionControl(host.orchestrator), kind)(
+                        name
+                    )
+                )
+                if kind == "cancel" and status == "cancelled":
+                    self.cancelled.add(name)
+                return
+            except Refused:
+                return
+            except Unreachable:
+                await asyncio.sleep(0.2)
+
+    async def heal(self) -> None:
+        """From now on look after all executions, until they have ended."""
+        self._loop.world.spawn(self._tend())
+
+    async def _tend(self) -> None:
+        """Resume what is paused or set aside, and answer what waits for a signal."""
+        while True:
+            for name in self.unfinished():
+                await self._look_after(name)
+            await asyncio.sleep(1.0)
+
+    def unfinished(self) -> list[str]:
+        """Return the executions of the store, also children, that have not ended."""
+        memory = self._world.database.memory
+        return [
+            name
+            for name, each in memory._executions.items()
+            if each.status not in OVER
+        ]
+
+    async def _look_after(self, name: str) -> None:
+        status = self._world.database.memory._executions[name].status
+        try:
+            if status in ("paused", "quarantined"):
+                await self.call(
+                    lambda host: ExecutionControl(host.orchestrator).resume(name)
+                )
+            elif status == "waiting":
+                await self.call(
+                    lambda host: ExecutionControl(host.orchestrator).signal(
+                        name, "go", {"n": 4}
+                    )
+                )
+        except (Unreachable, Refused):
+            return

@@ -1,0 +1,88 @@
+"""Runs one seed, and says what was wrong."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from dataclasses import dataclass
+
+from noetl.runtime.executions import cache, transition
+
+from . import checks
+from .clients import OVER
+from .plan import Options
+from .world import World
+
+logging.getLogger("noetl").setLevel(logging.CRITICAL + 1)  # faults are no news here
+transition.SNAPSHOT_EVERY = 12
+cache.SHORT_LOG = 20
+
+
+@dataclass
+class Result:
+    """What a run has shown."""
+
+    options: Options
+    violations: list[tuple[str, str]]
+    happened: dict[str, int]
+    trace: str
+    seconds: float
+    events: int
+    commits: int
+    steps: int
+
+
+def run_seed(options: Options) -> Result:
+    """Run a seed to its end, or to its first violation."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    world = World(options)
+    found: list[tuple[str, str]] = []
+
+    def report(invariant: str, message: str) -> None:
+        found.append((invariant, message))
+
+    log = checks.LogCheck(world, report)
+    world.log_check = log  # type: ignore[attr-defined]
+    checkers: list[checks.Checker] = [
+        log,
+        checks.ReplayCheck(world, report, log),
+        checks.LeaseCheck(world, report),
+        checks.CapacityCheck(world, report),
+        checks.ReportCheck(world, report),
+        checks.StartCheck(world, report),
+        checks.EffectCheck(world, report),
+        checks.EndCheck(world, report),
+    ]
+    world.database.observers += checkers
+    executions = world.database.memory._executions
+
+    def is_over() -> bool:
+        if found:
+            return True
+        if world.client.open_jobs or not executions:
+            return False
+        return all(each.status in OVER for each in executions.values())
+
+    try:
+        world.run(is_over)
+        if not found:
+            for each in checkers:
+                each.end()
+        found += [("defect", each) for each in world.network.defects]
+        found += [("complaint", each) for each in world.loop.complaints]
+        events = sum(map(len, log.logs.values()))
+        return Result(
+            options,
+            found,
+            world.happened,
+            world.loop.trace(),
+            world.loop.time(),
+            events,
+            0,
+            world.loop.steps,
+        )
+    finally:
+        world.close()
+        if was_enabled:
+            gc.enable()
