@@ -91,6 +91,7 @@ class Executor:
         self._lost: set[Lease] = set()
         self._broken: BaseException | None = None
         self._retired = self._serving = False
+        self._beating: asyncio.Task[None] | None = None
         self._reserved = 0
         dispatcher.register(self)
 
@@ -100,10 +101,7 @@ class Executor:
         With several executions, neither a failed claim nor an error of one pipeline
         stops the others (I-38).
         """
-        beside = [
-            asyncio.create_task(self._beat()),
-            asyncio.create_task(self._serve_waits()),
-        ]
+        waits = asyncio.create_task(self._serve_waits())
         self._serving = True
         try:
             while True:
@@ -123,8 +121,10 @@ class Executor:
                     await self._wakeup.wait()
         finally:
             self._serving = False
-            for task in beside:
-                task.cancel()
+            waits.cancel()
+            if self._beating is not None:
+                self._beating.cancel()
+                self._beating = None
             await self._stop()
 
     async def _claim(self) -> bool:
@@ -208,6 +208,9 @@ class Executor:
         else:
             self._running.add(task)
         task.add_done_callback(self._finished)
+        if self._beating is None and self._serving:
+            # The answer with the first work says how long a lease lasts.
+            self._beating = asyncio.create_task(self._beat())
         self._note_slots()
 
     async def _sort_out(self, works: Sequence[WorkItem]) -> Sequence[WorkItem]:
