@@ -74,11 +74,11 @@ class ChildExecutions:
         if loaded is None:
             return
         if what == "child":
-            children = dict(children_of(loaded.state))
-            if command_id in children:
-                await self._start(
-                    execution_id, loaded, command_id, children[command_id]
-                )
+            child = dict(children_of(loaded.state)).get(command_id)
+            if child is not None:
+                # Another server may have recorded the call: this one adopts the child.
+                loaded.children[child["execution_id"]] = command_id
+                await self._start(execution_id, loaded, command_id, child)
         elif loaded.state.parent is not None and not loaded.state.finished:
             caller = loaded.state.parent["execution_id"]
             await self._executions.refresh(caller)
