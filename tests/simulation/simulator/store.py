@@ -52,8 +52,7 @@ class Database:
     async def apply(self, transitions: Sequence[Transition], by: str) -> None:
         await self.memory.commit(transitions)
         for each in transitions:
-            execution = each.execution_id.encode()
-            self.loop.note(b"%s+%d " % (execution[-4:], len(each.log.events)))
+            self.loop.note(self.memory._executions[each.execution_id].last_hash)
         for observer in self.observers:
             observer.committed(transitions, by)
 
