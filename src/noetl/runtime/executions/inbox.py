@@ -113,6 +113,9 @@ class ExecutionInbox:
                 loaded.inbox = loaded.inbox[MAX_BATCH_ITEMS:]
                 try:
                     await self._commit_or_retry(execution_id, loaded, items)
+                except _Unrestored as lost:
+                    _refuse_all([*items, *loaded.inbox], lost.error)
+                    return
                 except BaseException as error:  # no caller waits for ever
                     _refuse_all([*items, *loaded.inbox], error)
                     raise
@@ -146,14 +149,14 @@ class ExecutionInbox:
                 await self._catch_up(execution_id, loaded)
             await self._commit_batch(execution_id, loaded, items)
         except LogConflict as conflict:
-            await self._restore(execution_id, loaded)
+            await self._restore(execution_id, loaded, conflict)
             if conflicts:  # another server was first: decide again on its events
                 await self._commit_or_retry(execution_id, loaded, items, conflicts - 1)
             else:
                 for item in items:
                     _refuse(item, conflict)
         except Exception as error:
-            await self._restore(execution_id, loaded)
+            await self._restore(execution_id, loaded, error)
             if len(items) == 1:
                 _refuse(items[0], error)
                 return
@@ -272,12 +275,28 @@ class ExecutionInbox:
         loaded.stale = False
         loaded.state = await catch_up(self._store, execution_id, loaded.state)
 
-    async def _restore(self, execution_id: str, loaded: LoadedExecution) -> None:
-        """Fold the state again: the decision changed it, and was not committed."""
+    async def _restore(
+        self, execution_id: str, loaded: LoadedExecution, error: Exception
+    ) -> None:
+        """Fold the state again: the decision changed it, and was not committed.
+
+        Raises ``_Unrestored`` if the store does not answer: nothing may be decided on
+        that state any more, and the next access reads the execution again.
+        """
         try:
             loaded.state = await fold(self._store, execution_id)
-        except Exception:  # the store does not answer: the next access reads it again
-            self._cache.drop(execution_id)
+        except Exception:
+            if self._cache.get(execution_id) is loaded:
+                self._cache.drop(execution_id)
+            raise _Unrestored(error) from None
+
+
+class _Unrestored(Exception):
+    """The state in memory is not that of the log; ``error`` is why it was left."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def _forget_error(future: asyncio.Future[ReportAnswer]) -> None:
