@@ -118,5 +118,10 @@ class LongPoll:
             if each.command_id not in asked.held_commands
             and each.command_id in rows
             and rows[each.command_id].pool == asked.pool
-        ]
-        return await self._orchestrator.assignment.work_for(lost[: asked.slots], {})
+        ][: asked.slots]
+        if not lost:
+            return []
+        # Their time began with the lost answer, and may be over in a moment.
+        gone = set(await self._orchestrator.assignment.renew(lost))
+        kept = [lease for lease in lost if lease not in gone]
+        return await self._orchestrator.assignment.work_for(kept, {})
