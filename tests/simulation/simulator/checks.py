@@ -18,6 +18,7 @@ from noetl.ports import Lease, Transition
 from noetl.runtime.executions.loaded import freeze, thaw
 from noetl.runtime.worker_protocol import messages
 
+from .plan import TTL
 from .playbooks import IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 Report = Callable[[str, str], None]
 """Takes the name of an invariant, and what breaks it."""
 OVER = ("completed", "failed", "cancelled")
+FROZEN_S = TTL + 2.5
+"""Seconds before a call in which its process must not have been frozen: a lease that
+was given before has ended in the meantime."""
 ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
@@ -336,7 +340,7 @@ class EffectCheck(Checker):
             if (
                 other.ended is None
                 and process.alive
-                and not process.frozen
+                and process.thawed_at < other.began - FROZEN_S
                 and process is not effect.process
                 and not call.inputs["json"].get("pure")
             ):

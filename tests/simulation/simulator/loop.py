@@ -17,6 +17,7 @@ from contextvars import Context, ContextVar, copy_context
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 BURST = 6
 """The most callbacks that one process runs before another may be chosen."""
@@ -31,6 +32,7 @@ class Process:
         self.number = number
         self.alive = True
         self.frozen = False
+        self.thawed_at = float("-inf")
         self.is_awake = False
         self.fuse = _NEVER
         """Callbacks that it still runs before it is killed."""
@@ -52,12 +54,16 @@ class Process:
             self._loop.forget(self)
             self.on_death()
 
-    def freeze(self) -> None:
+    def freeze(self, seconds: float) -> None:
+        """Hold all of its callbacks for this time, or longer if it is frozen already."""
+        self.thawed_at = max(self.thawed_at, self._loop.time() + seconds)
         self.frozen = True
         self._loop.forget(self)
+        world = self._loop.world.context
+        self._loop.call_at(self.thawed_at, self._thaw, context=world)
 
-    def thaw(self) -> None:
-        if self.frozen and self.alive:
+    def _thaw(self) -> None:
+        if self.frozen and self.alive and self._loop.time() >= self.thawed_at:
             self.frozen = False
             if self.ready:
                 self._loop.awaken(self)
@@ -296,7 +302,9 @@ class SimLoop(asyncio.AbstractEventLoop):
                 if not task.done():
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     work = task.get_coro()
-                    with suppress(RuntimeError):  # it awaits again while it is closed
+                    # It may await again while it is closed.
+                    with suppress(RuntimeError), catch_warnings():
+                        simplefilter("ignore", RuntimeWarning)
                         work.close()  # type: ignore[union-attr]
                 elif not task.cancelled():
                     task.exception()

@@ -14,7 +14,11 @@ from typing import Any, Protocol
 from noetl.errors import Defective, Refused, Unreachable
 
 from .loop import Process, SimLoop
-from .plan import Rates
+from .plan import TTL, Rates
+
+ANSWER_S = TTL / 8
+"""The longest time that an answer is under way. A worker counts the time of a lease
+from the answer, so the margin of its fence (a sixth of the lease) must cover this."""
 
 IsGone = Callable[[], bool]
 Work = Callable[[Any, IsGone], Awaitable[Any]]
@@ -130,7 +134,7 @@ class Network:
             self._loop.world.spawn(reply(answer))
 
         async def reply(answer: Any) -> None:
-            await asyncio.sleep(self._latency())
+            await asyncio.sleep(min(self._latency(), ANSWER_S))
             is_open.pop(call, None)
             if draw() < rates.unheard or self.is_cut(call.sender.name, address):
                 self.count("answer lost")

@@ -151,6 +151,26 @@ workflow:
     loop: {in: [1, 2, 3], iterator: i, spec: {mode: parallel, max_in_flight: 2}}
     tool: {kind: playbook, path: brief, args: {n: "{{ iter.i }}"}}
 """,
+    "recaller": """
+workflow:
+  - step: start
+    tool:
+      - child:
+          kind: playbook
+          path: moody
+          args: {n: 1}
+          spec:
+            policy:
+              rules:
+                - when: "{{ outcome.status == 'error' }}"
+                  then: {do: retry, attempts: 3, delay: 50ms}
+                - else: {then: {do: continue}}
+""",
+    "moody": f"""
+workflow:
+  - step: start
+    tool: {_call("{v: 1, fails: 9}")}
+""",
     "brief": f"""
 workflow:
   - step: start
@@ -244,7 +264,7 @@ IN_FLIGHT = {
     "rate": 3,
 }
 """The most iterations of the outer loop that may be open at a time."""
-USUAL = tuple(sorted(set(_BODIES) - {"poison", "brief"}))
+USUAL = tuple(sorted(set(_BODIES) - {"poison", "brief", "moody"}))
 
 
 @dataclass(frozen=True)

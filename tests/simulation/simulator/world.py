@@ -224,10 +224,7 @@ class World:
         if fault.kind.startswith("crash"):
             process.fuse = fault.fuse
             return
-        process.freeze()
-        self.loop.call_later(
-            fault.seconds, process.thaw, context=self.loop.world.context
-        )
+        process.freeze(fault.seconds)
 
     def _cut(self, fault: Fault, until: float) -> None:
         worker = self.workers[fault.victim % len(self.workers)]
