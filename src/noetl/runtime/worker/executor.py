@@ -305,9 +305,14 @@ class Executor:
                     _complain("leases could not be renewed", error)
 
     def _lose(self, leases: Sequence[Lease]) -> None:
-        """Stop the tools of lost leases, without an outcome."""
-        self._lost.update(leases)
-        self.revoke([lease.command_id for lease in leases])
+        """Stop the tools of lost leases, without an outcome.
+
+        By now this worker may hold a later lease of the same command: its tool goes on.
+        """
+        running = {work.lease for work in self._works.values()}
+        lost = [lease for lease in leases if lease in running]
+        self._lost.update(lost)
+        self.revoke([lease.command_id for lease in lost])
 
     async def _work(self, first: WorkItem) -> None:
         """Run pipelines in one slot; work that a report makes ready needs no claim."""
