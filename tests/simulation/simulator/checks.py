@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.invariants import Audit
-from noetl.ports import Lease, Transition
+from noetl.engine.times import seconds_of
+from noetl.ports import CallLimit, Lease, Transition
 from noetl.runtime.executions.loaded import freeze, thaw
 from noetl.runtime.worker_protocol import messages
 
+from .hosts import EPOCH
 from .plan import TTL
 from .playbooks import IN_FLIGHT
 
@@ -47,6 +47,8 @@ class Checker:
     def renewed(self, leases: Sequence[Lease], expires_at: float) -> None: ...
     def before_sweep(self, now: float) -> None: ...
     def swept(self) -> None: ...
+    def permitted(self, limits: Sequence[CallLimit], now: float) -> None: ...
+    def set_aside(self, execution_id: str) -> None: ...
     def end(self) -> None: ...
 
 
@@ -125,6 +127,7 @@ class LeaseCheck(Checker):
         self._owners: dict[tuple[str, int], str] = {}
         self._last: dict[str, str] = {}
         self._lately: set[str] = set()
+        self._waits: dict[str, float] = {}
 
     def claimed(
         self, owner: str, leases: Sequence[Lease], expires_at: float, *, waits: bool
@@ -135,6 +138,9 @@ class LeaseCheck(Checker):
             status = memory._executions[lease.execution_id].status
             if status not in ("running", "waiting"):
                 self.report("I-32", f"{lease.command_id} is leased while {status}")
+            until = self._waits.get(lease.command_id, 0.0)
+            if until > EPOCH + self.world.loop.time() + self.world.plan.skew:
+                self.report("I-28", f"{lease.command_id} is leased before its time")
 
     def _grant(self, lease: Lease, expires_at: float) -> None:
         name = lease.command_id
@@ -156,7 +162,11 @@ class LeaseCheck(Checker):
                 held = self.held.get(lease.command_id)
                 if held is None or held[0] != lease:
                     self.report("I-16", f"a report of {lease} is recorded")
-            grant = each.commands.grant
+            grant, status = each.commands.grant, each.summary.status
+            if grant is not None and status not in ("running", "waiting"):
+                self.report("I-33", f"{each.execution_id} gives leases while {status}")
+            for event in each.log.events:
+                self._note_wait(event)
             for lease in grant.leases if grant is not None else ():
                 self._grant(lease, grant.expires_at if grant is not None else 0.0)
             for name in (*each.commands.ended, *each.commands.released):
@@ -165,11 +175,23 @@ class LeaseCheck(Checker):
             if each.summary.status in OVER:
                 self._forget(each.execution_id)
 
+    def _note_wait(self, event: Event) -> None:
+        command = event.iteration_id or event.step_run_id or ""
+        if event.name == "task.suspended" and event.payload["until"] is not None:
+            self._waits[command] = seconds_of(event.payload["until"])
+        elif event.name in ("task.resumed", "task.started"):
+            self._waits.pop(command, None)
+
     def _forget(self, execution_id: str) -> None:
         rows = self.world.database.memory._commands._by_id.values()
         left = [row for row in rows if row.command.execution_id == execution_id]
         for row in left:
             self.report("I-32", f"{row.command.command_id} outlives its execution")
+
+    def set_aside(self, execution_id: str) -> None:
+        for name, (lease, _) in list(self.held.items()):
+            if lease.execution_id == execution_id and not self._has(lease):
+                del self.held[name]
 
     def renewed(self, leases: Sequence[Lease], expires_at: float) -> None:
         for lease in leases:
@@ -184,12 +206,9 @@ class LeaseCheck(Checker):
 
     def swept(self) -> None:
         """A lease that the sweep ended must have expired, whatever clock one takes."""
-        memory = self.world.database.memory
-        from .hosts import EPOCH
-
         now = EPOCH + self.world.loop.time()
         for name, (lease, until) in list(self.held.items()):
-            if memory._commands.is_held(lease):
+            if self._has(lease):
                 continue
             del self.held[name]
             self._lately.add(name)
@@ -197,16 +216,15 @@ class LeaseCheck(Checker):
                 self.report("I-18", f"{name} was taken from {lease.owner} too early")
 
     def _sync(self) -> None:
-        """Forget leases that were ended without a sweep: their execution is aside."""
-        memory = self.world.database.memory
-        for name, (lease, _) in list(self.held.items()):
-            if not memory._commands.is_held(lease):
-                status = memory._executions[lease.execution_id].status
-                del self.held[name]
-                if status != "quarantined" and lease.execution_id not in self.aside:
-                    self.report("I-16", f"{lease} has ended by itself")
+        for lease, _ in list(self.held.values()):
+            if not self._has(lease):
+                del self.held[lease.command_id]
+                self.report("I-16", f"{lease} has ended by itself")
 
-    aside: set[str] = set()
+    def _has(self, lease: Lease) -> bool:
+        """Return whether the table of commands has the lease."""
+        row = self.world.database.memory._commands._leased.get(lease.command_id)
+        return row is not None and (row.owner, row.epoch) == (lease.owner, lease.epoch)
 
 
 class CapacityCheck(Checker):
@@ -384,6 +402,3 @@ def _verify(memory: Any, name: str) -> Any:
     return first_damage(
         execution.rows, execution.last_seq, execution.last_hash, name
     )
-
-
-__all__ = ["msgspec"]

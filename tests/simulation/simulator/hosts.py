@@ -12,6 +12,7 @@ from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.noop import NoopTool
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
+from noetl.engine.events import Event
 from noetl.errors import (
     BlobCorrupt,
     BlobGone,
@@ -144,6 +145,7 @@ class Server:
         clock: ServerClock,
         ring: Callable[[], None],
         on_report: Callable[[messages.ReportBatch, messages.ReportBatchReply], None],
+        on_events: Callable[[Sequence[Event]], None],
     ) -> None:
         self.process = process
         self.address = address
@@ -162,6 +164,7 @@ class Server:
             on_error=self._note_error,
         )
         self.orchestrator.turns.use(database.loop.time, database.loop.time)
+        self.orchestrator.watch(on_events)
         self.gateway = WorkerGateway(self.orchestrator, self._note_fence)
         process.spawn(self._tend(self.orchestrator.serve))
         process.spawn(self._tend(self._tick))

@@ -303,7 +303,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                     task._log_destroy_pending = False  # type: ignore[attr-defined]
                     work = task.get_coro()
                     # It may await again while it is closed.
-                    with suppress(RuntimeError), catch_warnings():
+                    with suppress(Exception), catch_warnings():
                         simplefilter("ignore", RuntimeWarning)
                         work.close()  # type: ignore[union-attr]
                 elif not task.cancelled():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 TTL = 2.0
 """Seconds that a lease lasts."""
@@ -97,7 +97,14 @@ class Plan:
     servers: int
     workers: int
     slots: int
-    dropped: Collection[str] = field(default_factory=tuple)
+
+    @property
+    def skew(self) -> float:
+        """The most that the clock of a server is wrong at any time of the run."""
+        return self._skew
+
+    def __post_init__(self) -> None:
+        self._skew = self.rates.skew
 
 
 def make_plan(options: Options) -> Plan:

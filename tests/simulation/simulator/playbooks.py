@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,7 +137,7 @@ workflow:
     tool:
       - a: {_call("{v: 3}")}
       - ask: {{kind: wait, signal: go}}
-      - b: {_call('{v: "{{ _prev.data.n + 1 }}"}')}
+      - b: {_call('{v: "{{ _prev.n + 1 }}"}')}
 """,
     "caller": f"""
 workflow:
@@ -264,6 +265,29 @@ IN_FLIGHT = {
     "rate": 3,
 }
 """The most iterations of the outer loop that may be open at a time."""
+End = tuple[str, Any]
+ENDS: dict[str, Callable[[dict[str, Any]], End]] = {
+    "chain": lambda w: ("completed", 4),
+    "fan": lambda w: ("completed", 7 if w["wide"] else 3),
+    "parallel": lambda w: ("completed", sum(2 * (i + 1) for i in range(w["count"]))),
+    "sequential": lambda w: ("completed", sum(i + 1 for i in range(w["count"]))),
+    "nested": lambda w: ("completed", [[0, 1], [10, 11]]),
+    "retry": lambda w: ("completed", 8),
+    "timer": lambda w: ("completed", 4),
+    "signal": lambda w: ("completed", 5),
+    "caller": lambda w: ("completed", 5),
+    "callers": lambda w: ("completed", [2, 4, 6]),
+    "brief": lambda w: ("completed", 2 * w["n"]),
+    "keyed": lambda w: ("completed", 2),
+    "slots": lambda w: ("completed", list(range(w["count"]))),
+    "rate": lambda w: ("completed", 1),
+    "handled": lambda w: ("completed", "sorry"),
+    "cycle": lambda w: ("completed", "done"),
+    "poison": lambda w: ("completed", "over"),
+    "recaller": lambda w: ("failed", None),
+    "moody": lambda w: ("failed", None),
+}
+"""How an execution ends that nobody cancels, by its workload: status and result."""
 USUAL = tuple(sorted(set(_BODIES) - {"poison", "brief", "moody"}))
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from noetl.runtime.executions import cache, transition
 
-from . import checks
+from . import checks, outcomes
+from .bugs import Bug
 from .clients import OVER
+from .patching import Patch
 from .plan import Options
 from .world import World
 
@@ -32,8 +34,15 @@ class Result:
     steps: int
 
 
-def run_seed(options: Options) -> Result:
-    """Run a seed to its end, or to its first violation."""
+def run_seed(options: Options, bug: Bug | None = None) -> Result:
+    """Run a seed to its end, or to its first violation; perhaps with a bug."""
+    with Patch() as patch:
+        if bug is not None:
+            bug.plant(patch)
+        return _run(options)
+
+
+def _run(options: Options) -> Result:
     was_enabled = gc.isenabled()
     gc.disable()
     world = World(options)
@@ -47,7 +56,10 @@ def run_seed(options: Options) -> Result:
     checkers: list[checks.Checker] = [
         log,
         checks.ReplayCheck(world, report, log),
-        checks.LeaseCheck(world, report),
+        leases := checks.LeaseCheck(world, report),
+        outcomes.ResultCheck(world, report, log),
+        outcomes.ViewCheck(world, report),
+        outcomes.CallLimitCheck(world, report, leases),
         checks.CapacityCheck(world, report),
         checks.ReportCheck(world, report),
         checks.StartCheck(world, report),

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from noetl.adapters.stores.memory.store import MemoryStore
 from noetl.errors import StoreError
-from noetl.ports import CallLimit, Claimed, Lease, Timer, Transition
+from noetl.ports import CallLimit, Claimed, Lease, Summary, Timer, Transition
 
 from .loop import Process, SimLoop
 from .plan import Rates
@@ -29,6 +29,8 @@ class Observer(Protocol):
     def renewed(self, leases: Sequence[Lease], expires_at: float) -> None: ...
     def before_sweep(self, now: float) -> None: ...
     def swept(self) -> None: ...
+    def permitted(self, limits: Sequence[CallLimit], now: float) -> None: ...
+    def set_aside(self, execution_id: str) -> None: ...
 
 
 class Database:
@@ -183,8 +185,18 @@ class Connection:
     ) -> float:
         await self.travel(writes=True)
         at = await self.database.memory.permit(lease, limits, now=now)
+        if not at:
+            for observer in self.database.observers:
+                observer.permitted(limits, now)
         await self.answer()
         return at
+
+    async def set_status(self, summary: Summary) -> None:
+        await self.travel(writes=True)
+        await self.database.memory.set_status(summary)
+        for observer in self.database.observers:
+            observer.set_aside(summary.execution_id)
+        await self.answer()
 
     async def sweep(self, *, now: float) -> Sequence[Timer]:
         await self.travel(writes=True)
@@ -216,6 +228,5 @@ class Connection:
     summary = _passed_on("summary")
     find_request = _passed_on("find_request")
     resolve = _passed_on("resolve")
-    set_status = _passed_on("set_status")
     count_family = _passed_on("count_family")
     slots_of = _passed_on("slots_of")

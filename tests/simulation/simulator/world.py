@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from memory_blobs import MemoryBlobs
 
 from noetl.adapters.secrets.execution_secrets import MemorySealed
+from noetl.engine.events import Event
 from noetl.runtime.worker_protocol import messages
 
 from .clients import Client
@@ -49,6 +50,7 @@ class World:
         self.reports: list[
             Callable[[messages.ReportBatch, messages.ReportBatchReply], None]
         ] = []
+        self.shown: list[Callable[[Sequence[Event]], None]] = []
         self.on_start: list[Callable[[str], None]] = []
         self._incarnations = 0
         self._quiet_bus_until = 0.0
@@ -104,6 +106,7 @@ class World:
             self._clocks[address],
             lambda: self._ring(address),
             self._note_report,
+            self._note_events,
         )
 
     def _server_died(self, address: str) -> None:
@@ -171,6 +174,10 @@ class World:
             self.count("duplicate report", reply.duplicate)
         for look in self.reports:
             look(asked, answer)
+
+    def _note_events(self, events: Sequence[Event]) -> None:
+        for look in self.shown:
+            look(events)
 
     def any_server(self) -> str:
         return self.random.choice(self.addresses)
