@@ -130,6 +130,15 @@ def _(patch: Patch) -> None:
     patch.set(server_connection.ServerConnection, "in_danger", never)
 
 
+@bug("later lease stopped", "A lost lease stops the tool of its command's next lease.")
+def _(patch: Patch) -> None:
+    def lose(self: Any, lost: Any) -> None:
+        self._lost.update(lost)
+        self.revoke([lease.command_id for lease in lost])
+
+    patch.set(executor.Executor, "_lose", lose)
+
+
 @bug("lost leases ignored", "A worker does not stop what it was told that it lost.")
 def _(patch: Patch) -> None:
     patch.set(executor.Executor, "_lose", lambda self, lost: None)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Report = Callable[[str, str], None]
 """Takes the name of an invariant, and what breaks it."""
 OVER = ("completed", "failed", "cancelled")
+NEW = ("step.scheduled", "loop.iteration.started")
 FROZEN_S = TTL + 2.5
 """Seconds before a call in which its process must not have been frozen: a lease that
 was given before has ended in the meantime."""
@@ -228,12 +229,13 @@ class LeaseCheck(Checker):
 
 
 class CapacityCheck(Checker):
-    """I-21, I-23: open iterations, slots of concurrency keys."""
+    """I-21, I-23, I-33: open iterations, slots of keys, and nothing new in a pause."""
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)
         self._open: dict[str, set[str]] = {}
         self._paths: dict[str, str] = {}
+        self._paused: set[str] = set()
 
     def committed(self, transitions: Sequence[Transition], by: str) -> None:
         for each in transitions:
@@ -247,6 +249,12 @@ class CapacityCheck(Checker):
 
     def _take(self, event: Event) -> None:
         name = event.execution_id
+        if event.name == "workflow.paused":
+            self._paused.add(name)
+        elif event.name in ("workflow.resumed", "workflow.cancelled"):
+            self._paused.discard(name)
+        elif event.name in NEW and name in self._paused:
+            self.report("I-33", f"{event.name} is recorded while {name} is paused")
         if event.seq == 1:
             self._paths[name] = event.payload["playbook"]["path"]
         elif event.name == "loop.iteration.started":

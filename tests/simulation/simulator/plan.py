@@ -26,6 +26,7 @@ TIMED = (
     "partition",
     "outage",
     "disk full",
+    "flaky store",
     "damage",
     "clock",
     "cancel",

@@ -320,7 +320,7 @@ def make_jobs(seed: int, most: int | None, *, poison: bool) -> list[Job]:
         paths.append("keyed")
     for path in paths[: most or None]:
         workload = {
-            "secs": draw.choice((0.02, 0.02, 0.3, 1.0, 4.0)),
+            "secs": draw.choice((0.02, 0.02, 0.3, 1.0, 4.0, 9.0)),
             "count": draw.randint(1, 4),
             "wide": draw.random() < 0.5,
         }

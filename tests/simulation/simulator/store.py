@@ -19,6 +19,10 @@ from .loop import Process, SimLoop
 from .plan import Rates
 
 
+FLAKY = 0.25
+"""The share of calls that fail while the store is flaky."""
+
+
 class Observer(Protocol):
     """Looks at what the database does; every call is atomic."""
 
@@ -35,7 +39,8 @@ class Observer(Protocol):
 
 class Database:
     """One store for all servers. ``outage`` is the kind of error of every call until
-    the time ``outage_until``; executions in ``damaged`` cannot be read."""
+    the time ``outage_until``; until ``flaky_until`` a quarter of the calls fail;
+    executions in ``damaged`` cannot be read."""
 
     def __init__(self, loop: SimLoop, seed: str, rates: Rates) -> None:
         self.loop = loop
@@ -44,6 +49,7 @@ class Database:
         self.rates = rates
         self.outage = ""
         self.outage_until = 0.0
+        self.flaky_until = 0.0
         self.damaged: set[str] = set()
         self.observers: list[Observer] = []
         self.happened: dict[str, int] = {}
@@ -96,7 +102,8 @@ class Connection:
         if refused is not None:
             self.database.count("store outage")
             raise refused
-        if draw() < self._rates.store_error:
+        flaky = self.database.loop.time() < self.database.flaky_until
+        if draw() < (FLAKY if flaky else self._rates.store_error):
             self.database.count("store error")
             kind = ("store.unreachable", "store.busy", "store.io")[int(draw() * 3)]
             raise StoreError("simulated: before the call", kind)
@@ -114,7 +121,7 @@ class Connection:
     async def commit(self, transitions: Sequence[Transition]) -> None:
         await self.travel(writes=True)
         database, draw = self.database, self._random.random
-        fate = draw() if self._rates.commit_fault > draw() else 1.0
+        fate = draw() if self._fault_rate() > draw() else 1.0
         if fate < 0.3:
             database.count("commit lost")
             raise StoreError("simulated: before the commit", "store.unreachable")
@@ -131,6 +138,10 @@ class Connection:
             database.count("crash after commit")
             self._process.kill()
         await self.answer()
+
+    def _fault_rate(self) -> float:
+        flaky = self.database.loop.time() < self.database.flaky_until
+        return FLAKY if flaky else self._rates.commit_fault
 
     async def _apply_late(self, transitions: Sequence[Transition]) -> None:
         await asyncio.sleep(self._random.random() * 0.5)

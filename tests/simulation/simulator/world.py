@@ -215,6 +215,8 @@ class World:
             is_full = kind == "disk full"
             database.outage = "store.full" if is_full else kinds[fault.victim % 3]
             database.outage_until = until
+        elif kind == "flaky store":
+            database.flaky_until = until
         elif kind == "damage":
             self._damage(fault)
         elif kind == "clock":
