@@ -118,7 +118,7 @@ class ChildExecutions:
     def _stop_unawaited(self, loaded: LoadedExecution) -> None:
         """Cancel the children that the execution no longer waits for."""
         awaited = {child["execution_id"] for _, child in children_of(loaded.state)}
-        for child_id in loaded.children.keys() - awaited:
+        for child_id in [each for each in loaded.children if each not in awaited]:
             del loaded.children[child_id]
             if child_id in self._cache or self._is_server:
                 work = self._stop(child_id, loaded.state.cancelling)

@@ -166,8 +166,11 @@ def relative_timers(
         theirs.append(Timer(caller, f"child:{name}", now, "family"))
     if loaded.children:
         awaited = {child["execution_id"] for _, child in children_of(state)}
-        for child_id in loaded.children.keys() - awaited:
-            theirs.append(Timer(child_id, "parent", now, "family"))
+        theirs += [
+            Timer(child_id, "parent", now, "family")
+            for child_id in loaded.children
+            if child_id not in awaited
+        ]
     return mine, theirs
 
 

@@ -155,7 +155,7 @@ class WorkerGateway:
             self._on_fenced()
         ended = {
             execution_id
-            for execution_id in {lease.execution_id for lease in held}
+            for execution_id in dict.fromkeys(lease.execution_id for lease in held)
             if await self._is_cancelled(execution_id)
         }
         cancelled = [each.command_id for each in held if each.execution_id in ended]
