@@ -7,7 +7,7 @@ written before the checks were last extended, and were not looked at for that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,12 @@ from noetl.runtime.executions import (
     sweep,
     transition,
 )
-from noetl.runtime.worker import executor, remote_dispatcher, server_connection
-from noetl.runtime.worker import tool_call
+from noetl.runtime.worker import (
+    executor,
+    remote_dispatcher,
+    server_connection,
+    tool_call,
+)
 from noetl.runtime.worker_protocol import leases, long_poll, reports
 
 from .patching import Patch
@@ -48,14 +52,25 @@ class Bug:
     sentence: str
     plant: Plant
     held_back: bool
+    first: int = 0
+    within: int = 150
+    """Seeds of the test: the first, and how many. Those of a rare one begin near a seed
+    that is known to show it."""
 
 
 BUGS: list[Bug] = []
 
 
-def bug(name: str, sentence: str, *, held_back: bool = False) -> Callable[[Plant], Plant]:
+def bug(
+    name: str,
+    sentence: str,
+    *,
+    held_back: bool = False,
+    first: int = 0,
+    within: int = 150,
+) -> Callable[[Plant], Plant]:
     def note(plant: Plant) -> Plant:
-        BUGS.append(Bug(name, sentence, plant, held_back))
+        BUGS.append(Bug(name, sentence, plant, held_back, first, within))
         return plant
 
     return note
@@ -408,8 +423,11 @@ def _(patch: Patch) -> None:
     patch.wrap(memory_commands.Commands, "_schedule", make)
 
 
-@bug("child of another server", "A timer of a child that this server does not know is "
-     "served without a look at the child.")
+@bug(
+    "child of another server",
+    "A timer of a child that this server does not know is "
+    "served without a look at the child.",
+)
 def _(patch: Patch) -> None:
     def make(real: Any) -> Any:
         async def check(self: Any, execution_id: str, timer_id: str) -> None:
@@ -601,7 +619,12 @@ def _(patch: Patch) -> None:
     def make(real: Any) -> Any:
         def change(self: Any, execution: int, family: int, given: Any) -> None:
             commands = msgspec.structs.replace(given.commands, ended=())
-            real(self, execution, family, msgspec.structs.replace(given, commands=commands))
+            real(
+                self,
+                execution,
+                family,
+                msgspec.structs.replace(given, commands=commands),
+            )
 
         return change
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Report = Callable[[str, str], None]
 """Takes the name of an invariant, and what breaks it."""
 OVER = ("completed", "failed", "cancelled")
+FAILED = ("step.failed", "loop.iteration.failed")
 NEW = ("step.scheduled", "loop.iteration.started")
 FROZEN_S = TTL + 2.5
 """Seconds before a call in which its process must not have been frozen: a lease that
@@ -69,6 +70,15 @@ class LogCheck(Checker):
             for event in each.log.events:
                 for breach in audit.take(event):
                     self.report(breach.invariant, f"{name}: {breach.message}")
+                if event.name in FAILED:
+                    self._note_failure(event)
+
+    def _note_failure(self, event: Event) -> None:
+        kind = event.payload["error"]["kind"]
+        if kind == "worker.lost":
+            self.world.count("poison")
+        elif kind == "worker.defect":
+            self.report("defect", f"{event.execution_id}: {event.payload['error']}")
 
     def end(self) -> None:
         for name, audit in self._audits.items():
@@ -407,6 +417,4 @@ def _verify(memory: Any, name: str) -> Any:
     from noetl.adapters.stores.batches import first_damage
 
     execution = memory._executions[name]
-    return first_damage(
-        execution.rows, execution.last_seq, execution.last_hash, name
-    )
+    return first_damage(execution.rows, execution.last_seq, execution.last_hash, name)

@@ -69,9 +69,7 @@ class Client:
 
         world = self._world
         address = world.any_server()
-        return await world.network.call(
-            self._loop.world, address, work, seconds=CALL_S
-        )
+        return await world.network.call(self._loop.world, address, work, seconds=CALL_S)
 
     async def _start(self, job: Job, *, again: bool = False) -> None:
         await asyncio.sleep(job.at)
@@ -152,9 +150,7 @@ class Client:
         """Return the executions of the store, also children, that have not ended."""
         memory = self._world.database.memory
         return [
-            name
-            for name, each in memory._executions.items()
-            if each.status not in OVER
+            name for name, each in memory._executions.items() if each.status not in OVER
         ]
 
     async def _look_after(self, name: str) -> None:

@@ -45,7 +45,6 @@ class ResultCheck(Checker):
             name = events[0].execution_id
             self.report("result", f"{path} {name} ended as {found}: {end.payload}")
 
-
     def _may_be_lost(self) -> bool:
         """Return whether five workers in a row may have been lost."""
         kinds = ("worker crash", "freeze worker", "partition", "outage", "disk full")

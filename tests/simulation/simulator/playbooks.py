@@ -187,18 +187,18 @@ workflow:
   - step: end
     tool: {_QUICK}
 """,
-    "slots": f"""
+    "slots": """
 workflow:
   - step: start
     loop:
-      in: "{{{{ range(workload.count) }}}}"
+      in: "{{ range(workload.count) }}"
       iterator: i
-      spec: {{mode: parallel, max_in_flight: 4}}
+      spec: {mode: parallel, max_in_flight: 4}
     tool:
       kind: http
       url: "http://sim/"
-      json: {{v: "{{{{ iter.i }}}}", secs: 0.3, slot: s}}
-      spec: {{slots: {{key: s, limit: 1}}}}
+      json: {v: "{{ iter.i }}", secs: 0.3, slot: s}
+      spec: {slots: {key: s, limit: 1}}
 """,
     "rate": f"""
 workflow:

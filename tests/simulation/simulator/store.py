@@ -18,7 +18,6 @@ from noetl.ports import CallLimit, Claimed, Lease, Summary, Timer, Transition
 from .loop import Process, SimLoop
 from .plan import Rates
 
-
 FLAKY = 0.25
 """The share of calls that fail while the store is flaky."""
 
@@ -51,6 +50,8 @@ class Database:
         self.outage_until = 0.0
         self.flaky_until = 0.0
         self.damaged: set[str] = set()
+        self.unrung: set[str] = set()
+        """Servers whose last wake-up was lost."""
         self.observers: list[Observer] = []
         self.happened: dict[str, int] = {}
 
@@ -174,6 +175,10 @@ class Connection:
             database.loop.note(b"c%d " % lease.epoch)
         for observer in database.observers:
             observer.claimed(owner, found, now + ttl, waits=waits)
+        address = self._process.name.partition(".")[0]
+        if found and address in database.unrung:
+            database.count("fallback poll")
+            database.unrung.discard(address)
         if found and self._random.random() < self._rates.store_error * 3:
             database.count("claim unknown")
             raise StoreError("simulated: outcome unknown", "store.unreachable")

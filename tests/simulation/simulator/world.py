@@ -55,7 +55,7 @@ class World:
         self._incarnations = 0
         self._quiet_bus_until = 0.0
         self._clocks: dict[str, ServerClock] = {}
-        poison = any(each.kind == "poison" for each in plan.faults)
+        poison = any(each.kind == "killer" for each in plan.faults)
         self.jobs = make_jobs(seed, options.executions, poison=poison)
         self.client = Client(self)
 
@@ -157,7 +157,9 @@ class World:
             is_lost = draw() < self.plan.rates.wakeup_lost
             if is_lost or self.loop.time() < self._quiet_bus_until:
                 self.count("wake-up lost")
+                self.database.unrung.add(address)
                 continue
+            self.database.unrung.discard(address)
             times = 2 if draw() < 0.1 else 1
             for _ in range(times):
                 self._ring_at(address, draw() * 0.02)
@@ -256,4 +258,3 @@ class World:
             name,
             context=self.loop.world.context,
         )
-
