@@ -433,9 +433,9 @@ def _(patch: Patch) -> None:
         async def check(self: Any, execution_id: str, timer_id: str) -> None:
             live = self._cache.get(execution_id)
             what, _, command_id = timer_id.partition(":")
-            if live is not None and what == "child":
-                if command_id not in live.children.values():
-                    return
+            is_call = live is not None and what == "child"
+            if is_call and command_id not in live.children.values():
+                return
             await real(self, execution_id, timer_id)
 
         return check

@@ -312,7 +312,7 @@ class ReportCheck(Checker):
 
 
 class StartCheck(Checker):
-    """I-01, I-02: one execution for each request, and none that was accepted is lost."""
+    """I-01, I-02: a request has one execution, and none that was accepted is lost."""
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)

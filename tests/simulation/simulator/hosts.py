@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Any
 
@@ -17,11 +18,11 @@ from noetl.errors import (
     BlobCorrupt,
     BlobGone,
     BlobNotOwned,
-    Defective,
     LeaseLost,
     LeaseNotOwned,
     Refused,
     SecretError,
+    SetAside,
     StoreError,
     Unreachable,
 )
@@ -58,8 +59,10 @@ _METHODS: dict[str, tuple[type[Any], str]] = {
         (messages.PermitRequest, "permit"),
     )
 }
-_REFUSALS = (BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, LeaseNotOwned, SecretError)
-_LATER = ("store.unreachable", "store.busy", "store.full", "store.io", "store.conflict")
+_REFUSALS = (
+    *(BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, LeaseNotOwned),
+    *(SecretError, SetAside),
+)
 
 
 class Plain:
@@ -121,6 +124,19 @@ class ServerClock:
     sleep = staticmethod(asyncio.sleep)
 
 
+class Stopwatch:
+    """The time that decisions seem to take: some are long, so that others wait."""
+
+    def __init__(self, loop: SimLoop, draw: random.Random) -> None:
+        self._loop = loop
+        self._draw = draw.random
+        self._spent = 0.0
+
+    def __call__(self) -> float:
+        self._spent += self._draw() * 0.01
+        return self._loop.time() + self._spent
+
+
 class Bus:
     """Carries wake-ups between servers, or does not."""
 
@@ -163,7 +179,8 @@ class Server:
             wakeup_bus=Bus(ring),
             on_error=self._note_error,
         )
-        self.orchestrator.turns.use(database.loop.time, database.loop.time)
+        stopwatch = Stopwatch(database.loop, database.random)
+        self.orchestrator.turns.use(stopwatch, stopwatch)
         self.orchestrator.watch(on_events)
         self.gateway = WorkerGateway(self.orchestrator, self._note_fence)
         process.spawn(self._tend(self.orchestrator.serve))
@@ -179,10 +196,8 @@ class Server:
             answer = await getattr(self.gateway, method)(caller, asked, *more)
         except _REFUSALS as error:
             raise Refused(error.kind, str(error)) from None
-        except StoreError as error:
-            if error.kind in _LATER:
-                raise Unreachable(str(error)) from None
-            raise Defective(str(error)) from None
+        except StoreError as error:  # the routes answer 503
+            raise Unreachable(str(error)) from None
         if isinstance(answer, messages.ReportBatchReply):
             self._on_report(asked, answer)
         return answer if isinstance(answer, bytes) else messages.codec.encode(answer)

@@ -55,7 +55,7 @@ class Process:
             self.on_death()
 
     def freeze(self, seconds: float) -> None:
-        """Hold all of its callbacks for this time, or longer if it is frozen already."""
+        """Hold its callbacks for this time, or longer if it is frozen already."""
         self.thawed_at = max(self.thawed_at, self._loop.time() + seconds)
         self.frozen = True
         self._loop.forget(self)
@@ -298,18 +298,22 @@ class SimLoop(asyncio.AbstractEventLoop):
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            for task in self._tasks:
-                if not task.done():
-                    task._log_destroy_pending = False  # type: ignore[attr-defined]
-                    work = task.get_coro()
-                    # It may await again while it is closed.
-                    with suppress(Exception), catch_warnings():
-                        simplefilter("ignore", RuntimeWarning)
-                        work.close()  # type: ignore[union-attr]
-                elif not task.cancelled():
-                    task.exception()
+            with catch_warnings():
+                simplefilter("ignore", RuntimeWarning)
+                self._end_tasks()
         finally:
             events._set_running_loop(before)
         self._tasks.clear()
         self._timers.clear()
         self._awake.clear()
+
+    def _end_tasks(self) -> None:
+        for task in self._tasks:
+            if task.done():
+                if not task.cancelled():
+                    task.exception()  # nobody else asks for it
+                continue
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            work = task.get_coro()
+            with suppress(Exception):  # it may await again while it is closed
+                work.close()  # type: ignore[union-attr]

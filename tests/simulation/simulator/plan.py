@@ -147,6 +147,8 @@ def _fault(draw: random.Random, kind: str) -> Fault:
     seconds = draw.choice((0.05, 0.5, 1.5, 3.0, 5.0)) * (0.5 + draw.random())
     if kind.startswith("freeze"):
         seconds = draw.choice((0.5, 2.0, 5.0, 10.0, 20.0)) * (0.5 + draw.random() / 2)
+    if kind == "partition":
+        seconds = draw.choice((1.5, 3.0, 6.0, 9.0)) * (0.5 + draw.random() / 2)
     early = draw.random() < 0.5
     at = draw.random() * (2.0 if early else FAULTY_UNTIL)
     return Fault(at, kind, draw.randrange(1000), seconds, draw.randrange(60))

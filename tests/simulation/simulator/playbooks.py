@@ -229,6 +229,15 @@ workflow:
   - step: sorry
     tool: {_call("{v: sorry}")}
 """,
+    "deadline": f"""
+workflow:
+  - step: start
+    spec: {{deadline: 2s}}
+    tool: {_call("{v: 1, secs: 25}")}
+    next: {{arcs: [{{step: late, when: "{{{{ event.name == 'step.failed' }}}}"}}]}}
+  - step: late
+    tool: {_call("{v: late}")}
+""",
     "cycle": f"""
 workflow:
   - step: start
@@ -282,6 +291,7 @@ ENDS: dict[str, Callable[[dict[str, Any]], End]] = {
     "slots": lambda w: ("completed", list(range(w["count"]))),
     "rate": lambda w: ("completed", 1),
     "handled": lambda w: ("completed", "sorry"),
+    "deadline": lambda w: ("completed", "late"),
     "cycle": lambda w: ("completed", "done"),
     "poison": lambda w: ("completed", "over"),
     "recaller": lambda w: ("failed", None),

@@ -240,7 +240,7 @@ class World:
     def _cut(self, fault: Fault, until: float) -> None:
         worker = self.workers[fault.victim % len(self.workers)]
         server = self.addresses[fault.victim // 7 % len(self.addresses)]
-        to = server if fault.victim % 2 else "*"
+        to = "*" if fault.victim % 3 else server
         self.network.cut[worker.name, to] = until
 
     def _damage(self, fault: Fault) -> None:
