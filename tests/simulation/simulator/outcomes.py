@@ -46,8 +46,12 @@ class ResultCheck(Checker):
             self.report("result", f"{path} {name} ended as {found}: {end.payload}")
 
     def _may_be_lost(self) -> bool:
-        """Return whether five workers in a row may have been lost."""
-        kinds = ("worker crash", "freeze worker", "partition", "outage", "disk full")
+        """Return whether five workers in a row may have been lost, or may have got
+        work in answers that they never saw."""
+        kinds = (
+            *("worker crash", "freeze worker", "partition", "outage", "disk full"),
+            *("answer lost", "request repeated", "claim unknown"),
+        )
         return sum(self.world.happened.get(kind, 0) for kind in kinds) >= 5
 
 
