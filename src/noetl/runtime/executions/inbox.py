@@ -171,7 +171,7 @@ class ExecutionInbox:
         reported = {item.lease.command_id for item in items if item.lease}
         if any(item.error for item in items):
             await self._check_refusal(execution_id, after)
-        if batch.events or any(item.disarm for item in items):
+        if batch.events or any(_changes_store(item) for item in items):
             ready = ready_in(batch.events)
             granted = grant(loaded, batch, items, self._placement, ready)
             effects = effects_of(batch.events)
@@ -302,6 +302,16 @@ class _Unrestored(Exception):
 def _forget_error(future: asyncio.Future[ReportAnswer]) -> None:
     if not future.cancelled():
         future.exception()
+
+
+def _changes_store(item: InboxItem) -> bool:
+    """Return whether the item needs a commit even if it records no event.
+
+    A worker that must stop gives its lease back. The commit also finds out whether the
+    state is outdated, on which a pause may seem to last.
+    """
+    stops = item.answer is not None and item.answer.stop
+    return item.disarm is not None or (item.lease is not None and stops)
 
 
 def _apply(item: InboxItem, batch: Batch) -> None:
