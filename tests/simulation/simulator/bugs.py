@@ -199,7 +199,11 @@ def _(patch: Patch) -> None:
 
         return accept_work
 
+    async def take_all(self: Any, works: Any) -> Any:
+        return works
+
     patch.wrap(remote_dispatcher.RemoteDispatcher, "_accept", make)
+    patch.set(executor.Executor, "_sort_out", take_all)
 
 
 @bug(
@@ -270,6 +274,11 @@ def _(patch: Patch) -> None:
         return commit
 
     patch.wrap(inbox.ExecutionInbox, "_commit_batch", make)
+
+
+@bug("stop without a commit", "A worker is sent away on a state that may be outdated.")
+def _(patch: Patch) -> None:
+    patch.set(inbox, "_changes_store", lambda item: item.disarm is not None)
 
 
 @bug("failed commit taken for stored", "An error of a commit is swallowed.")

@@ -371,15 +371,13 @@ class EffectCheck(Checker):
         made = self.world.ledger.by_action[key]
         if not call.inputs["json"].get("pure") and len(made) > self._begun.get(key, 0):
             self.report("I-17", f"{key} begins {len(made)} times, not all on record")
+        if call.inputs["json"].get("pure"):
+            return
         for other in made[:-1]:
             process = other.process
-            if (
-                other.ended is None
-                and process.alive
-                and process.thawed_at < other.began - FROZEN_S
-                and process is not effect.process
-                and not call.inputs["json"].get("pure")
-            ):
+            was_frozen = process.thawed_at >= other.began - FROZEN_S
+            is_same = process is effect.process
+            if other.ended is None and process.alive and (is_same or not was_frozen):
                 self.report("I-19", f"{key} runs at {other.worker} and {effect.worker}")
 
 

@@ -93,9 +93,7 @@ class Network:
         sender = call.sender.name
         if draw() < rates.lost or self.is_cut(sender, address):
             self.count("request lost")
-            if draw() < 0.5:
-                await asyncio.sleep(draw())
-                _fail(call, Unreachable("lost"))
+            await self._give_up(call)
             return
         if draw() < rates.repeated:
             self.count("request repeated")
@@ -138,8 +136,7 @@ class Network:
             is_open.pop(call, None)
             if draw() < rates.unheard or self.is_cut(call.sender.name, address):
                 self.count("answer lost")
-                if draw() < 0.5:
-                    _fail(call, Unreachable("the answer was lost"))
+                await self._give_up(call)
                 return
             if isinstance(answer, Exception):
                 _fail(call, answer)
@@ -147,6 +144,13 @@ class Network:
                 call.future.set_result(answer)
 
         host.process.spawn(handle())
+
+    async def _give_up(self, call: Call) -> None:
+        """Break the connection of a lost message, soon or late, or never."""
+        draw = self._random.random
+        if draw() < 0.6:
+            await asyncio.sleep(draw() * draw() * 6.0)
+            _fail(call, Unreachable("lost"))
 
     def _latency(self) -> float:
         draw = self._random.random

@@ -48,6 +48,8 @@ class ResultCheck(Checker):
     def _may_be_lost(self) -> bool:
         """Return whether five workers in a row may have been lost, or may have got
         work in answers that they never saw."""
+        if any(job.path == "poison" for job in self.world.jobs):
+            return True
         kinds = (
             *("worker crash", "freeze worker", "partition", "outage", "disk full"),
             *("answer lost", "request repeated", "claim unknown"),
