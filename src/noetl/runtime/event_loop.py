@@ -120,9 +120,7 @@ class Turns:
         self._processor: Callable[[], float] = thread_time
         self.seconds = 0.0
 
-    def use(
-        self, elapsed: Callable[[], float], processor: Callable[[], float]
-    ) -> None:
+    def use(self, elapsed: Callable[[], float], processor: Callable[[], float]) -> None:
         """Measure by these clocks: where time is simulated, they are part of it."""
         self._elapsed, self._processor = elapsed, processor
 
