@@ -232,7 +232,7 @@ def test_many_lines_that_begin_alike_are_masked_in_time(text: str) -> None:
         pytest.param("a\\xe9é-secret", quote("a\\xe9é-secret"), id="another in it"),
     ],
 )
-def test_a_byte_that_is_no_utf_8_does_not_hide_a_secret(secret: str, text: str) -> None:
+def test_a_secret_beside_an_invalid_byte_is_masked(secret: str, text: str) -> None:
     for masked in (
         Redactor([secret]).data(text),
         Redactor([secret]).report(text),
