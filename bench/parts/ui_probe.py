@@ -23,6 +23,9 @@ from servers import Api
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZE = {"width": 1280, "height": 800}
+WINDOW = {"width": 1600, "height": 1200}
+"""A window that holds the whole page: what is drawn outside of it is never presented, and
+the browser counts a click or key until some later frame that is."""
 NAME, PASSWORD = "bench", "a long password of the bench 1"
 PROBE = Path(__file__).with_suffix(".js").read_text("utf-8")
 
@@ -45,6 +48,10 @@ class Screen:
         self.page: Page = self.context.new_page()
         self.page.add_init_script(PROBE)
         self.tools: CDPSession = self.context.new_cdp_session(self.page)
+        window = self.tools.send("Browser.getWindowForTarget")["windowId"]
+        self.tools.send(
+            "Browser.setWindowBounds", {"windowId": window, "bounds": WINDOW}
+        )
         self.tools.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
         self.tools.send("Performance.enable")
         self.requests = 0

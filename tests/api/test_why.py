@@ -57,9 +57,9 @@ JOINS = playbook(
 
 
 class Asked:
-    def __init__(self, api: Api, text: str) -> None:
+    def __init__(self, api: Api, text: str, **more: Any) -> None:
         self.api = api
-        self.execution_id = api.start(text)
+        self.execution_id = api.start(text, **more)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         found = self.api.get(f"/api/executions/{self.execution_id}/events").body
@@ -227,6 +227,31 @@ def test_what_a_step_waits_for_and_what_holds_it(api: Api) -> None:
     assert [each["what"] for each in paused["considered"]] == ["pause", "signal go"]
     assert asked.of("task.suspended")["answer"] == "signal go"
     assert asked.why("step=end")["considered"][-1]["note"] == "it is waiting"
+
+
+def test_a_place_names_the_execution_that_holds_it(api: Api) -> None:
+    place = {"key": "why", "limit": 1}
+    first = api.start(ASKS, concurrency=place)
+    api.await_event(first, "task.suspended")
+    second = Asked(api, ASKS, concurrency=place)
+
+    [considered] = second.why("step=start")["considered"]
+    for each in (second.execution_id, first):
+        api.post(f"/api/executions/{each}/cancel")
+
+    assert considered["what"] == "place of why"
+    assert considered["note"].endswith(f"; held by {first}")
+
+
+def test_a_step_that_no_worker_takes_names_its_pool(api: Api) -> None:
+    text = "- {step: start, tool: {kind: noop, spec: {pool: gpu}}}"
+    asked = Asked(api, playbook("gpu", text))
+
+    [considered] = asked.why("step=start")["considered"]
+    api.post(f"/api/executions/{asked.execution_id}/cancel")
+
+    assert considered["what"] == "a worker of pool gpu"
+    assert considered["note"] == "no worker asks for work of the pool gpu"
 
 
 def test_every_event_has_an_answer(api: Api, orders: Asked) -> None:

@@ -6,8 +6,8 @@ import re
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
-from servers import HELLO, Api, Running, playbook
+from playwright.sync_api import Browser, Page, Route, expect
+from servers import ASKS, HELLO, Api, Running, playbook
 from web_pages import People, Visitor
 
 FAILS = playbook(
@@ -104,6 +104,42 @@ def test_an_order_to_many_begins_with_what_it_would_do(
     assert len(lines) == len({line["execution_id"] for line in lines})
 
 
+def test_an_order_to_a_filter_reaches_what_its_dry_run_said(
+    visitor: Visitor, api: Api
+) -> None:
+    """What fails after the dry run is not retried."""
+    text = FAILS.replace("tests/fails", "tests/bulk")
+    before = [api.run(text)["execution_id"] for _ in range(3)]
+    page = visitor.open("/executions?status=failed&path=tests/bulk")
+    expect(row(page, before[0])).to_be_visible()
+    page.get_by_role("button", name="Retry…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Retry 3 executions?")
+    late = api.run(text)["execution_id"]
+    dialog.get_by_role("button", name="Retry 3 executions").click()
+
+    expect(page.get_by_role("status").last).to_contain_text("Retried 3 executions")
+    forks = [len(api.get(f"/api/executions/{i}/head").body["forks"]) for i in before]
+    assert forks == [1, 1, 1]
+    assert api.get(f"/api/executions/{late}/head").body["forks"] == []
+
+
+def test_a_row_changes_in_its_place(visitor: Visitor, api: Api) -> None:
+    execution_id = api.start(ASKS)
+    api.await_event(execution_id, "task.suspended")
+    page = visitor.open("/executions")
+    waits = row(page, execution_id)
+    expect(waits).to_contain_text("waits for go")
+    waits.evaluate("(element) => { element.dataset.same = 'yes' }")
+    place = waits.bounding_box()
+    api.post(f"/api/executions/{execution_id}/signal", {"name": "go"})
+
+    expect(waits).to_contain_text("completed")
+    expect(waits).to_have_attribute("data-same", "yes")
+    assert waits.bounding_box() == place
+    expect(page.get_by_role("button", name=re.compile(r"^\d+ new$"))).to_have_count(0)
+
+
 def test_a_viewer_is_shown_no_orders(
     browser: Browser, running: Running, people: People, ids: dict[str, str]
 ) -> None:
@@ -141,6 +177,21 @@ def test_a_refusal_shows_its_message_and_hint(visitor: Visitor) -> None:
     expect(page.get_by_text("You may not see this")).to_be_visible()
     expect(page.get_by_text("not for you")).to_be_visible()
     expect(page.get_by_text("ask an admin")).to_be_visible()
+
+
+def test_rows_are_waited_for_with_a_skeleton(visitor: Visitor) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    visitor.context.route(f"{visitor.url}/api/executions?*", hold)
+    page = visitor.open("/executions")
+    expect(page.get_by_role("status", name="Loading").first).to_be_visible()
+    for route in held:
+        route.fulfill(json={"executions": [], "cursor": None})
+
+    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
 
 
 def test_a_server_that_fails_leaves_the_rows_with_a_notice(

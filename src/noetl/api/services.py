@@ -171,6 +171,7 @@ def make_services(
         kinds=kinds,
     )
     looking = ExecutionQueries(history, blobs)
+    pools = PoolQueries(backend.store, roll, clock)
     tallies = LogTallies(history)
     ran = PlaybooksThatRan(history, catalog)
     runs = Runs(history, tallies, ran)
@@ -194,7 +195,7 @@ def make_services(
         inbox=InboxQueries(backend.store, questions),
         answers=answers if options.answer_links else None,
         live=live,
-        pools=PoolQueries(backend.store, roll, clock),
+        pools=pools,
         starting=starting,
         looking=looking,
         graphs=Graphs(history, catalog),
@@ -205,7 +206,9 @@ def make_services(
         states=states,
         ctx_changes=CtxChanges(history, states),
         event_search=EventSearch(history),
-        explanations=Explanations(history, states, runs, tallies, ran),
+        explanations=Explanations(
+            history, backend.store, pools, states, runs, tallies, ran
+        ),
         steering=steering,
         forking=ForkService(orchestrator, backend.store, catalog, new_id),
         results=Results(history, Owners(history, blobs), blobs),

@@ -20,7 +20,8 @@ export type Columns = { seq: number[]; ms: number[]; step: number[]; op: number[
 
 export type Counts = Readonly<Record<string, number>>;
 export type Row = { seq: number; ms: number; step: string | null; op: string; n: number; who: string | null; run: number };
-type Changes = { seqs: Int32Array; sums: Int32Array };
+/** Changes of one step: their events, and the counters after each of them. */
+type Changes = { seqs: Int32Array; sums: Int32Array; length: number };
 
 /** Index of the last entry that is at most `wanted`, or -1. */
 export function lastAtMost(sorted: ArrayLike<number>, wanted: number, length = sorted.length): number {
@@ -61,6 +62,12 @@ function numbering(list: string[], others: string[]): (at: number) => number {
   };
 }
 
+function grown(old: Int32Array): Int32Array {
+  const more = new Int32Array(old.length * 2);
+  more.set(old);
+  return more;
+}
+
 /** One page of the track: at most 10,000 events, with the sums before it. */
 export class TrackPage {
   readonly page: number;
@@ -75,7 +82,8 @@ export class TrackPage {
   readonly columns: Columns;
   #effects: number[][];
   #opening: number[][];
-  #byStep: Changes[] | null = null;
+  #byStep: Changes[] = [];
+  #indexed = 0;
   #numbers: Map<string, number>;
   #marks = new Map<string, number[]>();
   #marked = 0;
@@ -121,40 +129,37 @@ export class TrackPage {
       added = true;
     }
     this.to = Math.max(this.to, to);
-    if (added) this.#byStep = null;
     return added;
   }
 
-  /** Changes of each step, with the sums of its counters after each of them. */
+  /** Changes of each step, with the sums of its counters after each of them. Rows are
+   * looked at once, so that rows of the stream cost what they bring. */
   #index(): Changes[] {
-    if (this.#byStep) return this.#byStep;
     const { seq, step, op, n } = this.columns;
     const width = this.counters.length;
-    const sizes = new Int32Array(this.steps.length);
-    for (const each of step) if (each >= 0) sizes[each]!++;
-    const found: Changes[] = this.steps.map((_, at) => ({
-      seqs: new Int32Array(sizes[at]! + 1),
-      sums: new Int32Array((sizes[at]! + 1) * width),
-    }));
-    for (const [at, each] of found.entries()) {
-      each.seqs[0] = -1;
-      const opening = this.#opening[at];
-      if (opening) each.sums.set(opening, 0);
+    while (this.#byStep.length < this.steps.length) {
+      const sums = new Int32Array(4 * width);
+      sums.set(this.#opening[this.#byStep.length] ?? []);
+      this.#byStep.push({ seqs: new Int32Array(4).fill(-1, 0, 1), sums, length: 1 });
     }
-    const filled = new Int32Array(this.steps.length).fill(1);
-    for (let row = 0; row < seq.length; row++) {
+    for (; this.#indexed < seq.length; this.#indexed++) {
+      const row = this.#indexed;
       const at = step[row]!;
       if (at < 0) continue;
-      const { seqs, sums } = found[at]!;
-      const to = filled[at]!++;
+      const found = this.#byStep[at]!;
+      const to = found.length++;
+      if (to === found.seqs.length) {
+        found.seqs = grown(found.seqs);
+        found.sums = grown(found.sums);
+      }
+      const { seqs, sums } = found;
       const effect = this.#effects[op[row]!]!;
       seqs[to] = seq[row]!;
       for (let counter = 0; counter < width; counter++) {
         sums[to * width + counter] = sums[(to - 1) * width + counter]! + (effect[counter] ?? 0) * n[row]!;
       }
     }
-    this.#byStep = found;
-    return found;
+    return this.#byStep;
   }
 
   /** Counters of a step after an event. */
@@ -166,7 +171,7 @@ export class TrackPage {
   #countsAt(at: number, seq: number): (counter: string) => number {
     const found = at < 0 ? undefined : this.#index()[at];
     if (!found) return () => 0;
-    const base = lastAtMost(found.seqs, seq) * this.counters.length;
+    const base = lastAtMost(found.seqs, seq, found.length) * this.counters.length;
     return (counter) => found.sums[base + (this.#numbers.get(counter) ?? 0)] ?? 0;
   }
 

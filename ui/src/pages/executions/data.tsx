@@ -9,6 +9,8 @@ import { Loading, Notice, Refused } from "../../parts/states.tsx";
 import { diff, type Difference } from "../../pure/diff.ts";
 import { shown, visible } from "../../pure/text.ts";
 import { hasEnded } from "../../pure/status.ts";
+import { useAddress } from "../../app/view-state.ts";
+import type { TrackPage } from "../../pure/track.ts";
 import { useExecution, useModel } from "./context.tsx";
 
 type State = { status: string; seq: number; ctx: { [key: string]: Json } };
@@ -26,11 +28,11 @@ function useRest(seq: number): number {
   return rested;
 }
 
-export function useStateAt(id: string, seq: number) {
+export function useStateAt(id: string, seq: number, isWanted = true) {
   return useQuery({
     queryKey: ["state", id, seq],
     queryFn: ({ signal }) => get<State>(`executions/${encodeURIComponent(id)}/state`, { at: seq, parts: "ctx" }, signal),
-    enabled: seq > 0,
+    enabled: seq > 0 && isWanted,
     staleTime: Infinity,
     gcTime: 60_000,
     retry: false,
@@ -40,10 +42,14 @@ export function useStateAt(id: string, seq: number) {
 
 export function Data() {
   const { id, head, move } = useExecution();
-  const { seq } = useModel();
+  const { seq, page } = useModel();
+  const base = useBase(seq, page);
   const rested = useRest(seq);
   const state = useStateAt(id, rested);
-  const before = useStateAt(id, Math.max(1, rested - 1));
+  // What is looked at comes first, then what explains it.
+  const isHere = state.data !== undefined && !state.isPlaceholderData;
+  const from = Math.max(1, base.seq ?? rested - 1);
+  const before = useStateAt(id, from, isHere);
   const whole = useQuery({
     queryKey: ["document", id, hasEnded(head.line.status)],
     queryFn: ({ signal }) => get<Document>(`executions/${encodeURIComponent(id)}`, {}, signal),
@@ -53,7 +59,7 @@ export function Data() {
   const changes = useQuery({
     queryKey: ["ctx", id, rested],
     queryFn: ({ signal }) => get<{ changes: Change[] }>(`executions/${encodeURIComponent(id)}/ctx`, { from: 1, to: rested }, signal),
-    enabled: rested > 0,
+    enabled: isHere,
     staleTime: Infinity,
     retry: false,
     placeholderData: keepPreviousData,
@@ -61,11 +67,13 @@ export function Data() {
   if (state.error && !state.data) return <Refused error={state.error} again={() => void state.refetch()} />;
   if (!state.data) return <Loading rows={6} />;
   const isOld = rested !== seq || state.isPlaceholderData;
-  const differs = before.data && rested > 1 ? diff(before.data.ctx, state.data.ctx) : [];
+  const differs = before.data && !before.isPlaceholderData && isHere && from !== rested ? diff(before.data.ctx, state.data.ctx) : [];
   return (
     <div className="data scroll" tabIndex={0} role="region" aria-label="Values">
       <div className={`values${isOld ? " old" : ""}`} data-seq={state.data.seq}>
-        {differs.length > 0 && <Differences list={differs} title={`Changed by event ${rested}`} />}
+        <Against base={base} seq={seq} />
+        {differs.length > 0 && <Differences list={differs} title={base.seq === null ? `Changed by event ${rested}` : `Changed from event ${from} to ${rested}`} />}
+        {base.seq !== null && isHere && !before.isPlaceholderData && before.data && differs.length === 0 && <p className="soft">Nothing of ctx differs from event {from}.</p>}
         <Value title={`ctx after event ${state.data.seq}`} value={state.data.ctx} />
         {changes.data && changes.data.changes.length > 0 && (
           <section>
@@ -89,6 +97,41 @@ export function Data() {
         {whole.data && <Value title="Workload" value={whole.data.workload} />}
         {whole.data && head.ended && <Value title="Result" value={whole.data.result} />}
       </div>
+    </div>
+  );
+}
+
+type Base = { seq: number | null; kind: string; step: string | null; choose: (next: string | null) => void };
+
+/** What the values are compared with: the event before (null), the begin of the chosen
+ * step, or a pinned event; it is in the address. */
+function useBase(seq: number, page: TrackPage | undefined): Base {
+  const { step } = useExecution();
+  const [params, setParams] = useAddress();
+  const given = params.get("vs");
+  const choose = (next: string | null) => setParams({ vs: next });
+  if (given === "step" && step !== null) {
+    const begun = page?.neighbour(seq + 1, -1, (op, name) => op === "begin" && name === step) ?? null;
+    return { seq: begun, kind: "step", step, choose };
+  }
+  const pinned = Number(given);
+  if (Number.isInteger(pinned) && pinned > 0) return { seq: pinned, kind: String(pinned), step, choose };
+  return { seq: null, kind: "", step, choose };
+}
+
+function Against({ base, seq }: { base: Base; seq: number }) {
+  const { kind, step, choose } = base;
+  return (
+    <div className="row wrap against">
+      <label className="row soft small">
+        compared with
+        <select className="input" value={kind} onChange={(event) => choose(event.target.value || null)}>
+          <option value="">the event before</option>
+          {step !== null && <option value="step">the begin of {visible(step)}</option>}
+          {Number(kind) > 0 && <option value={kind}>event {kind}</option>}
+        </select>
+      </label>
+      {kind !== String(seq) && <button type="button" className="button quiet tight" title="Compare what comes with this event" onClick={() => choose(String(seq))}>Pin event {seq}</button>}
     </div>
   );
 }

@@ -137,6 +137,17 @@ function Typed({ label, value, placeholder, onChange }: { label: string; value: 
   );
 }
 
+/** Kinds that change nothing outside of the execution. */
+const HARMLESS = new Set(["noop", "wait"]);
+
+/** What a step calls that has effects: a repetition repeats them. */
+function Calls({ step }: { step: string }) {
+  const tasks = useExecution().picture?.nodes.find((node) => node.id === step)?.tasks ?? [];
+  const kinds = [...new Set(tasks.map(([, kind]) => kind))].filter((kind) => kind && !HARMLESS.has(kind));
+  if (kinds.length === 0) return null;
+  return <span className="effects wrong-text" title="What it does outside is done once more.">calls {visible(kinds.join(", "))}</span>;
+}
+
 function PlanOf({ plan, asked }: { plan: Plan; asked: number | null }) {
   const from = plan.forked_from.seq;
   const isEmpty = (value: Json) => value === null || (typeof value === "object" && Object.keys(value).length === 0);
@@ -144,8 +155,8 @@ function PlanOf({ plan, asked }: { plan: Plan; asked: number | null }) {
     <ul className="plan fork-plan">
       <li className="strong">It keeps the events up to {from}{asked !== null && asked !== from && <span className="state-waiting hint-text">: event {asked} is inside a decision that is one batch</span>}</li>
       {plan.kept.map((each) => <li key={each.step}><Status status={each.status} text={`kept, ${each.status}`} /><span>{visible(each.step)}</span>{each.runs > 1 && <span className="soft">×{each.runs}</span>}</li>)}
-      {plan.again.map((each) => <li key={each.step_run_id}><span className="status state-running"><Glyph status="running" />again</span><span>{visible(each.step)}</span>{each.task && <span className="soft">from task {visible(each.task)}</span>}{each.iterations !== null && each.iterations !== undefined && <span className="soft">{visible(JSON.stringify(each.iterations)).slice(0, 80)}</span>}</li>)}
-      {plan.next.map((each, at) => <li key={`${each.step}${at}`}><span className="status state-ready"><Glyph status="ready" />next</span><span>{visible(each.step)}</span>{!isEmpty(each.args) && <code className="soft cut">{visible(JSON.stringify(each.args)).slice(0, 200)}</code>}</li>)}
+      {plan.again.map((each) => <li key={each.step_run_id}><span className="status state-running"><Glyph status="running" />again</span><span>{visible(each.step)}</span>{each.task && <span className="soft">from task {visible(each.task)}</span>}{each.iterations !== null && each.iterations !== undefined && <span className="soft">{visible(JSON.stringify(each.iterations)).slice(0, 80)}</span>}<Calls step={each.step} /></li>)}
+      {plan.next.map((each, at) => <li key={`${each.step}${at}`}><span className="status state-ready"><Glyph status="ready" />next</span><span>{visible(each.step)}</span>{!isEmpty(each.args) && <code className="soft cut">{visible(JSON.stringify(each.args)).slice(0, 200)}</code>}<Calls step={each.step} /></li>)}
       {!isEmpty(plan.workload) && <li><span className="label">workload</span><code className="cut">{visible(JSON.stringify(plan.workload)).slice(0, 300)}</code></li>}
       {!isEmpty(plan.set_ctx) && <li><span className="label">ctx</span><code className="cut">{visible(JSON.stringify(plan.set_ctx)).slice(0, 300)}</code></li>}
       {plan.again.length + plan.next.length === 0 && <li className="soft">Nothing would run.</li>}

@@ -15,7 +15,10 @@ const MOST = 100_000;
 const LONGEST = 2048;
 type Page = { lines: LogLine[]; cursor: string | null };
 
+/** Lines from the first; when the execution ends, its last ones are asked for. */
 function useLines(id: string, step: string, ended: boolean) {
+  const isOver = useRef(ended);
+  isOver.current = ended;
   const [lines, setLines] = useState<LogLine[] | null>(null);
   const [problem, setProblem] = useState<unknown>(null);
   useEffect(() => {
@@ -24,6 +27,7 @@ function useLines(id: string, step: string, ended: boolean) {
     let after: string | null = null;
     let known: LogLine[] = [];
     const more = async () => {
+      const wasOver = isOver.current;
       try {
         for (;;) {
           const page: Page = await get<Page>(`executions/${encodeURIComponent(id)}/logs`, { limit: PAGE, after, step: step || null }, abort.signal);
@@ -38,7 +42,7 @@ function useLines(id: string, step: string, ended: boolean) {
         setProblem(error);
         setLines((old) => old ?? []);
       }
-      if (!ended) timer = window.setTimeout(() => void more(), 1500);
+      if (!wasOver) timer = window.setTimeout(() => void more(), 1500);
     };
     setLines(null);
     void more();
@@ -46,7 +50,7 @@ function useLines(id: string, step: string, ended: boolean) {
       abort.abort();
       window.clearTimeout(timer);
     };
-  }, [id, step, ended]);
+  }, [id, step]);
   return { lines, problem };
 }
 
@@ -59,9 +63,11 @@ export function Output() {
   const { zone } = useSettings();
   const wanted = text.toLowerCase();
   const list = (lines ?? []).filter((line) => !wanted || line.text.toLowerCase().includes(wanted));
+  // Who came while it ran follows its output to the end.
+  const [follows] = useState(!head.ended);
   useEffect(() => {
-    if (!head.ended && list.length) rows.current?.scrollTo(list.length - 1, "end");
-  }, [list.length, head.ended]);
+    if (follows && list.length) rows.current?.scrollTo(list.length - 1, "end");
+  }, [list.length, follows]);
   return (
     <div className="output">
       <div className="events-tools">

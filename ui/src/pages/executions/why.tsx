@@ -1,6 +1,7 @@
 // Why a step ran or not, and why it does not run yet: rules, guards and the values they saw.
 
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
 import { get } from "../../api/client.ts";
 import type { Why } from "../../api/types.ts";
 import { Loaded } from "../../parts/states.tsx";
@@ -55,13 +56,20 @@ function Answer({ why }: { why: Why }) {
               </div>
               {each.guard && <code className="guard">{visible(each.guard)}</code>}
               {each.saw.length > 0 && <dl className="facts small saw">{each.saw.map((value) => <FactRow key={value.name} name={value.name} text={value.missing ? "is not there" : `${shown(value.value, 300)}${value.cut ? " (cut)" : ""}`} />)}</dl>}
-              {each.note && <p className="soft small">{visible(each.note)}</p>}
+              {each.note && <p className="soft small"><Linked text={each.note} /></p>}
             </div>
           </li>
         ))}
       </ol>
     </div>
   );
+}
+
+const ID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
+
+/** A text whose ids of executions are links. */
+function Linked({ text }: { text: string }) {
+  return <>{text.split(ID).map((part, at) => (at % 2 ? <Link key={at} className="mono" href={`/executions/${part}`}>{part}</Link> : visible(part)))}</>;
 }
 
 function FactRow({ name, text }: { name: string; text: string }) {

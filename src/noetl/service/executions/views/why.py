@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from noetl.dsl.model import Playbook
 from noetl.engine.events import EVENTS, Event
 from noetl.engine.state import State
 from noetl.net.net import Net, build_net
-from noetl.ports import LogReader, Summary
+from noetl.ports import ConcurrencyIndex, LogReader, Summary
 from noetl.report.run_lines import RunLine
 from noetl.report.tally import COUNTERS, Tally, look_of
 from noetl.report.why import Considered, Decisions, Why, ways_in
+from noetl.runtime.executions.placement import DEFAULT_POOL
+from noetl.runtime.worker_protocol.worker_registry import PoolQueries
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.views.graphs import PlaybooksThatRan
 from noetl.service.executions.views.runs import Runs
@@ -21,6 +23,7 @@ from noetl.service.executions.views.tallies import LogTallies
 AROUND = 500
 """Events before and after an event among which its cause is looked for."""
 MAX_WAYS = 20
+MAX_HOLDERS = 3
 _NONE = [0] * len(COUNTERS)
 _TOKENS = COUNTERS.index("tokens")
 _ENDS = ("step.done", "step.failed", "loop.iteration.done", "loop.iteration.failed")
@@ -32,12 +35,16 @@ class Explanations:
     def __init__(
         self,
         log: LogReader,
+        places: ConcurrencyIndex,
+        pools: PoolQueries,
         states: States,
         runs: Runs,
         tallies: LogTallies,
         playbooks: PlaybooksThatRan,
     ) -> None:
         self._log = log
+        self._places = places
+        self._pools = pools
         self._states = states
         self._runs = runs
         self._tallies = tallies
@@ -101,7 +108,7 @@ class Explanations:
                 break
         return why
 
-    async def of_step(self, summary: Summary, step: str) -> Why:
+    async def of_step(self, summary: Summary, step: str, *, sees_pools: bool) -> Why:
         """Explain the present state of a step: why it ended so, or why it does not go
         on."""
         name = summary.execution_id
@@ -114,7 +121,7 @@ class Explanations:
             raise RequestRefused("query.invalid", message, parameter="step")
         counters = tally.steps.get(step, _NONE)
         look = look_of(counters, has_ended=tally.ended)
-        holds = list(_holds(tally))
+        holds = [each async for each in self._holds(name, tally)]
         if look == "waiting":
             question = f"What does {step} wait for?"
             return Why(question, "it waits", None, None, [*holds, *_waits(tally, step)])
@@ -122,8 +129,37 @@ class Explanations:
         if line is not None and line.to_seq is not None and look != "ready":
             return await self.of_event(summary, line.to_seq)
         if line is not None and look in ("ready", "running") and line.to_seq is None:
-            return _of_open(step, line, holds)
+            pool = _pool_of(playbook, step)
+            worker = await self._worker(pool) if line.status == "ready" else None
+            return _of_open(step, line, holds, worker)
         return await self._not_yet(summary, step, tally, playbook, holds)
+
+    async def _holds(self, name: str, tally: Tally) -> AsyncIterator[Considered]:
+        """Yield what holds up the execution as a whole."""
+        if tally.paused_at is not None:
+            note = f"the execution is paused since {tally.paused_at}"
+            yield Considered("pause", "waiting", note=note)
+        if tally.queued is not None:
+            note = f"it waits for a place of the concurrency key since {tally.queued}"
+            holders = await self._holders(name)
+            note += f"; held by {', '.join(holders)}" if holders else ""
+            yield Considered(f"place of {tally.key}", "waiting", note=note)
+
+    async def _holders(self, name: str) -> list[str]:
+        """Return executions that hold its key. They are of the same playbook."""
+        concurrency = (await self._states.at(name, None)).concurrency
+        line = await self._places.slots_of(concurrency.place) if concurrency else ()
+        return [each.execution_id for each in line if not each.queued][:MAX_HOLDERS]
+
+    async def _worker(self, pool: str) -> Considered:
+        """Return the worker that a step waits for, with the load of its pool."""
+        lines = [each for each in await self._pools.list_all() if each.pool == pool]
+        workers = sum(each.workers for each in lines)
+        note = f"no worker asks for work of the pool {pool}"
+        if workers:
+            slots = sum(each.slots for each in lines)
+            note = f"the pool has {workers} workers with {slots} slots in all"
+        return Considered(f"a worker of pool {pool}", "waiting", note=note)
 
     async def _not_yet(
         self,
@@ -240,24 +276,20 @@ def _of_other(event: Event) -> Why:
     return Why(question, answer[:1_000], event.seq)
 
 
-def _of_open(step: str, line: RunLine, holds: list[Considered]) -> Why:
-    if line.status == "ready":
+def _of_open(
+    step: str, line: RunLine, holds: list[Considered], worker: Considered | None
+) -> Why:
+    if worker is not None:
         answer = "no worker has taken it yet" if not holds else "it is held up"
-        note = "its pool may have no worker with a free slot: see the pools"
-        worker = Considered("a worker", "waiting", note=note)
         ways = holds or [worker]
         return Why(f"Why does {step} not run?", answer, line.seq, None, ways)
     return Why(f"Why is {step} not done?", "it is running", line.seq, None, holds)
 
 
-def _holds(tally: Tally) -> Iterator[Considered]:
-    """Yield what holds up the execution as a whole."""
-    if tally.paused_at is not None:
-        note = f"the execution is paused since {tally.paused_at}"
-        yield Considered("pause", "waiting", note=note)
-    if tally.queued is not None:
-        note = f"it waits for a place of the concurrency key since {tally.queued}"
-        yield Considered(f"place of {tally.key}", "waiting", note=note)
+def _pool_of(playbook: Playbook | None, step: str) -> str:
+    found = playbook.steps.get(step) if playbook is not None else None
+    spec = found.tasks[0].spec if found is not None and found.tasks else {}
+    return str(spec.get("pool", DEFAULT_POOL))
 
 
 def _waits(tally: Tally, step: str) -> Iterator[Considered]:

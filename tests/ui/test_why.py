@@ -1,0 +1,100 @@
+"""Why a step did not run, or does not run yet, in the words of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, expect
+from servers import ASKS, Api, playbook
+from web_pages import Visitor
+
+GATE = playbook(
+    "gate",
+    """
+    - {step: start, tool: {kind: noop}, next: {arcs: [{step: gated}]}}
+    - step: gated
+      spec:
+        policy:
+          admit:
+            rules:
+              - {when: "{{ ctx.seen is defined }}", then: {allow: true}}
+              - {else: {then: {allow: false}}}
+      tool: {kind: noop}
+    """,
+)
+JOIN = playbook(
+    "join",
+    """
+    - step: start
+      tool: {kind: noop}
+      next: {spec: {mode: inclusive}, arcs: [{step: quick}, {step: asks}]}
+    - {step: quick, tool: {kind: noop}, next: {arcs: [{step: both}]}}
+    - {step: asks, tool: {kind: wait, signal: go}, next: {arcs: [{step: both}]}}
+    - {step: both, spec: {join: {mode: all}}, tool: {kind: noop}}
+    """,
+)
+POOL = playbook(
+    "pool",
+    "- {step: start, tool: {kind: noop, spec: {pool: gpu}}}",
+)
+PLACE = {"key": "one place of a page", "limit": 1}
+
+
+@pytest.fixture
+def begun(api: Api) -> Iterator[list[str]]:
+    """Executions that are cancelled in the end."""
+    ids: list[str] = []
+    yield ids
+    for each in ids:
+        api.post(f"/api/executions/{each}/cancel")
+
+
+def why(visitor: Visitor, execution_id: str, step: str) -> Locator:
+    page = visitor.open(f"/executions/{execution_id}?sel={step}&panel=why")
+    return page.get_by_role("complementary")
+
+
+def test_a_gate_shows_the_rule_that_denied_the_token(
+    visitor: Visitor, api: Api
+) -> None:
+    panel = why(visitor, api.run(GATE)["execution_id"], "gated")
+
+    expect(panel).to_contain_text("Why did gated not begin?")
+    expect(panel.locator(".verdict-no .guard")).to_have_text(
+        "{{ ctx.seen is defined }}"
+    )
+
+
+def test_a_join_shows_what_has_come_and_what_still_can(
+    visitor: Visitor, api: Api, begun: list[str]
+) -> None:
+    begun.append(api.start(JOIN))
+    api.await_event(begun[0], "token.joined")
+    panel = why(visitor, begun[0], "both")
+
+    expect(panel).to_contain_text("tokens wait there for others")
+    expect(panel.locator(".verdict-yes").first).to_contain_text("quick")
+    expect(panel.locator(".verdict-waiting").first).to_contain_text("asks")
+
+
+def test_a_pool_without_a_worker_is_named(
+    visitor: Visitor, api: Api, begun: list[str]
+) -> None:
+    begun.append(api.start(POOL))
+    panel = why(visitor, begun[0], "start")
+
+    expect(panel).to_contain_text("a worker of pool gpu")
+    expect(panel).to_contain_text("no worker asks for work of the pool gpu")
+
+
+def test_a_place_shows_the_execution_that_holds_it(
+    visitor: Visitor, api: Api, begun: list[str]
+) -> None:
+    begun.append(api.start(ASKS, concurrency=PLACE))
+    api.await_event(begun[0], "task.suspended")
+    begun.append(api.start(ASKS, concurrency=PLACE))
+    panel = why(visitor, begun[1], "start")
+
+    expect(panel).to_contain_text("place of one place of a page")
+    expect(panel.get_by_role("link", name=begun[0])).to_be_visible()
