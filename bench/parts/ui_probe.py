@@ -24,8 +24,8 @@ from servers import Api
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZE = {"width": 1280, "height": 800}
 WINDOW = {"width": 1600, "height": 1200}
-"""A window that holds the whole page: what is drawn outside of it is never presented, and
-the browser counts a click or key until some later frame that is."""
+"""A window that holds the whole page: what is drawn outside of it is never presented,
+and the browser counts a click or key until some later frame that is."""
 NAME, PASSWORD = "bench", "a long password of the bench 1"
 PROBE = Path(__file__).with_suffix(".js").read_text("utf-8")
 

@@ -108,7 +108,7 @@ class Explanations:
                 break
         return why
 
-    async def of_step(self, summary: Summary, step: str, *, sees_pools: bool) -> Why:
+    async def of_step(self, summary: Summary, step: str) -> Why:
         """Explain the present state of a step: why it ended so, or why it does not go
         on."""
         name = summary.execution_id
