@@ -87,6 +87,27 @@ def test_new_executions_wait_until_they_are_asked_for(
     expect(arrived).to_have_count(0)
 
 
+def test_lines_that_the_stream_tells_of_first_are_not_new(
+    visitor: Visitor, ids: dict[str, str]
+) -> None:
+    """The first page comes after what the page asks when its stream has opened."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        held.append(route)
+
+    pattern = f"{visitor.url}/api/executions?*"
+    visitor.context.route(pattern, hold)
+    with visitor.page.expect_response(pattern):
+        page = visitor.open("/executions")
+    held[0].continue_()
+
+    expect(row(page, ids["failed"])).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile(r"^\d+ new$"))).to_have_count(0)
+
+
 def test_an_order_to_many_begins_with_what_it_would_do(
     visitor: Visitor, api: Api, ids: dict[str, str]
 ) -> None:

@@ -9,13 +9,15 @@ import { isMissing, Loading, Notice } from "../../parts/states.tsx";
 import { hasEnded } from "../../pure/status.ts";
 import { count, cut, shown, visible } from "../../pure/text.ts";
 import { duration } from "../../pure/time.ts";
-import { useExecution } from "./context.tsx";
+import { useExecution, useModel } from "./context.tsx";
+import type { StepLook } from "./model.ts";
 
 const WIDTH = 320;
 const HEIGHT = 36;
 
 export function IterationList({ line }: { line: RunLine }) {
   const { id, move, head } = useExecution();
+  const model = useModel();
   const [status, setStatus] = useState("");
   const [order, setOrder] = useState("index");
   const query = useInfiniteQuery({
@@ -43,6 +45,7 @@ export function IterationList({ line }: { line: RunLine }) {
         {first.rate !== null && first.rate > 0 && <span className="soft">{first.rate >= 10 ? count(Math.round(first.rate)) : first.rate.toFixed(1)}/s</span>}
         {first.eta_ms !== null && first.in_flight > 0 && <span className="soft">{duration(first.eta_ms)} left</span>}
       </div>
+      {!model.follows && <p className="soft small past-note">{pastOf(model.looks().get(line.step), model.seq, head.ended)}</p>}
       <progress className="hidden-text" value={first.done + first.failed} max={Math.max(1, first.total)} aria-label="Iterations that have ended" />
       <Buckets buckets={first.buckets} />
       {first.errors.length > 0 && (
@@ -71,6 +74,14 @@ export function IterationList({ line }: { line: RunLine }) {
       {query.hasNextPage && <button type="button" className="button quiet tight" disabled={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>More iterations</button>}
     </section>
   );
+}
+
+/** Iterations are shown as they are by now: what the cursor shows is said in a line. */
+function pastOf(look: StepLook | undefined, seq: number, ended: boolean): string {
+  const now = ended ? "at the end" : "by now";
+  if (!look || look.loopTotal === 0) return `The loop had not begun at event ${count(seq)}; this is how it is ${now}.`;
+  const failed = look.loopFailed ? `, ${count(look.loopFailed)} of them failed` : "";
+  return `At event ${count(seq)} ${count(look.loopDone + look.loopFailed)} of ${count(look.loopTotal)} had ended${failed}; this is how it is ${now}.`;
 }
 
 function Buckets({ buckets }: { buckets: Iterations["buckets"] }) {

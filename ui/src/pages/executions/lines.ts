@@ -1,7 +1,7 @@
 // Lines of the list: pages by cursor, changed in place by the stream; new ones wait.
 
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { get } from "../../api/client.ts";
 import { useLive, useLiveState } from "../../api/live.ts";
 import type { ExecutionLine, ExecutionList, Wait } from "../../api/types.ts";
@@ -27,22 +27,26 @@ export function useLines(filters: Filters) {
     placeholderData: keepPreviousData,
     staleTime: 30_000,
   });
+  // A stream may tell of lines before the first page is here: what is known is decided
+  // when it is shown.
   const known = useMemo(() => {
     const ids = new Set<string>();
     for (const page of query.data?.pages ?? []) for (const line of page.executions) ids.add(line.execution_id);
     return ids;
   }, [query.data]);
 
+  const knownNow = useRef(known);
+  knownNow.current = known;
   const take = useCallback((lines: ExecutionLine[]) => {
     const now = serverNow();
     setChanged((old) => {
       const next = new Map(old.size > MOST_CHANGED ? [] : old);
-      for (const line of lines) if (known.has(line.execution_id)) next.set(line.execution_id, line);
+      for (const line of lines) next.set(line.execution_id, line);
       return next;
     });
-    const fresh = lines.filter((line) => !known.has(line.execution_id) && fits(filters, line, now));
+    const fresh = lines.filter((line) => !knownNow.current.has(line.execution_id) && fits(filters, line, now));
     if (fresh.length) setArrived((old) => new Set([...old, ...fresh.map((line) => line.execution_id)]));
-  }, [known, key]);
+  }, [key]);
 
   const { refetch } = query;
   const show = useCallback(async () => {
@@ -80,7 +84,8 @@ export function useLines(filters: Filters) {
     () => (query.data?.pages ?? []).flatMap((page) => page.executions).map((line) => changed.get(line.execution_id) ?? line),
     [query.data, changed],
   );
-  return { query, lines, arrived: arrived.size, show };
+  const fresh = useMemo(() => [...arrived].filter((id) => !known.has(id)).length, [arrived, known]);
+  return { query, lines, arrived: query.data ? fresh : 0, show };
 }
 
 /** What the waiting executions of the list wait for, by their ids. */

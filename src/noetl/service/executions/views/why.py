@@ -156,6 +156,8 @@ class Explanations:
         lines = [each for each in await self._pools.list_all() if each.pool == pool]
         workers = sum(each.workers for each in lines)
         note = f"no worker asks for work of the pool {pool}"
+        if pool == DEFAULT_POOL:  # slots of servers themselves are no workers
+            note = "every slot is busy, or no worker asks for work"
         if workers:
             slots = sum(each.slots for each in lines)
             note = f"the pool has {workers} workers with {slots} slots in all"

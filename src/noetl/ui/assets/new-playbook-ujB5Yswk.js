@@ -1,0 +1,1 @@
+export{NewPlaybookPage as default}from"./editor-C5la8HC5.js";
