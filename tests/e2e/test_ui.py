@@ -88,6 +88,20 @@ def test_a_running_server_is_used(shell: Any, port: int) -> None:
     assert "already runs" in elsewhere.stderr
 
 
+def test_an_execution_is_named_by_a_part_of_its_id(shell: Any) -> None:
+    run = shell.run(shell.write("hello", HELLO))["execution_id"]
+
+    for named in ("last", run[-8:], run):
+        url = json.loads(shell.noetl("ui", named, "--json").stdout)["url"]
+        assert parse_qs(urlsplit(url).query)["next"] == [f"/executions/{run}"]
+    unknown = shell.noetl("ui", "01a1e27c-11d0-7000-8000-000000000000")
+    file = shell.noetl("ui", "hello.yaml")
+
+    assert (unknown.returncode, file.returncode) == (2, 2)
+    assert "no execution '01a1e27c" in unknown.stderr
+    assert "noetl run hello.yaml --ui" in file.stderr
+
+
 def test_another_port_is_taken_if_that_of_the_settings_is_not_free(
     shell: Any, port: int
 ) -> None:

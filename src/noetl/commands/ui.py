@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
+from noetl.client.http import Client
+from noetl.commands.remote import executions
 from noetl.commands.remote.choose_server import named_server, server_option
 from noetl.commands.remote.web_page import find_or_start, make_link, open_browser
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings
+from noetl.errors import ConfigError
 
 
 @click.command("ui")
@@ -31,19 +35,20 @@ def command(
 
     The server of this home is used; without one, one is started in the background for
     you alone, and noetl server stop ends it. The printed link signs in once, within a
-    minute. EXECUTION is the id of an execution to open. Exit code: 0, or 2 if the
-    server cannot start.
+    minute. EXECUTION is the id of an execution to open, its beginning or its end, or
+    last. Exit code: 0, or 2 if the server cannot start or has no such execution.
 
     \b
     Examples:
       noetl ui
       noetl ui --no-open
-      noetl ui 01a1e27c-11d0-7000-8000-000000000000
+      noetl ui last
+      noetl ui 66a4d7c1
     """
     client, started = named_server(settings, server), False
     if client is None:
         client, started = find_or_start(settings, port)
-    page = "/" if execution is None else f"/executions/{execution}"
+    page = "/" if execution is None else _page_of(client, execution)
     link = make_link(client, page)
     opened = not no_open and not as_json and open_browser(link)
     if as_json:
@@ -57,3 +62,12 @@ def command(
         click.echo("open this link within a minute; it works once", err=True)
     if started:
         click.echo("a server was started: noetl server stop ends it", err=True)
+
+
+def _page_of(client: Client, wanted: str) -> str:
+    """Return the address of an execution's page. Raises ``ConfigError``."""
+    if Path(wanted).suffix in (".yaml", ".yml"):
+        message = f"{wanted} is a file, and EXECUTION is the id of an execution"
+        raise ConfigError(f"{message}; to run it: noetl run {wanted} --ui")
+    document = executions.show(client, wanted)
+    return f"/executions/{document['execution_id']}"
