@@ -10,10 +10,14 @@ import shutil
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
+
+from noetl.clictl import noetl
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "src" / "noetl" / "ui"
+COMMAND = re.compile(r"\bnoetl ([a-z]+)\b(?: ([a-z]+)\b)?")
 SERVED = re.compile(r"assets/[\w.-]+\.(js|css|svg|png|ico|webp)")
 
 
@@ -29,6 +33,23 @@ def script() -> ModuleType:
 
 def test_the_pages_are_built_from_the_sources_beside_them(script: ModuleType) -> None:
     assert script.stale() is None
+
+
+def test_every_command_that_a_page_shows_exists() -> None:
+    shown = set()
+    for file in (ROOT / "ui" / "src").rglob("*.tsx"):
+        shown |= set(COMMAND.findall(file.read_text("utf-8")))
+    context = click.Context(noetl)
+    unknown = []
+    for first, second in shown:
+        command = noetl.get_command(context, first)
+        if isinstance(command, click.Group):
+            command = command.get_command(context, second)
+        if command is None:
+            unknown.append(f"noetl {first} {second}")
+
+    assert ("catalog", "register") in shown
+    assert unknown == []
 
 
 def test_pages_older_than_their_sources_are_reported(

@@ -1,7 +1,7 @@
 // Executions, the newest first: filters in the address, live rows, bulk orders.
 
 import { useMemo, useRef, useState } from "react";
-import { useLocation } from "wouter";
+import { Link, useLocation } from "wouter";
 import { useCan } from "../../api/session.ts";
 import { useKeys } from "../../app/keys.ts";
 import { usePhone } from "../../app/media.ts";
@@ -133,14 +133,16 @@ export default function Executions() {
 }
 
 function First() {
+  const can = useCan();
   return (
     <Empty title="Nothing has run yet" icon="executions">
       <p>Three commands for a first execution:</p>
       <div className="commands">
         <Command text="noetl run examples/hello.yaml" />
-        <Command text="noetl register examples/hello.yaml" />
-        <Command text="noetl run examples/hello" />
+        <Command text="noetl catalog register examples/hello.yaml" />
+        <Command text="noetl exec examples/hello" />
       </div>
+      {can("playbooks:write") && <p>Or write one here: <Link href="/catalog/-/new">New playbook</Link></p>}
     </Empty>
   );
 }

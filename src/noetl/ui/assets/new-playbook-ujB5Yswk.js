@@ -1,1 +1,0 @@
-export{NewPlaybookPage as default}from"./editor-C5la8HC5.js";
