@@ -88,7 +88,7 @@ function Nothing({ isFiltered }: { isFiltered: boolean }) {
   return (
     <Empty title="No trigger" icon="triggers">
       <p>A trigger starts executions on a schedule, by a webhook, or at the end of others.</p>
-      <Command text='noetl trigger add nightly sales/orders --schedule "0 3 * * *"' />
+      <Command text='noetl trigger create nightly --playbook sales/orders --cron "0 3 * * *"' />
     </Empty>
   );
 }
