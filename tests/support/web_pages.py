@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from faults.cluster import Cluster
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 from servers import Api, Running
 
@@ -16,13 +17,45 @@ SIZE = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
 
 
+class BehindAnother:
+    """A cluster of processes: two servers, a worker, PostgreSQL and NATS.
+
+    Executions are started at the first server, which the worker asks for work; pages
+    are those of the second.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._cluster = Cluster(folder, 2, 1, nats=True)
+        self.url, self.pages_url = self._cluster.urls
+        self.token = self._cluster.token
+
+    def kill_pages(self) -> None:
+        """End the server of the pages without a word."""
+        self._cluster.kill("server1")
+
+    def start_pages(self) -> None:
+        self._cluster.start("server1")
+        self._cluster.await_server(1)
+
+    def stop(self) -> None:
+        self._cluster.close()
+
+
+Host = Running | BehindAnother
+
+
+def page_url(host: Host) -> str:
+    """The address of the server whose pages are opened."""
+    return host.pages_url if isinstance(host, BehindAnother) else host.url
+
+
 class People:
     """Accounts that were made, by the server and the roles."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...]], str] = {}
 
-    def name(self, running: Running, roles: tuple[str, ...]) -> str:
+    def name(self, running: Host, roles: tuple[str, ...]) -> str:
         key = (running.url, roles)
         if key not in self._known:
             name = f"person{len(self._known)}"
@@ -73,14 +106,14 @@ class Visitor:
     def __init__(
         self,
         browser: Browser,
-        running: Running,
+        running: Host,
         people: People,
         *roles: str,
         theme: Literal["light", "dark"] = "light",
         phone: bool = False,
         within: BrowserContext | None = None,
     ) -> None:
-        self.url = running.url
+        self.url = page_url(running)
         self.name = people.name(running, roles or ("admin",))
         self.context = within or make_context(browser, theme=theme, phone=phone)
         self._is_shared = within is not None

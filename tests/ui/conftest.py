@@ -1,8 +1,10 @@
 """A real Chromium, a real server, and a person who is signed in.
 
-The server is shared by the tests of one process, the browser by those of one module:
-while Playwright runs, no other event loop can run in its thread. A page fails its test
-if it broke its content policy, logged an error or asked another host.
+A server, and a cluster for the tests that are marked ``in_a_cluster_too`` (for all of
+them with ``CAMPAIGN=full``), are shared by the tests of one process, the browser by
+those of one module: while Playwright runs, no other event loop can run in its thread. A
+page fails its test if it broke its content policy, logged an error or asked another
+host.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from campaign import FULL
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from servers import Api, Running
-from web_pages import People, Visitor, make_context
+from web_pages import BehindAnother, Host, People, Visitor, make_context, page_url
 
 expect.set_options(timeout=15_000)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -39,11 +42,23 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on one server, and those that are marked in a cluster too."""
+    if "running" not in metafunc.fixturenames:
+        return
+    is_marked = metafunc.definition.get_closest_marker("in_a_cluster_too") is not None
+    hosts = ["server", "cluster"] if FULL or is_marked else ["server"]
+    metafunc.parametrize("running", hosts, indirect=True, scope="session")
+
+
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    server = Running(tmp_path_factory.mktemp("ui") / "home")
-    yield server
-    server.stop()
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Host]:
+    home = tmp_path_factory.mktemp("ui") / "home"
+    host = BehindAnother(home) if request.param == "cluster" else Running(home)
+    yield host
+    host.stop()
 
 
 @pytest.fixture
@@ -55,7 +70,7 @@ def fresh(tmp_path: Path) -> Iterator[Running]:
 
 
 @pytest.fixture
-def api(running: Running) -> Api:
+def api(running: Host) -> Api:
     return Api(running.url, running.token)
 
 
@@ -65,20 +80,20 @@ def people() -> People:
 
 
 @pytest.fixture(scope="module")
-def context(browser: Browser, running: Running) -> BrowserContext:
+def context(browser: Browser, running: Host) -> BrowserContext:
     """Where the visitors of a module come in turn.
 
     Its first page keeps a process alive in which NoETL's pages are compiled: a new one
     costs a second of CPU.
     """
     context = make_context(browser)
-    context.new_page().goto(f"{running.url}/healthz")
+    context.new_page().goto(f"{page_url(running)}/healthz")
     return context
 
 
 @pytest.fixture
 def visitor(
-    browser: Browser, running: Running, people: People, context: BrowserContext
+    browser: Browser, running: Host, people: People, context: BrowserContext
 ) -> Iterator[Visitor]:
     """An administrator before the pages; `trouble` is looked at in the end."""
     one = Visitor(browser, running, people, within=context)

@@ -158,6 +158,46 @@ ALL = [
 ]
 
 
+PARTS = {
+    "/executions/{id}": ("executions/*/head", "waits for"),
+    "/catalog/every/asks": ("catalog/every/asks*", "every/asks"),
+    "/catalog/every/asks/-/run": ("catalog/every/asks/-/form*", "Start"),
+    "/catalog/every/asks/-/edit": ("catalog/every/asks*", "Register"),
+}
+
+
+@pytest.mark.parametrize("path", PARTS)
+def test_the_page_of_one_thing_is_refused_waited_for_and_tried_again(
+    visitor: Visitor, filled: Running, path: str
+) -> None:
+    api = Api(filled.url, filled.token)
+    found = api.get("/api/executions?path=every/asks").body["executions"][0]
+    call, shows = PARTS[path]
+    held: list[Route] = []
+    is_held = True
+    visitor.refusals.add(403)
+
+    def hold(route: Route) -> None:
+        if is_held:
+            held.append(route)
+        else:
+            route.continue_()
+
+    pattern = f"{visitor.url}/api/{call}"
+    visitor.context.route(pattern, hold)
+    with visitor.page.expect_request(pattern):
+        page = visitor.open(path.format(id=found["execution_id"]))
+    expect(page.get_by_role("status", name="Loading").first).to_be_visible()
+    is_held = False
+    for route in held:
+        route.fulfill(status=403, json=PROBLEM)
+    expect(page.get_by_text("not for you").first).to_be_visible()
+    page.get_by_role("button", name="Try again").first.click()
+
+    expect(page.get_by_text(shows).first).to_be_visible()
+    expect(page.get_by_text("not for you")).to_have_count(0)
+
+
 def settle(page: Page) -> None:
     """Wait until the page has its heading and nothing is loaded any more."""
     expect(page.get_by_role("heading", level=1)).to_be_visible()

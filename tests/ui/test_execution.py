@@ -327,8 +327,8 @@ def test_hostile_values_are_text(visitor: Visitor, api: Api) -> None:
             args: {{bad: {json.dumps(bad)}}}
             code: |
               def main(bad):
-                  print(bad)
-                  raise ValueError(bad + 'x' * 100000)
+                  print(bad + 'y' * 10_000_000)
+                  raise ValueError(bad + 'x' * 10_000_000)
         """,
     )
     execution_id = api.run(text, labels={"team": "<b>x</b>"})["execution_id"]

@@ -141,6 +141,24 @@ def test_a_question_that_is_not_answered_here_goes_away(
     expect(card(page, asked)).to_have_count(0)
 
 
+def test_ten_thousand_questions_are_counted_and_come_in_pages(
+    operator: Visitor, asked: str
+) -> None:
+    path = f"{operator.url}/api/inbox?mine=true"
+    operator.open("/settings")
+    body = operator.context.request.get(path).json()
+    [item] = [each for each in body["items"] if each["execution_id"] == asked]
+    items = [{**item, "command_id": f"{number}"} for number in range(100)]
+    more = {"items": items, "total_mine": 10_000, "cursor": "next"}
+    operator.answer("inbox?mine=true*", 200, {**body, **more})
+    page = operator.open("/inbox")
+
+    expect(page.get_by_text("10,000 for me")).to_be_visible()
+    expect(page.get_by_role("article")).to_have_count(100)
+    expect(page.get_by_role("button", name="Show more")).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('*').length") < 5_000
+
+
 def test_what_was_typed_stays_while_others_are_asked(
     operator: Visitor, asked: str, api: Api
 ) -> None:
