@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +27,12 @@ class BehindAnother:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._cluster = Cluster(folder, 2, 1, nats=True)
+        # In a thread of its own, for the caller's may run Playwright's event loop.
+        # PostgreSQL and NATS outlive the objects that start them: Python warns of it.
+        with warnings.catch_warnings(), ThreadPoolExecutor(1) as threads:
+            warnings.simplefilter("ignore", ResourceWarning)
+            made = threads.submit(lambda: Cluster(folder, 2, 1, nats=True))
+            self._cluster = made.result()
         self.url, self.pages_url = self._cluster.urls
         self.token = self._cluster.token
 

@@ -72,6 +72,7 @@ def panel(page: Page) -> Any:
     return page.get_by_role("complementary")
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_failed_execution_opens_at_its_failure(visitor: Visitor, failed: str) -> None:
     page = visitor.open(f"/executions/{failed}")
 
@@ -86,6 +87,7 @@ def test_a_failed_execution_opens_at_its_failure(visitor: Visitor, failed: str) 
     expect(node(page, "write")).to_have_class(re.compile("state-not_reached"))
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_retry_with_another_workload_completes(visitor: Visitor, failed: str) -> None:
     page = visitor.open(f"/executions/{failed}")
     page.get_by_role("button", name="Retry failed").click()
@@ -167,6 +169,7 @@ def test_the_position_is_in_the_address_and_survives_a_reload(
     expect(page.get_by_role("slider")).to_have_attribute("aria-valuenow", at or "")
 
 
+@pytest.mark.in_a_cluster_too
 def test_the_cursor_stays_while_events_arrive(
     visitor: Visitor, api: Api, running: Running
 ) -> None:
@@ -184,6 +187,7 @@ def test_the_cursor_stays_while_events_arrive(
     expect(slider).to_have_attribute("aria-valuenow", "4")
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_wait_is_answered_from_the_page(visitor: Visitor, api: Api) -> None:
     execution_id = api.start(ASKS)
     page = visitor.open(f"/executions/{execution_id}")
@@ -204,6 +208,7 @@ def test_cancelling_asks_first(visitor: Visitor, api: Api) -> None:
     expect(page.locator(".execution-head")).to_contain_text("cancelled")
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_loop_is_one_node_that_counts(visitor: Visitor, api: Api) -> None:
     execution_id = api.run(LOOP)["execution_id"]
     page = visitor.open(f"/executions/{execution_id}?sel=start")

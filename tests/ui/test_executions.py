@@ -71,6 +71,7 @@ def test_text_filters_on_the_server(visitor: Visitor, ids: dict[str, str]) -> No
     expect(row(page, ids["failed"])).to_be_visible()
 
 
+@pytest.mark.in_a_cluster_too
 def test_new_executions_wait_until_they_are_asked_for(
     visitor: Visitor, api: Api, ids: dict[str, str]
 ) -> None:
@@ -125,6 +126,7 @@ def test_an_order_to_many_begins_with_what_it_would_do(
     assert len(lines) == len({line["execution_id"] for line in lines})
 
 
+@pytest.mark.in_a_cluster_too
 def test_an_order_to_a_filter_reaches_what_its_dry_run_said(
     visitor: Visitor, api: Api
 ) -> None:

@@ -53,6 +53,7 @@ def card(page: Page, execution_id: str) -> Locator:
     return page.get_by_role("article").filter(has=link)
 
 
+@pytest.mark.in_a_cluster_too
 def test_an_approval_is_given_by_a_button(
     operator: Visitor, asked: str, api: Api
 ) -> None:
@@ -107,6 +108,7 @@ def test_one_without_the_role_sees_the_question_and_no_form(
     viewer.leave()
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_late_answer_shows_the_account_that_was_faster(
     operator: Visitor, visitor: Visitor, asked: str, api: Api
 ) -> None:

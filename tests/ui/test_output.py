@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 from servers import Api, playbook
 from web_pages import Visitor
@@ -32,6 +33,7 @@ TELLS = playbook(
 )
 
 
+@pytest.mark.in_a_cluster_too
 def test_output_is_followed_while_the_execution_runs(
     visitor: Visitor, api: Api
 ) -> None:

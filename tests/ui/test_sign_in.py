@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 from servers import Api, Running
 from web_pages import PASSWORD, Visitor
@@ -64,6 +65,7 @@ def test_signing_out_ends_the_session(visitor: Visitor) -> None:
     assert visitor.context.request.get(f"{visitor.url}/api/executions").status == 401
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_one_time_link_signs_in_once(visitor: Visitor, running: Running) -> None:
     visitor.refusals.add(401)
     made = Api(running.url, running.token).post("/api/sessions/invitations").body

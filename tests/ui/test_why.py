@@ -88,6 +88,7 @@ def test_a_pool_without_a_worker_is_named(
     expect(panel).to_contain_text("no worker asks for work of the pool gpu")
 
 
+@pytest.mark.in_a_cluster_too
 def test_a_place_shows_the_execution_that_holds_it(
     visitor: Visitor, api: Api, begun: list[str]
 ) -> None:

@@ -17,6 +17,11 @@ export class Problem extends Error {
     this.more = more;
   }
 
+  /** The server, or one before it, was not there. */
+  get isAway(): boolean {
+    return this.status === 0 || (this.status >= 502 && this.status <= 504);
+  }
+
   /** The server cannot be reached, or its store cannot: asking again may help. */
   get passes(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;

@@ -3,6 +3,8 @@
 import { QueryClient } from "@tanstack/react-query";
 import { Problem } from "../api/problem.ts";
 
+const AWAY_MS = 3000;
+
 export const client = new QueryClient({
   defaultOptions: {
     queries: {
@@ -14,3 +16,12 @@ export const client = new QueryClient({
     mutations: { retry: false },
   },
 });
+
+/** What a server did not answer because it was away is asked again until it is back. */
+window.setInterval(() => {
+  if (document.hidden) return;
+  void client.refetchQueries({
+    type: "active",
+    predicate: ({ state }) => state.status === "error" && state.fetchStatus === "idle" && state.error instanceof Problem && state.error.isAway,
+  });
+}, AWAY_MS);

@@ -1,0 +1,1 @@
+export{NewPlaybookPage as default}from"./editor-mWSfwsf3.js";
