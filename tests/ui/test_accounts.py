@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 from servers import Api, Running
-from web_pages import People, Visitor
+from web_pages import Host, People, Visitor
 
 SECRET = "canary-of-a-secret-61"
+
+
+@pytest.fixture
+def api(visitor: Visitor, running: Host) -> Api:
+    """The server of the pages: stored secrets are a file of its home, and codes of
+    one-time links are kept in its memory."""
+    return Api(visitor.url, running.token)
 
 
 def test_a_secret_is_written_and_never_shown(visitor: Visitor, api: Api) -> None:

@@ -68,7 +68,7 @@ def test_signing_out_ends_the_session(visitor: Visitor) -> None:
 @pytest.mark.in_a_cluster_too
 def test_a_one_time_link_signs_in_once(visitor: Visitor, running: Running) -> None:
     visitor.refusals.add(401)
-    made = Api(running.url, running.token).post("/api/sessions/invitations").body
+    made = Api(visitor.url, running.token).post("/api/sessions/invitations").body
     path, _, code = made["url_path"].partition("#")
     link = f"{visitor.url}{path}?next=%2Fworkers#{code}"
     page = visitor.page
