@@ -107,7 +107,7 @@ faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
 
 nightly: setup ## the campaigns of `make test` in full: every playbook, every kill point
-	@CAMPAIGN=full COLD_START=1 $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/ui/test_large.py tests/e2e/test_kill.py \
+	@CAMPAIGN=full COLD_START=1 $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/ui tests/e2e/test_kill.py \
 	  tests/e2e/test_kill_points.py tests/e2e/test_canary.py tests/e2e/test_parked.py tests/e2e/test_retries.py \
 	  tests/e2e/test_cluster_kill.py \
 	  tests/e2e/examples/test_playbook_tests.py
