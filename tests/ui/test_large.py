@@ -140,7 +140,7 @@ def test_a_loop_opens_on_its_progress_its_errors_and_one_iteration(
     loop.locator(".iteration").first.click()
 
     expect(page).to_have_url(re.compile(r"at=\d+"))
-    expect(loop).to_contain_text(re.compile(r"At event [\d,]+ [\d,]+ of [\d,]+ had"))
+    expect(loop).to_contain_text(re.compile(r"At event [\d,]+, [\d,]+ of [\d,]+ had"))
     assert elements(page) < MOST_ELEMENTS
 
 

@@ -51,6 +51,20 @@ test("a page begins with the sums of the pages before it", () => {
   assert.deepEqual([1, 10_000, 10_001].map(pageOf), [0, 0, 1]);
 });
 
+test("rows of the stream are added to counters that were looked at before", () => {
+  const page = new TrackPage(answer(CHAIN.slice(0, 7)));
+  assert.equal(page.countsOf("a", 99)("done"), 1);
+  assert.equal(page.countsOf("b", 99)("ready"), 0);
+  const many = Array.from({ length: 40 }, (_, at): Short => [20 + at, 30, 2, "token+"]);
+  const more = answer([...CHAIN.slice(7), ...many]);
+  page.append(more, ["a", "b", "c"], [], 59);
+  assert.deepEqual(["done", "failed", "retries"].map((name) => page.countsOf("a", 99)(name)), [1, 0, 0]);
+  assert.deepEqual(["done", "failed", "retries"].map((name) => page.countsOf("b", 99)(name)), [0, 1, 1]);
+  assert.equal(page.countsOf("c", 19)("tokens"), 0);
+  assert.equal(page.countsOf("c", 29)("tokens"), 10);
+  assert.equal(page.countsOf("c", 99)("tokens"), 40);
+});
+
 test("rows of the stream that are known already are not counted twice", () => {
   const page = new TrackPage(answer(CHAIN.slice(0, 7)));
   const more = answer(CHAIN.slice(4, 11));

@@ -81,7 +81,7 @@ function pastOf(look: StepLook | undefined, seq: number, ended: boolean): string
   const now = ended ? "at the end" : "by now";
   if (!look || look.loopTotal === 0) return `The loop had not begun at event ${count(seq)}; this is how it is ${now}.`;
   const failed = look.loopFailed ? `, ${count(look.loopFailed)} of them failed` : "";
-  return `At event ${count(seq)} ${count(look.loopDone + look.loopFailed)} of ${count(look.loopTotal)} had ended${failed}; this is how it is ${now}.`;
+  return `At event ${count(seq)}, ${count(look.loopDone + look.loopFailed)} of ${count(look.loopTotal)} had ended${failed}; this is how it is ${now}.`;
 }
 
 function Buckets({ buckets }: { buckets: Iterations["buckets"] }) {
