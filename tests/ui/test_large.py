@@ -110,6 +110,19 @@ def test_the_slider_shows_what_a_replay_folds(
         expect(here).to_contain_text(event["name"])
 
 
+def test_writers_of_ctx_are_those_before_the_event_however_long_the_log(
+    visitor: Visitor, large: LargeHome
+) -> None:
+    """The chain that writes `ctx` comes after the loop, at the end of the log."""
+    page = visitor.open(f"/executions/{large.execution_id}?tab=data&sel=-")
+    writers = page.locator(".writers li")
+    expect(writers).to_have_count(100)
+    expect(writers.first).to_contain_text(f"s{STEPS - 2}")
+    writers.nth(50).get_by_role("button").click()
+
+    expect(writers.first).to_contain_text(f"s{STEPS - 52}")
+
+
 def move(page: Page, seq: int, tab: str, step: str) -> None:
     page.evaluate(
         "(query) => history.pushState(null, '', location.pathname + query)",

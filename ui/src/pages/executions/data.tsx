@@ -17,6 +17,8 @@ type State = { status: string; seq: number; ctx: { [key: string]: Json } };
 type Document = { workload: Json; result: Json; warnings: string[] };
 type Change = { seq: number; step: string | null; task: string | null; key: string; before?: Json; after?: Json; refused: string | null };
 const REST_MS = 60;
+/** Changes of ctx that are listed, the latest ones. */
+const WRITERS = 100;
 
 /** The position once the cursor rests. */
 function useRest(seq: number): number {
@@ -42,7 +44,8 @@ export function useStateAt(id: string, seq: number, isWanted = true) {
 
 export function Data() {
   const { id, head, move } = useExecution();
-  const { seq, page } = useModel();
+  const model = useModel();
+  const { seq, page } = model;
   const base = useBase(seq, page);
   const rested = useRest(seq);
   const state = useStateAt(id, rested);
@@ -56,10 +59,12 @@ export function Data() {
     staleTime: 30_000,
     retry: false,
   });
+  // The track says where ctx was written: only that part of the log is read.
+  const range = model.ctxRange(rested, WRITERS);
   const changes = useQuery({
-    queryKey: ["ctx", id, rested],
-    queryFn: ({ signal }) => get<{ changes: Change[] }>(`executions/${encodeURIComponent(id)}/ctx`, { from: 1, to: rested }, signal),
-    enabled: isHere,
+    queryKey: ["ctx", id, range?.[0], range?.[1]],
+    queryFn: ({ signal }) => get<{ changes: Change[] }>(`executions/${encodeURIComponent(id)}/ctx`, { from: range![0], to: range![1] }, signal),
+    enabled: isHere && range !== null,
     staleTime: Infinity,
     retry: false,
     placeholderData: keepPreviousData,
@@ -75,11 +80,11 @@ export function Data() {
         {differs.length > 0 && <Differences list={differs} title={base.seq === null ? `Changed by event ${rested}` : `Changed from event ${from} to ${rested}`} />}
         {base.seq !== null && isHere && !before.isPlaceholderData && before.data && differs.length === 0 && <p className="soft">Nothing of ctx differs from event {from}.</p>}
         <Value title={`ctx after event ${state.data.seq}`} value={state.data.ctx} />
-        {changes.data && changes.data.changes.length > 0 && (
+        {range !== null && changes.data && changes.data.changes.length > 0 && (
           <section>
             <h3>Writers of ctx</h3>
             <ul className="writers">
-              {changes.data.changes.slice(-100).reverse().map((change, at) => (
+              {changes.data.changes.slice(-WRITERS).reverse().map((change, at) => (
                 <li key={`${change.seq} ${change.key} ${at}`}>
                   <button type="button" className="as-link" onClick={() => move(change.seq)}>#{change.seq}</button>
                   <span className="strong">{visible(change.key)}</span>

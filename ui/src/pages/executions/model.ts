@@ -2,7 +2,7 @@
 
 import { get } from "../../api/client.ts";
 import type { ExecutionLine } from "../../api/types.ts";
-import { pageOf, statusOf, TrackPage, type Columns, type TrackAnswer } from "../../pure/track.ts";
+import { lastAtMost, pageOf, statusOf, TrackPage, type Columns, type TrackAnswer } from "../../pure/track.ts";
 
 export type StepLook = {
   status: string;
@@ -165,6 +165,22 @@ export class Model {
   /** Position from which the stream continues. */
   get known(): number {
     return Math.max(0, ...[...this.#pages.values()].map((page) => page.to));
+  }
+
+  /** First and last of the `most` latest changes of ctx up to an event; null if there are
+   * none. Pages that are not here may hold others: then it begins with event 1. */
+  ctxRange(seq: number, most: number): [number, number] | null {
+    let range: [number, number] | null = null;
+    let left = most;
+    for (let number = pageOf(seq); number >= 0 && left > 0; number--) {
+      const page = this.#pages.get(number);
+      if (!page) return range ?? [1, seq];
+      const seqs = page.marks().get("ctx") ?? [];
+      const count = lastAtMost(seqs, seq) + 1;
+      if (count > 0) range = [seqs[Math.max(0, count - left)]!, range?.[1] ?? seqs[count - 1]!];
+      left -= count;
+    }
+    return range;
   }
 
   pages(): TrackPage[] {
