@@ -14,8 +14,10 @@ export type View = { x: number; y: number; k: number };
 
 /** What is only drawn where it can be read. */
 type Details = { g: SVGGElement; pill: SVGGElement; pillText: SVGTextElement; pillBox: SVGRectElement; bar: SVGRectElement; token: SVGGElement; tokenText: SVGTextElement };
-type NodeParts = { node: Node; g: SVGGElement; glyph: SVGUseElement; details: Details | null; look: NodeLook | null; selected: boolean; attached: boolean; detailed: boolean };
-type ArcParts = { arc: Arc; g: SVGGElement; details: SVGGElement | null; taken: boolean; attached: boolean; detailed: boolean; box: [number, number, number, number] };
+type Shape = { g: SVGGElement; glyph: SVGUseElement };
+/** Shapes are made when they come into view for the first time. */
+type NodeParts = { node: Node; shape: Shape | null; details: Details | null; look: NodeLook | null; selected: boolean; attached: boolean; detailed: boolean };
+type ArcParts = { arc: Arc; shape: { g: SVGGElement } | null; details: SVGGElement | null; taken: boolean; attached: boolean; detailed: boolean; box: [number, number, number, number] };
 type Events = { onSelect: (id: string | null) => void; onView: (view: View) => void };
 
 function make<K extends keyof SVGElementTagNameMap>(name: K, attributes: Record<string, string | number>, parent?: Element): SVGElementTagNameMap[K] {
@@ -54,8 +56,8 @@ export class Renderer {
     this.#world = make("g", {}, this.svg);
     this.#arcLayer = make("g", {}, this.#world);
     this.#nodeLayer = make("g", {}, this.#world);
-    for (const arc of picture.arcs) this.#arcs.push(drawArc(arc));
-    for (const node of picture.nodes) this.#nodes.set(node.id, drawNode(node));
+    for (const arc of picture.arcs) this.#arcs.push({ arc, shape: null, details: null, taken: false, attached: false, detailed: false, box: boxOf(arc) });
+    for (const node of picture.nodes) this.#nodes.set(node.id, { node, shape: null, details: null, look: null, selected: false, attached: false, detailed: false });
     host.append(this.svg);
     this.#listen();
     this.#resize = new ResizeObserver(() => (this.#isFit ? this.#open() : this.#cull()));
@@ -85,7 +87,7 @@ export class Renderer {
       const is = taken.has(parts.arc.id);
       if (is === parts.taken) continue;
       parts.taken = is;
-      parts.g.classList.toggle("taken", is);
+      parts.shape?.g.classList.toggle("taken", is);
     }
   }
 
@@ -154,12 +156,12 @@ export class Renderer {
     for (const parts of this.#nodes.values()) {
       const { node } = parts;
       const isSeen = sees(node.x, node.y, node.x + node.w, node.y + node.h);
-      attach(parts, this.#nodeLayer, isSeen);
+      attach(parts, this.#nodeLayer, isSeen, () => drawNode(parts));
       if (isSeen) detailNode(parts, isLarge);
     }
     for (const parts of this.#arcs) {
       const isSeen = sees(...parts.box);
-      attach(parts, this.#arcLayer, isSeen);
+      attach(parts, this.#arcLayer, isSeen, () => drawArc(parts));
       if (isSeen) detailArc(parts, isLarge);
     }
   }
@@ -248,20 +250,23 @@ function idOf(target: EventTarget | null): string | null {
   return target instanceof Element ? target.closest("[data-step]")?.getAttribute("data-step") ?? null : null;
 }
 
-function attach(parts: { attached: boolean; g: SVGGElement }, layer: SVGGElement, is: boolean): void {
+function attach<S extends { g: SVGGElement }>(parts: { attached: boolean; shape: S | null }, layer: SVGGElement, is: boolean, draw: () => S): void {
   if (is === parts.attached) return;
   parts.attached = is;
-  if (is) layer.append(parts.g);
-  else parts.g.remove();
+  if (is) layer.append((parts.shape ??= draw()).g);
+  else parts.shape?.g.remove();
 }
 
 const LINE = 16;
 
-function drawNode(node: Node): NodeParts {
+function drawNode({ node, look: known, selected }: NodeParts): Shape {
   const g = make("g", { class: `node kind-${node.kind} state-idle`, "data-step": node.id, transform: `translate(${node.x} ${node.y})` });
   make("rect", { class: "frame", width: node.w, height: node.h, rx: radiusOf(node) }, g);
   const glyph = make("use", { class: "glyph-mark", href: "#glyph-idle", x: node.w - 12, y: -7, width: 18, height: 18 }, g);
-  return { node, g, glyph, details: null, look: null, selected: false, attached: false, detailed: false };
+  const shape = { g, glyph };
+  if (known) showStatus(shape, "idle", known.status);
+  g.classList.toggle("selected", selected);
+  return shape;
 }
 
 function radiusOf(node: Node): number {
@@ -274,7 +279,7 @@ function detailNode(parts: NodeParts, is: boolean): void {
   if (!is) return parts.details?.g.remove();
   const details = (parts.details ??= drawDetails(parts.node));
   if (parts.look) paintDetails(details, parts.node, parts.look);
-  parts.glyph.before(details.g);
+  parts.shape?.glyph.before(details.g);
 }
 
 function drawDetails(node: Node): Details {
@@ -306,21 +311,23 @@ function drawDetails(node: Node): Details {
 }
 
 function paintNode(parts: NodeParts, next: NodeLook | undefined, selected: boolean): void {
-  const { g, node, look: old } = parts;
+  const { shape, node, look: old } = parts;
   if (selected !== parts.selected) {
     parts.selected = selected;
-    g.classList.toggle("selected", selected);
+    shape?.g.classList.toggle("selected", selected);
   }
   if (!next || (old && old.status === next.status && old.pill === next.pill && old.tokens === next.tokens && old.share === next.share)) return;
-  if (old?.status !== next.status) {
-    const state = look(next.status);
-    g.classList.remove(`state-${look(old?.status ?? "idle")}`);
-    g.classList.add(`state-${state}`);
-    parts.glyph.setAttribute("href", `#glyph-${state}`);
-    parts.glyph.setAttribute("visibility", state === "idle" ? "hidden" : "visible");
-  }
+  if (shape && old?.status !== next.status) showStatus(shape, old?.status ?? "idle", next.status);
   parts.look = next;
   if (parts.details && parts.detailed) paintDetails(parts.details, node, next);
+}
+
+function showStatus({ g, glyph }: Shape, old: string, next: string): void {
+  const state = look(next);
+  g.classList.remove(`state-${look(old)}`);
+  g.classList.add(`state-${state}`);
+  glyph.setAttribute("href", `#glyph-${state}`);
+  glyph.setAttribute("visibility", state === "idle" ? "hidden" : "visible");
 }
 
 function paintDetails(details: Details, node: Node, { pill, tokens, share }: NodeLook): void {
@@ -340,17 +347,18 @@ function paintDetails(details: Details, node: Node, { pill, tokens, share }: Nod
   if (details.bar.getAttribute("width") !== width) details.bar.setAttribute("width", width);
 }
 
-function drawArc(arc: Arc): ArcParts {
+function drawArc({ arc, taken }: ArcParts): { g: SVGGElement } {
   const g = make("g", { class: `arc ${arc.look}` });
   const line = make("path", { d: arc.path }, g);
   if (arc.head) line.setAttribute("marker-end", "url(#head)");
-  return { arc, g, details: null, taken: false, attached: false, detailed: false, box: boxOf(arc) };
+  g.classList.toggle("taken", taken);
+  return { g };
 }
 
 function detailArc(parts: ArcParts, is: boolean): void {
   if (is === parts.detailed) return;
   parts.detailed = is;
-  if (is) parts.g.append((parts.details ??= drawArcDetails(parts.arc)));
+  if (is) parts.shape?.g.append((parts.details ??= drawArcDetails(parts.arc)));
   else parts.details?.remove();
 }
 

@@ -1,0 +1,1 @@
+export{NewPlaybookPage as default}from"./editor-CV7NyS9Z.js";
