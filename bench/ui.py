@@ -48,9 +48,9 @@ One execution has {events:,} events in a net of {steps:,} steps and {arcs:,} arc
 are {executions:,} executions. Loads are cold, from an empty cache. Following took
 {follow:,.0f} s. The share of the main thread is CPU time; all else is wall time.
 
-While a loop runs, server, worker and browser compete for the processors: the longest task
-and the shift of that part differ from run to run (64 to 208 ms and 0.008 to 0.028 in three
-runs, at load averages of 5 to 8).
+While a loop runs, server, worker and browser compete for the processors: longest
+task and shift of that part differ from run to run (64 to 208 ms and 0.008 to 0.028
+in three runs, at load averages of 5 to 8).
 
 """
 
