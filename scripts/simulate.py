@@ -58,6 +58,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--without", default="", help="groups of faults to leave out")
     parser.add_argument("--skip", default="", help="numbers of faults to leave out")
     parser.add_argument("--executions", type=int, help="the most that are started")
+    parser.add_argument("--kinds", default="", help="the only kinds of faults")
+    parser.add_argument("--paths", default="", help="the only playbooks")
     parser.add_argument("--bug", help="plant the bug of this name")
     parser.add_argument("--minimize", action="store_true")
     parser.add_argument("--bugs", action="store_true", help="look for all planted bugs")
@@ -65,12 +67,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def run_one(asked: argparse.Namespace) -> int:
-    options = Options(
-        asked.seed,
-        frozenset(filter(None, asked.without.split(","))),
-        frozenset(int(each) for each in asked.skip.split(",") if each),
-        asked.executions,
-    )
+    given = {
+        f"--{name}": value
+        for name in ("seed", "without", "skip", "executions", "kinds", "paths")
+        if (value := getattr(asked, name)) not in (None, "")
+    }
+    options = Options.read(" ".join(f"{k} '{v}'" for k, v in given.items()))
     bug = next((each for each in BUGS if each.name == asked.bug), None)
     result = run_seed(options, bug)
     if asked.minimize and result.violations:
@@ -87,13 +89,16 @@ def run_one(asked: argparse.Namespace) -> int:
 def plant_all(asked: argparse.Namespace) -> int:
     """Print a table of the planted bugs and the seeds that each needed."""
     missed = 0
-    print("| bug | seeds | noticed as | held back |\n|---|---|---|---|")
+    print("| bug | seeds | noticed as | held back | directed |\n|---|---|---|---|---|")
     with ProcessPoolExecutor(asked.jobs) as pool:
         jobs = [(each.name, asked.first, asked.seeds) for each in BUGS]
         for bug, (count, how) in zip(BUGS, pool.map(plant, jobs), strict=True):
             missed += count is None
             held = "yes" if bug.held_back else "no"
-            print(f"| {bug.name} | {count or 'not found'} | {how} | {held} |")
+            to = ", ".join(bug.kinds)
+            print(
+                f"| {bug.sentence} | {count or 'not found'} | {how} | {held} | {to} |"
+            )
     return 1 if missed else 0
 
 

@@ -9,14 +9,15 @@ from simulator.patching import Patch
 from simulator.plan import Options, make_plan
 from simulator.run import run_seed
 
-CAUGHT_BY = {bug.name: 0 for bug in BUGS}
+WITHIN = 600
+"""Seeds within which each bug must be noticed."""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_noticed(bug):
-    found = find(bug, range(bug.first, bug.first + bug.within))
+    found = find(bug, range(WITHIN))
 
-    assert found is not None, f"{bug.within} seeds from {bug.first} do not show it"
+    assert found is not None, f"{WITHIN} seeds do not show it"
     assert run_seed(found.options).violations == [], "the seed fails without the bug"
 
 
@@ -25,7 +26,7 @@ def test_there_are_enough_bugs_and_half_of_them_were_held_back():
 
     assert len(BUGS) >= 25
     assert len({bug.name for bug in BUGS}) == len(BUGS)
-    assert len(held_back) * 2 >= len(BUGS) - 4
+    assert len(held_back) >= 13
 
 
 def test_a_failing_run_is_made_smaller():

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 SEEDS = 5000
 CHUNKS = 10
 KEPT = [
-    line.partition("#")[0].split()
+    line.partition("#")[0].strip()
     for line in (HERE / "kept_seeds.txt").read_text().splitlines()
     if not line.startswith("#")
 ]
@@ -38,10 +38,11 @@ def test_whatever_goes_wrong_every_invariant_holds(chunk):
     assert tally.missing == [], "faults that these seeds did not bring about"
 
 
-@pytest.mark.parametrize("arguments", KEPT, ids=" ".join)
+@pytest.mark.parametrize("arguments", KEPT)
 def test_a_seed_that_once_failed_does_not_fail_again(arguments):
-    options = Options(int(arguments[1]))
+    options = Options.read(arguments)
 
+    assert Options.read(options.command()) == options
     assert run_seed(options).violations == []
 
 

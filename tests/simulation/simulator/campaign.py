@@ -58,7 +58,10 @@ def run_seeds(seeds: Iterable[int], bug: Bug | None = None, most: int = 1) -> Ta
     for count, seed in enumerate(seeds):
         if count % SEEDS_PER_COLLECTION == 0:
             gc.collect()
-        tally.add(run_seed(Options(seed), bug))
+        options = Options(seed)
+        if bug is not None:
+            options = replace(options, kinds=bug.kinds, paths=bug.paths)
+        tally.add(run_seed(options, bug))
         if len(tally.failures) == most:
             break
     return tally
@@ -84,7 +87,9 @@ def minimize(failing: Result, bug: Bug | None = None) -> Result:
         options = best.options
         smaller = replace(options, without=options.without | {group})
         best = fails(smaller) or best
-    for number in range(len(make_plan(Options(failing.options.seed)).faults)):
+    for number in range(
+        len(make_plan(replace(failing.options, skip=frozenset())).faults)
+    ):
         options = best.options
         smaller = replace(options, skip=options.skip | {number})
         best = fails(smaller) or best

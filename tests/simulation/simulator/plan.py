@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,25 @@ class Options:
     """Numbers of faults of the plan that are left out."""
     executions: int | None = None
     """The most executions that are started."""
+    kinds: tuple[str, ...] = ()
+    """The only kinds of faults, if any: a directed run."""
+    paths: tuple[str, ...] = ()
+    """The only playbooks, if any."""
+
+    @classmethod
+    def read(cls, line: str) -> Options:
+        """Read what ``command`` returns."""
+        words = shlex.split(line)
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        count = given.get("--executions")
+        return cls(
+            int(given["--seed"]),
+            frozenset(_words(given.get("--without"))),
+            frozenset(map(int, _words(given.get("--skip")))),
+            None if count is None else int(count),
+            tuple(_words(given.get("--kinds"))),
+            tuple(_words(given.get("--paths"))),
+        )
 
     def command(self) -> str:
         """Return the arguments that run exactly this again."""
@@ -86,7 +106,15 @@ class Options:
             parts.append(f"--skip {','.join(map(str, sorted(self.skip)))}")
         if self.executions is not None:
             parts.append(f"--executions {self.executions}")
+        if self.kinds:
+            parts.append(f"--kinds '{','.join(self.kinds)}'")
+        if self.paths:
+            parts.append(f"--paths {','.join(self.paths)}")
         return " ".join(parts)
+
+
+def _words(text: str | None) -> list[str]:
+    return text.split(",") if text else []
 
 
 @dataclass
@@ -132,6 +160,7 @@ def make_plan(options: Options) -> Plan:
             rates.skew = min(1.0, strength * chances[0]) * SKEW
     count = 0 if calm else draw.randint(2, 9)
     kinds = draw.sample(TIMED, draw.randint(2, 7))
+    kinds = list(options.kinds) or kinds
     faults = [_fault(draw, draw.choice(kinds)) for _ in range(count)]
     kept = [each for n, each in enumerate(faults) if n not in options.skip]
     return Plan(

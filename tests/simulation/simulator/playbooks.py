@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -320,12 +320,14 @@ class Job:
         return Concurrency("one", 1, "queue", "keyed") if self.path == "keyed" else None
 
 
-def make_jobs(seed: int, most: int | None, *, poison: bool) -> list[Job]:
+def make_jobs(
+    seed: str, most: int | None, usual: Sequence[str] = USUAL, *, poison: bool
+) -> list[Job]:
     """Draw the requests of a seed."""
     draw = random.Random(f"{seed}:jobs")
     jobs: list[Job] = []
     count = draw.choice((1, 1, 2, 2, 3))
-    paths = [draw.choice(USUAL) for _ in range(count)]
+    paths = [draw.choice(usual) for _ in range(count)]
     if "keyed" in paths:
         paths.append("keyed")
     for path in paths[: most or None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from noetl.runtime.executions import cache, transition
 
-from . import checks, outcomes
+from . import answers, checks, outcomes
 from .bugs import Bug
 from .clients import OVER
 from .patching import Patch
@@ -30,8 +30,6 @@ class Result:
     trace: str
     seconds: float
     events: int
-    commits: int
-    steps: int
 
 
 def run_seed(options: Options, bug: Bug | None = None) -> Result:
@@ -48,23 +46,22 @@ def _run(options: Options) -> Result:
     world = World(options)
     found: list[tuple[str, str]] = []
 
-    def report(invariant: str, message: str) -> None:
+    def note(invariant: str, message: str) -> None:
         found.append((invariant, message))
 
-    log = checks.LogCheck(world, report)
-    world.log_check = log  # type: ignore[attr-defined]
+    log = checks.LogCheck(world, note)
     checkers: list[checks.Checker] = [
         log,
-        checks.ReplayCheck(world, report, log),
-        leases := checks.LeaseCheck(world, report),
-        outcomes.ResultCheck(world, report, log),
-        outcomes.ViewCheck(world, report),
-        outcomes.CallLimitCheck(world, report, leases),
-        checks.CapacityCheck(world, report),
-        checks.ReportCheck(world, report),
-        checks.StartCheck(world, report),
-        checks.EffectCheck(world, report),
-        checks.EndCheck(world, report),
+        checks.ReplayCheck(world, note, log),
+        leases := checks.LeaseCheck(world, note),
+        outcomes.ResultCheck(world, note, log),
+        outcomes.ViewCheck(world, note),
+        outcomes.CallLimitCheck(world, note, leases),
+        checks.CapacityCheck(world, note),
+        answers.ReportCheck(world, note),
+        answers.StartCheck(world, note, log),
+        answers.EffectCheck(world, note),
+        checks.EndCheck(world, note, log),
     ]
     world.database.observers += checkers
     executions = world.database.memory._executions
@@ -91,8 +88,6 @@ def _run(options: Options) -> Result:
             world.loop.trace(),
             world.loop.time(),
             events,
-            0,
-            world.loop.steps,
         )
     finally:
         world.close()

@@ -18,7 +18,7 @@ from .ledger import Ledger
 from .loop import Process, SimLoop
 from .network import Network
 from .plan import FAULTY_UNTIL, HEALED_BY, Fault, Options, make_plan
-from .playbooks import TEXTS, make_jobs
+from .playbooks import TEXTS, USUAL, make_jobs
 from .store import Database
 
 RESTART_S = 1.0
@@ -56,7 +56,9 @@ class World:
         self._quiet_bus_until = 0.0
         self._clocks: dict[str, ServerClock] = {}
         poison = any(each.kind == "killer" for each in plan.faults)
-        self.jobs = make_jobs(seed, options.executions, poison=poison)
+        self.jobs = make_jobs(
+            seed, options.executions, options.paths or USUAL, poison=poison
+        )
         self.client = Client(self)
 
     def count(self, what: str, times: int = 1) -> None:
