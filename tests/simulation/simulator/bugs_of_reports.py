@@ -103,7 +103,6 @@ def _(patch: Patch) -> None:
 @bug(
     "decision on an unrestored state",
     "After a refused commit the inbox decides on the state that was not stored.",
-    held_back=True,
     kinds=("damage", "flaky store"),
     paths=("parallel", "nested", "slots", "callers"),
 )
