@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from store_calls import TTL, claim, claimed
 
+from noetl.errors import LogConflict
 from noetl.ports import Backlog, Command, Lease
 
 LATER = 4e9
@@ -166,6 +167,30 @@ async def test_a_released_command_is_ready_at_once(store, facts):
     await store.commit([facts.transition("x", 1, leases=[lease], release=["x-1"])])
 
     assert await claimed(store, owner="w2") == ["x-1"]
+
+
+async def test_a_command_is_released_without_an_event(store, facts):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    release = {"leases": [lease], "release": ["x-1"], "reported": {"x-1": 1}}
+
+    await store.commit([facts.transition("x", 1, count=0, **release)])
+
+    assert await claimed(store, owner="w2") == ["x-1"]
+    assert await store.length("x") == 1
+
+
+async def test_a_release_without_an_event_is_refused_if_the_log_has_moved_on(
+    store, facts
+):
+    await store.commit([facts.transition("x", commands=["x-1"])])
+    [lease] = await claim(store)
+    await store.commit([facts.transition("x", 1)])
+    outdated = facts.transition("x", 1, count=0, leases=[lease], release=["x-1"])
+
+    with pytest.raises(LogConflict):
+        await store.commit([outdated])
+    assert await claimed(store, owner="w2") == []
 
 
 @pytest.mark.spec("S-68")
