@@ -4,6 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 COUNT ?= 200000
 IMAGES ?= 100000
+SEEDS ?= 1000000
 MATRIX := docs/reference/conformance-matrix.md
 # Groups of the conformance checklist in which every MUST needs a test.
 COMPLETE ?= ROOT,KEY,EXE,WRK,STEP,ADM,LOOP,PIPE,OUT,POL,DIR,NEXT,TPL,SCOPE,SPEC,EVT,REP,RES,WKR,SES,VAL,WARN,LEG-CASE,LEG-STEP,LEG-NEXT,LEG-RETRY,LEG-POLL,LEG-EVT,QNT,DOC,ACC
@@ -99,7 +100,9 @@ fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
 	  echo "== $$script =="; $(BIN)/python "$$script" --count $(COUNT); \
 	done
 
-long: setup ## crash images, failing calls and cut connections at length; it can be interrupted
+long: setup ## simulation, crash images, failing calls, cut connections at length; goes on after an interruption
+	@mkdir -p build
+	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --jobs $(WORKERS) --state build/simulation.jsonl
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/crash_images.py --count $(IMAGES)
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/storage_faults.py
 

@@ -7,11 +7,10 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Any
 
-from noetl.adapters.tools.noop import NoopTool
-
 from noetl.adapters.catalogs.files import pin
 from noetl.adapters.secrets.execution_secrets import MemorySealed
 from noetl.adapters.tools import BUILTIN
+from noetl.adapters.tools.engine_kinds import NoopTool
 from noetl.dsl.load import load
 from noetl.dsl.model import Playbook
 from noetl.engine.events import Event
