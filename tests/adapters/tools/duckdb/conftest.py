@@ -46,7 +46,8 @@ def empty(folder: Path) -> None:
 @contextmanager
 def opened(file: Path) -> Iterator[None]:
     """A process that has the database open to write."""
-    code = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
+    code = "import duckdb, sys; c = duckdb.connect(sys.argv[1])\n"
+    code += "print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", code, str(file)]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as program:
