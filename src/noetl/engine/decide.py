@@ -339,8 +339,9 @@ def _begin(batch: Batch, run: Run) -> None:
 
 def pause(batch: Batch, caller: Caller = None) -> None:
     """Pause: nothing new is scheduled, outcomes of running calls are recorded
-    (S-39)."""
-    if batch.state.status == "running" and not batch.state.finished:
+    (S-39). What is being cancelled only ends: it is not paused."""
+    state = batch.state
+    if state.status == "running" and not state.finished and state.cancelling is None:
         payload: WorkflowPaused = {} if caller is None else {"caller": dict(caller)}
         batch.emit(WORKFLOW_PAUSED, batch.state.execution_id, payload)
 

@@ -159,6 +159,9 @@ def _cancel(batch: Batch, caller: Caller) -> None:
 
 def _pause(batch: Batch, caller: Caller) -> None:
     _need(batch.state, "paused", batch.state.status == "running")
+    if batch.state.cancelling is not None:
+        message = "the execution is being cancelled: it cannot be paused"
+        raise RequestRefused("execution.state", message, state="running")
     pause(batch, caller)
 
 
