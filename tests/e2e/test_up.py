@@ -473,7 +473,7 @@ def test_a_home_that_is_not_ours_is_refused(shell: Any) -> None:
     done = shell.noetl("up")
 
     assert done.returncode == 2
-    assert "/proc/nowhere cannot hold a cluster" in done.stderr
+    assert "the home /proc/nowhere cannot be created" in done.stderr
     assert "Traceback" not in done.stderr
 
 
