@@ -13,6 +13,8 @@ from noetl import load
 from noetl.dsl.model import Playbook
 from noetl.engine.runs import Progress
 from noetl.engine.state import Frame
+from noetl.errors import Unreachable
+from noetl.ports import Lease
 from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
 from noetl.runtime.worker.server_connection import ServerConnection
 from noetl.runtime.worker_protocol import messages
@@ -118,3 +120,37 @@ async def test_work_that_comes_twice_is_taken_once() -> None:
         "e-1",
         "e-2",
     ]
+
+
+class Silent(Server):
+    """Takes two seconds to fail at each request."""
+
+    now = 0.0
+
+    async def request(
+        self, server: str, path: str, body: bytes, *, seconds: float
+    ) -> bytes:
+        self.now += 2.0
+        raise Unreachable("no answer")
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+async def test_leases_are_given_up_before_another_worker_may_take_them() -> None:
+    """I-19: also where each renewal takes a while to fail."""
+    server = Silent()
+    connection = ServerConnection(
+        server,
+        ["http://a"],
+        worker="w",
+        pool="p",
+        monotonic=lambda: server.now,
+        sleep=server.sleep,
+    )
+    worker = RemoteDispatcher(connection, parse, Plain(), MemoryBlobs(), slots=4)
+    server.now = worker.ttl / 3  # when leases are renewed
+    lease = Lease("e-1", "e", "w", 1)
+
+    assert await worker.renew([lease]) == [lease]
+    assert server.now < worker.ttl

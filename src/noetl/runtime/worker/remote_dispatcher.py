@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
+from itertools import count
 
 from noetl.dsl.model import Playbook
 from noetl.engine.reports.accept import Fact, OutOfOrder
@@ -201,19 +202,34 @@ class RemoteDispatcher:
         heartbeat = messages.Heartbeat(
             self._worker, self._pool, self._slots, _keys(leases)
         )
-        try:
-            reply = await self.connection.request_once(
-                heartbeat,
-                messages.HeartbeatReply,
-                seconds=self.ttl / 6,
-                execution_id=leases[0].execution_id,
-            )
-        except Unreachable:
-            return list(leases) if self.connection.in_danger else []
+        reply = await self._beat(heartbeat, leases[0].execution_id)
+        if reply is None:
+            return list(leases)
         self._stopped.update(reply.cancelled)
         for worker in self._workers:
             worker.revoke(reply.cancelled)
         return [lease for lease in leases if lease.command_id in reply.lost]
+
+    async def _beat(
+        self, heartbeat: messages.Heartbeat, execution_id: str
+    ) -> messages.HeartbeatReply | None:
+        """Send a heartbeat until a server answers; return None if none has answered in
+        time, before other workers may take the leases (I-19)."""
+        for attempt in count():
+            try:
+                return await self.connection.request_once(
+                    heartbeat,
+                    messages.HeartbeatReply,
+                    seconds=self.ttl / 6,
+                    execution_id=execution_id,
+                )
+            except (Unreachable, Refused) as error:
+                if attempt == 0:
+                    log.warning("leases could not be renewed: %s", error)
+                if self.connection.in_danger:
+                    return None
+            await self.connection.pause(attempt)
+        raise AssertionError
 
     async def release(self, leases: Sequence[Lease]) -> None:
         heartbeat = messages.Heartbeat(

@@ -224,7 +224,7 @@ class ServerConnection:
                     message, reply, seconds=self.ttl, execution_id=execution_id
                 )
             except Unreachable as error:
-                await self._pause(attempt, error)
+                await self._pause_or_give_up(attempt, error)
             attempt += 1
             message = as_retry(message)
 
@@ -269,19 +269,23 @@ class ServerConnection:
                 found = await send(server)
             except Unreachable as error:
                 self._choice.skip(server)
-                await self._pause(attempt, error)
+                await self._pause_or_give_up(attempt, error)
             else:
                 self._answered_at = self._monotonic()
                 return found
             attempt += 1
 
-    async def _pause(self, attempt: int, error: Unreachable) -> None:
+    async def _pause_or_give_up(self, attempt: int, error: Unreachable) -> None:
         """Waits before the next attempt. Raises ``LeaseLost`` if there is no time left,
         and ``Refused`` if the server only answers that it is broken."""
         if isinstance(error, Defective) and attempt + 1 >= MAX_DEFECTS:
             raise Refused("internal", str(error)) from None
         if self.in_danger:
             raise LeaseLost("the server could not be reached in time") from None
+        await self.pause(attempt)
+
+    async def pause(self, attempt: int) -> None:
+        """Wait before the next attempt, the longer the more have failed."""
         await self._sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
 
     # -- reports -----------------------------------------------------------------
