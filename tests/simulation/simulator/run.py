@@ -15,9 +15,8 @@ from .patching import Patch
 from .plan import Options
 from .world import World
 
-logging.getLogger("noetl").setLevel(logging.CRITICAL + 1)  # faults are no news here
-transition.SNAPSHOT_EVERY = 12
-cache.SHORT_LOG = 20
+LOGGER = logging.getLogger("noetl")
+SILENT = logging.CRITICAL + 1
 
 
 @dataclass
@@ -34,10 +33,17 @@ class Result:
 
 def run_seed(options: Options, bug: Bug | None = None) -> Result:
     """Run a seed to its end, or to its first violation; perhaps with a bug."""
-    with Patch() as patch:
-        if bug is not None:
-            bug.plant(patch)
-        return _run(options)
+    level = LOGGER.level
+    LOGGER.setLevel(SILENT)  # faults are no news here
+    try:
+        with Patch() as patch:
+            patch.set(transition, "SNAPSHOT_EVERY", 12)
+            patch.set(cache, "SHORT_LOG", 20)
+            if bug is not None:
+                bug.plant(patch)
+            return _run(options)
+    finally:
+        LOGGER.setLevel(level)
 
 
 def _run(options: Options) -> Result:
