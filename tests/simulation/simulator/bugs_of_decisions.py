@@ -265,7 +265,7 @@ def _(patch: Patch) -> None:
 
 @bug(
     "stranger's lease accepted",
-    "The gateway takes the lease of whoever names it for that of the caller.",
+    "The gateway accepts a lease although another worker holds it.",
     held_back=True,
 )
 def _(patch: Patch) -> None:

@@ -249,12 +249,12 @@ class Wire:
         source: IO[bytes],
         size: int,
     ) -> bytes:
-        raise NotImplementedError
+        raise NotImplementedError("values outside of the log are not simulated")
 
     async def download(
         self, server: str, path: str, body: bytes, target: IO[bytes]
     ) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("values outside of the log are not simulated")
 
 
 class Worker:
