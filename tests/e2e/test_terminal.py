@@ -110,9 +110,10 @@ def test_an_interrupted_run_is_resumed_with_what_it_had(
     message = "pausing: running tasks finish first; press Ctrl-C again to exit now"
     assert lines[:2] == [message, "tests/t"], "above the tree, and nothing is left over"
     assert [line[:8] for line in lines[2:4]] == ["├── ✓ st", "└── ✓ ea"]
-    [hint] = [line for line in lines if "noetl resume" in line]
+    hints = [line for line in lines if "noetl resume" in line]
+    assert len(hints) == 1, lines
 
-    with Session(["resume", hint.split()[-1]], environ) as session:
+    with Session(["resume", hints[0].split()[-1]], environ) as session:
         code, lines = session.finish()
 
     assert code == 0

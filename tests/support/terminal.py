@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -51,7 +52,11 @@ class Screen:
 
 
 class Session:
-    """``noetl`` with these arguments; its standard error is a terminal."""
+    """``noetl`` with these arguments; its standard error is a terminal.
+
+    The end that the program writes to stays open here, too: a terminal that its last
+    writer closes may answer EIO before it has handed over the last lines.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class Session:
         stdout: int | None = None,
     ) -> None:
         self._ours, theirs = pty.openpty()
+        self._theirs = theirs
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self.child = subprocess.Popen(
             [sys.executable, "-m", "noetl", *args],
@@ -70,7 +76,7 @@ class Session:
             stderr=theirs,
             env={"TERM": "xterm", **environ},
         )
-        os.close(theirs)
+        self._ended = os.pidfd_open(self.child.pid)
         self.raw = ""
         self.screen = Screen()
         self._rest = b""
@@ -79,7 +85,8 @@ class Session:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        os.close(self._ours)
+        for descriptor in (self._ours, self._theirs, self._ended):
+            os.close(descriptor)
         if self.child.poll() is None:
             self.child.kill()
         self.child.wait()
@@ -100,10 +107,12 @@ class Session:
         return self.child.wait(), self.screen.lines
 
     def _read(self) -> bool:
-        try:
-            data = os.read(self._ours, 65536)
-        except OSError:  # Linux: the other end is closed
+        readable, _, _ = select.select([self._ours, self._ended], [], [])
+        if self._ours not in readable:  # it may have written before it ended
+            readable, _, _ = select.select([self._ours], [], [], 0)
+        if not readable:
             return False
+        data = os.read(self._ours, 65536)
         # A character, or a command, may be cut in two.
         text = (self._rest + data).decode("utf-8", "surrogateescape")
         cut = re.search(r"(\x1b\[?[\d;?]*|[\udc80-\udcff]+)\Z", text)
