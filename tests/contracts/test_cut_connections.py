@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-
 import pytest
 from crash import cut_connections
 from crash.cut_connections import run_cases
+from seeds import seed_of
 
 from noetl.adapters.stores.postgres import group_commit
 
-SEED = int(os.environ.get("CUT_SEED") or secrets.randbelow(1_000_000))
+SEED = int(seed_of("CUT_SEED"))
 SAMPLE = 40
 
 

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 from random import Random
 
@@ -16,9 +14,10 @@ from crash.disk import Disk, Record, crashes
 from crash.images import Recording, judge_images
 from crash.shim import missing
 from crash.workload import PLANTED
+from seeds import seed_of
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-SEED = os.environ.get("CRASH_SEED") or secrets.token_hex(4)
+SEED = seed_of("CRASH_SEED")
 SHARE = 0.06
 """Part of the moments of the recording whose images are judged."""
 

@@ -7,8 +7,6 @@ them all.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +14,10 @@ from typing import Any
 
 import pytest
 from crash.shim import environment, missing
+from seeds import seed_of
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
-SEED = os.environ.get("FAILING_SEED") or str(secrets.randbelow(1_000_000))
+SEED = seed_of("FAILING_SEED")
 SUPPORT = Path(__file__).parents[1] / "support"
 SAMPLE = 50
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from campaign import FULL
+from seeds import seed_of
 
 ITERATIONS = 1_000 if FULL else 600
 KILLS = 60 if FULL else 15
@@ -124,7 +125,7 @@ def outcomes(events: list[dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.spec("ACC-12", "S-45", "S-46", "REP-03", "WRK-05")
 def test_killed_at_random_and_resumed_it_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    seed = int(os.environ.get("KILL_SEED") or random.randrange(1_000_000))
+    seed = int(seed_of("KILL_SEED"))
     sys.stdout.write(f"seed {seed}\n")
     chance = random.Random(seed)
     playbook, ledger = tmp_path / "ledger.yaml", tmp_path / "ledger.txt"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 from collections import Counter
 
 import pytest
@@ -18,6 +17,7 @@ from checkers import check_all
 from comparison import Watched, check_replay, compare, load, trace_of, verify
 from generator import Case, generate
 from reference import Reference, TooMuch
+from seeds import seed_of
 
 from noetl.engine.decide import pause, resume
 from noetl.engine.steps.completion import cancel
@@ -26,7 +26,7 @@ SHARDS = 8
 SHARE = 1.0
 """Seconds of each shard; the other two campaigns get a quarter of it."""
 COUNT = int(os.environ.get("PLAYBOOKS", "5000"))
-SEED = os.environ.get("PLAYBOOK_SEED") or secrets.token_hex(4)
+SEED = seed_of("PLAYBOOK_SEED")
 CASE = os.environ.get("PLAYBOOK_CASE")
 
 PRODUCTIONS = """

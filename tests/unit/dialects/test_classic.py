@@ -63,6 +63,23 @@ def test_what_is_rewritten_is_not_rewritten_again(path: Path) -> None:
 
 
 @pytest.mark.spec("C-34")
+def test_a_name_that_becomes_one_of_the_event_makes_its_texts_canonical() -> None:
+    [start, _, _] = workflow(
+        """
+workflow:
+  - step: start
+    tool: {kind: python, code: "return {'n': 1}"}
+    next:
+      arcs: [{step: scale, when: "{{ evnt == 'call.done' and start.n > 0 }}"}]
+  - {step: scale, next: [{step: end}]}
+  - step: end
+"""
+    )
+
+    [arc] = start["next"]["arcs"]
+    assert arc["when"] == "{{ evnt == 'step.done' and event.payload.result.n > 0 }}"
+
+
 def test_only_results_that_are_read_are_handed_on() -> None:
     steps = workflow(
         "workflow:\n"

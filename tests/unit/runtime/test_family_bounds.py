@@ -71,6 +71,24 @@ def test_children_that_begin_during_a_count_are_not_forgotten() -> None:
     asyncio.run(test())
 
 
+def test_counts_that_overlap_do_not_forget_children_twice() -> None:
+    async def test() -> None:
+        counted = Counted()
+        families = bound(counted, 10)
+        answers = [await families.admits("f", "x") for _ in range(5)]
+        counted.open = 5
+        counted.now += COUNT_LIFE_S
+        slow = asyncio.create_task(families.admits("f", "x"))
+        await asyncio.sleep(0)
+        counted.now += COUNT_LIFE_S
+        answers += [await families.admits("f", "x") for _ in range(20)]
+        answers.append(await slow)
+        assert counted.reads == 3
+        assert answers.count(True) == 10
+
+    asyncio.run(test())
+
+
 def test_of_a_full_family_it_is_soon_known_that_some_have_ended() -> None:
     async def test() -> None:
         counted = Counted()

@@ -25,6 +25,7 @@ def literal_keys(value: Mapping[str, Node]) -> frozenset[str]:
 
 _CONDITION = re.compile(r"\b(if|and|or|not)\b")
 _ALL = re.compile(r"\s*\{\{-?\s*\w+\s*-?\}\}\s*")
+_EVENT = re.compile(r"(?<![.\w])event\b")
 EVENTS = {"call.done": "step.done", "call.error": "step.failed"}
 
 
@@ -165,7 +166,8 @@ def _translate_text(at: Location, text: str, words: Vocabulary, uses: Uses) -> N
         if any(each[: len(path)] == path for each in paths)
     }
     names |= _more_names(text, paths, words)
-    about_event = any(path[0] == "event" for path in paths)
+    read = [".".join(path) for path in paths] + list(names.values())
+    about_event = any(_EVENT.search(each) for each in read)
     texts = {
         old: new
         for old, new in words.texts.items()

@@ -127,11 +127,17 @@ MAX_CACHED = 1_000
 
 
 class _Count(msgspec.Struct):
-    """The stored count, and children ``begun`` by this server since it was read."""
+    """The stored count, and how many children this server had ``begun`` before it was
+    read. Two reads may overlap, so ``begun`` only grows."""
 
     read_at: float
     found: int = 0
+    begun_before: int = 0
     begun: int = 0
+
+    @property
+    def unfinished(self) -> int:
+        return self.found + self.begun - self.begun_before
 
 
 class FamilyBound:
@@ -160,13 +166,13 @@ class FamilyBound:
         count = self._counts.get(family)
         if count is None or self._is_old(count, self.limit):
             count = await self._read(family, caller_id, self.limit)
-        if count.found + count.begun >= self.limit:
+        if count.unfinished >= self.limit:
             return False
         count.begun += 1
         return True
 
     def _is_old(self, count: _Count, limit: int) -> bool:
-        is_full = count.found + count.begun >= limit
+        is_full = count.unfinished >= limit
         age = self._now() - count.read_at
         return not 0 <= age < (FULL_COUNT_LIFE_S if is_full else COUNT_LIFE_S)
 
@@ -180,7 +186,7 @@ class FamilyBound:
         if len(self._counts) > MAX_CACHED:
             del self._counts[next(iter(self._counts))]
         found = await self._store.count_family(caller_id, limit=limit)
-        count.found, count.begun = found, count.begun - before
+        count.found, count.begun_before = found, before
         return count
 
 
