@@ -1,7 +1,7 @@
 # The verbs of this repository. Each one sets up .venv by itself; `make` lists them.
 
 BIN := .venv/bin
-WORKERS ?= 2
+WORKERS ?= 3
 COUNT ?= 200000
 IMAGES ?= 100000
 SEEDS ?= 1000000
