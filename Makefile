@@ -2,6 +2,7 @@
 
 BIN := .venv/bin
 WORKERS ?= 3
+CORES ?= 2
 COUNT ?= 200000
 IMAGES ?= 100000
 SEEDS ?= 1000000
@@ -45,7 +46,7 @@ quick: setup ## unit tests alone, in seconds
 	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
 
 check: setup ## formatting, lint, types, import contracts, bounds of the code base
-	@$(MAKE) --no-print-directory -k -j $(WORKERS) -O check-types check-house check-lint \
+	@$(MAKE) --no-print-directory -k -j $(CORES) -O check-types check-house check-lint \
 	  check-format check-imports check-ui
 
 check-types:
@@ -102,7 +103,7 @@ fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
 
 long: setup ## simulation, crash images, failing calls, cut connections at length; goes on after an interruption
 	@mkdir -p build
-	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --jobs $(WORKERS) --state build/simulation.jsonl
+	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --jobs $(CORES) --state build/simulation.jsonl
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/crash_images.py --count $(IMAGES)
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/storage_faults.py
 
