@@ -9,6 +9,7 @@ import struct
 from collections.abc import AsyncIterator
 
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+CANCEL_REQUEST = struct.pack("!ii", 16, 80877102)
 COMMIT = b"COMMIT\0"
 _FIELDS = b"SFATAL\0VFATAL\0C28000\0Mno entry for a connection without encryption\0\0"
 DENIED = b"E" + struct.pack("!i", 4 + len(_FIELDS)) + _FIELDS
@@ -18,7 +19,8 @@ class Proxy:
     """Forwards everything, until a client commits while ``holds_commit`` is set.
 
     Then the server commits, but the client does not hear of it; ``committed`` is set.
-    With ``tls`` the client's half must be encrypted; the server's never is.
+    With ``tls`` the client's half must be encrypted; the server's never is. While
+    ``drops_cancellations`` is set, the server does not hear of them.
     """
 
     def __init__(self, target: int, tls: ssl.SSLContext | None = None) -> None:
@@ -27,6 +29,7 @@ class Proxy:
         self._open: set[asyncio.StreamWriter] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self.holds_commit = False
+        self.drops_cancellations = False
         self.committed = asyncio.Event()
         self.port = 0
 
@@ -78,6 +81,8 @@ class Proxy:
         while data := await self._read(reader):
             if self.holds_commit and COMMIT in data:
                 held.set()
+            if self.drops_cancellations and data.startswith(CANCEL_REQUEST):
+                return
             writer.write(data)
 
     async def _answer(

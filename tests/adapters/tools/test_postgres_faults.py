@@ -17,6 +17,7 @@ import pytest
 from databases import PASSWORD
 from pg_proxy import proxy
 
+from noetl.adapters.tools.postgres import connections
 from noetl.adapters.tools.postgres.tool import PostgresTool
 from noetl.engine.tasks.outcome import Outcome
 from noetl.ports import ToolCall
@@ -327,6 +328,32 @@ def test_a_cancelled_call_leaves_nothing_running(
             request = call("postgres", {"dsn": postgres, **inputs})
             running = asyncio.ensure_future(run(request))
             while not await ask(ACTIVE):
+                assert not running.done()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            return int(await ask(ACTIVE))
+
+    assert using(PostgresTool(), work) == 0
+
+
+@pytest.mark.spec("S-35", "PIPE-13")
+def test_a_query_whose_cancellation_is_lost_is_stopped_by_another_connection(
+    postgres: str,
+    postgres_server: int,
+    call: Call,
+    using: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "_CLOSE_TIMEOUT_S", 0.1)
+
+    async def work(run: Any) -> int:
+        async with watching(postgres) as ask, proxy(postgres_server) as between:
+            between.drops_cancellations = True
+            dsn = postgres.replace(f":{postgres_server}/", f":{between.port}/")
+            query = {"dsn": dsn, "command": "SELECT pg_sleep(600)"}
+            running = asyncio.ensure_future(run(call("postgres", query)))
+            while not await ask(f"{ACTIVE} AND wait_event = 'PgSleep'"):
                 assert not running.done()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):

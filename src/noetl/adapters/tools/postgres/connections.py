@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,6 +16,8 @@ from noetl.adapters.network.network import PinnedLoop
 from noetl.adapters.tools.postgres.dsn import Address
 from noetl.adapters.tools.postgres.values import CODECS
 from noetl.errors import ToolError
+
+log = logging.getLogger("noetl.worker")
 
 _DENIED = (
     asyncpg.InvalidAuthorizationSpecificationError,  # also for a wrong password
@@ -113,18 +116,24 @@ def clearer(first: Exception, second: Exception) -> Exception:
 
 _MAX_IDLE_S = 60.0  # a free connection is closed after this time
 _CLOSE_TIMEOUT_S = 5.0  # for the server to acknowledge a cancelled query
+_STOP_TIMEOUT_S = 5.0  # for another connection to stop a query that was not cancelled
+_STOP = """
+SELECT pg_terminate_backend(pid{wait}) FROM pg_stat_activity
+WHERE pid = {backend} AND usename = current_user AND state = 'active'
+"""
 
 
 class Pools:
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._pools: dict[tuple[Address, int], Any] = {}
+        self._pools: dict[tuple[Address, int], tuple[Any, Dialer]] = {}
+        self._returning: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def borrow(self, address: Address, most: int) -> AsyncIterator[Any]:
         """Borrow a reset connection; a query that still runs at the end is stopped."""
-        pool = await self._pool(address, most)
+        pool, dialer = await self._pool(address, most)
         try:
             connection = await pool.acquire()
         except TimeoutError:
@@ -134,20 +143,25 @@ class Pools:
             yield connection
         finally:
             # A second cancellation must not leave a running query behind.
-            await asyncio.shield(give_back(pool, connection))
+            task = asyncio.create_task(give_back(pool, connection, dialer))
+            self._returning.add(task)
+            task.add_done_callback(self._returning.discard)
+            await asyncio.shield(task)
 
     async def close(self) -> None:
-        for pool in self._pools.values():
+        for pool, _ in self._pools.values():
             try:
                 await asyncio.wait_for(pool.close(), _CLOSE_TIMEOUT_S)
             except TimeoutError:
                 pool.terminate()
         self._pools.clear()
+        if self._returning:
+            await asyncio.wait(self._returning)
 
-    async def _pool(self, address: Address, most: int) -> Any:
+    async def _pool(self, address: Address, most: int) -> tuple[Any, Dialer]:
         async with self._opening:
-            pool = self._pools.get((address, most))
-            if pool is None:
+            found = self._pools.get((address, most))
+            if found is None:
                 dialer = Dialer(address, self._network)
                 pool = await asyncpg.create_pool(
                     connect=dialer.connect,
@@ -159,8 +173,8 @@ class Pools:
                     reset=forget,
                     statement_cache_size=0,  # an external pooler may switch servers
                 )
-                self._pools[address, most] = pool
-            return pool
+                found = self._pools[address, most] = pool, dialer
+            return found
 
 
 async def set_up(connection: Any) -> None:
@@ -179,14 +193,40 @@ async def forget(connection: Any) -> None:
     await connection.execute("DISCARD ALL")
 
 
-async def give_back(pool: Any, connection: Any) -> None:
+async def give_back(pool: Any, connection: Any, dialer: Dialer) -> None:
     """Release a connection, or close it if it cannot be reset in time."""
+    backend = connection.get_server_pid()
     try:
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             # Waits for the server to acknowledge a cancelled query first.
             if connection.is_in_transaction():
                 await connection.execute("ROLLBACK")
             await pool.release(connection)
-    except (Exception, asyncio.CancelledError):
+    except (Exception, asyncio.CancelledError) as error:
         with contextlib.suppress(asyncpg.InterfaceError):
             connection.terminate()
+        if isinstance(error, TimeoutError):
+            await stop_backend(dialer, backend)
+
+
+async def stop_backend(dialer: Dialer, backend: int) -> None:
+    """Stop a query whose cancellation was lost, by a connection of its own.
+
+    PostgreSQL drops a cancellation that arrives before it reads the query, and does not
+    notice that a client has left while a query runs.
+    """
+    try:
+        async with asyncio.timeout(_STOP_TIMEOUT_S):
+            connection = await dialer.connect()
+            try:
+                waits = connection.get_server_version().major >= 14
+                wait = ", 4000" if waits else ""  # milliseconds, until it has ended
+                await connection.execute(_STOP.format(backend=backend, wait=wait))
+            finally:
+                connection.terminate()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        log.warning(
+            "the query of PostgreSQL process %s may still run: it acknowledged no"
+            " cancellation, and another connection could not stop it",
+            backend,
+        )
