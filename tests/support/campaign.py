@@ -1,7 +1,7 @@
 """How much of a long campaign a run does: a share of time, or all of it.
 
-``make test`` gives each campaign some seconds and a seed of the source (see ``seeds``),
-and prints how far it came. ``make nightly`` sets ``CAMPAIGN=full``, and every case runs.
+``make test`` gives each campaign some seconds and a seed of the source (``seeds``), and
+prints how far it came. ``make nightly`` sets ``CAMPAIGN=full``, and every case runs.
 """
 
 from __future__ import annotations
