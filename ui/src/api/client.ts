@@ -50,7 +50,7 @@ export async function request(method: string, path: string, options: Options = {
   }
   if (response.ok || response.status === 304) return response;
   const problem = await readProblem(response);
-  if (response.status === 401 && !(method === "POST" && path === "sessions")) announceSignedOut();
+  if (problem.isSignedOut && !(method === "POST" && path === "sessions")) announceSignedOut();
   throw problem;
 }
 

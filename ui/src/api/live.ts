@@ -3,6 +3,7 @@
 
 import { useEffect, useRef, useSyncExternalStore } from "react";
 import { announceSignedOut } from "./client.ts";
+import { readProblem } from "./problem.ts";
 import { useSession } from "./session.ts";
 import { backoff, SseReader } from "../pure/sse.ts";
 
@@ -129,7 +130,7 @@ class Live {
     const headers: Record<string, string> = { Accept: "text/event-stream" };
     if (this.#lastId !== null) headers["Last-Event-ID"] = this.#lastId;
     const response = await fetch(`/api/live?topics=${encodeURIComponent(topics)}`, { signal, headers, credentials: "same-origin" });
-    if (response.status === 401) announceSignedOut();
+    if (response.status === 401 && (await readProblem(response)).isSignedOut) announceSignedOut();
     if (!response.ok || !response.body) {
       if (response.status < 500 && response.status !== 429) this.#attempt = Math.max(this.#attempt, 4);
       if (response.status === 400 || response.status === 409 || response.status === 422) this.#lastId = null;

@@ -2,6 +2,8 @@
 
 export type Issue = { message: string; line?: number | null; column?: number | null; code?: string; hint?: string | null };
 
+const STORE_DOWN = "session.store_down";
+
 export class Problem extends Error {
   status: number;
   kind: string;
@@ -24,7 +26,12 @@ export class Problem extends Error {
 
   /** The server cannot be reached, or its store cannot: asking again may help. */
   get passes(): boolean {
-    return this.status === 0 || this.status === 429 || this.status >= 500;
+    return this.status === 0 || this.status === 429 || this.status >= 500 || this.kind === STORE_DOWN;
+  }
+
+  /** The session has ended; not if the server could not check it. */
+  get isSignedOut(): boolean {
+    return this.status === 401 && this.kind !== STORE_DOWN;
   }
 }
 

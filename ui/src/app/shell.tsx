@@ -5,6 +5,7 @@ import { lazy, Suspense, useEffect, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { get, onSignedOut } from "../api/client.ts";
 import { useLive, useLiveState } from "../api/live.ts";
+import { asProblem } from "../api/problem.ts";
 import { may, useSession, useSignOut, type Session } from "../api/session.ts";
 import { PAGES, type Group, type Page } from "../pages/registry.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -53,7 +54,7 @@ function Framed() {
       run: () => navigate(addressOf(page)),
     })),
   ]);
-  if (!session && error && (error as { status?: number }).status === 401) {
+  if (!session && error && asProblem(error).isSignedOut) {
     return <main className="sign-in"><div className="panel"><a className="brand" href="/"><Logo /> NoETL</a><SignIn onDone={() => setOut(false)} /></div></main>;
   }
   return (

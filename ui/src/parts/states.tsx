@@ -40,7 +40,6 @@ export function isMissing(error: unknown): boolean {
 
 const TITLES: Record<number, string> = {
   0: "The server cannot be reached",
-  401: "You are not signed in",
   403: "You may not see this",
   404: "Not found",
 };
@@ -51,7 +50,7 @@ export function Refused({ error, again }: { error: unknown; again?: () => void }
   return (
     <div className="message" role="alert">
       <span className="symbol"><Large name={problem.status === 403 ? "keychain" : "question"} /></span>
-      <h2>{TITLES[problem.status] ?? "That did not work"}</h2>
+      <h2>{problem.isSignedOut ? "You are not signed in" : TITLES[problem.status] ?? "That did not work"}</h2>
       <p>{visible(problem.message)}</p>
       {problem.hint && <p>{visible(problem.hint)}</p>}
       {again && <button type="button" className="button" onClick={again}>Try again</button>}

@@ -29,7 +29,7 @@ export function say(text: string, more?: ReactNode): void {
 
 export function sayProblem(error: unknown): void {
   const problem = asProblem(error);
-  if (problem.status === 401) return; // the sign-in says it
+  if (problem.isSignedOut) return; // the sign-in says it
   change([...toasts.slice(-3), { id: next++, status: "failed", text: problem.message, hint: problem.hint }]);
 }
 

@@ -1,1 +1,0 @@
-export{NewPlaybookPage as default}from"./editor-CV7NyS9Z.js";
