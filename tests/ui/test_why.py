@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -64,6 +65,26 @@ def test_a_gate_shows_the_rule_that_denied_the_token(
     expect(panel.locator(".verdict-no .guard")).to_have_text(
         "{{ ctx.seen is defined }}"
     )
+
+
+def test_another_guard_is_tried_in_a_fork_from_before_the_decision(
+    visitor: Visitor, api: Api
+) -> None:
+    execution_id = api.run(GATE)["execution_id"]
+    why(visitor, execution_id, "gated")
+    page = visitor.page
+    page.get_by_role("button", name="Try another guard: fork at").click()
+    text = page.get_by_label("Playbook: a whole new text")
+    mended = text.input_value().replace("ctx.seen is defined", "ctx.seen is undefined")
+    assert "ctx.seen is undefined" in mended
+    text.fill(mended)
+    page.get_by_role("button", name="Fork 1 execution").click()
+    expect(page).not_to_have_url(re.compile(execution_id))
+
+    fork = page.url.partition("/executions/")[2].partition("?")[0]
+    assert api.finish(fork)["status"] == "completed"
+    done = page.locator(".node[data-step='gated']")
+    expect(done).to_have_class(re.compile("state-done"))
 
 
 def test_a_join_shows_what_has_come_and_what_still_can(

@@ -13,7 +13,7 @@ import { say } from "../../parts/toast.tsx";
 import { visible } from "../../pure/text.ts";
 import { useExecution } from "./context.tsx";
 
-type Props = { kind: "retry" | "fork"; at: number; onClose: () => void };
+type Props = { kind: "retry" | "fork"; at: number; playbook?: string; onClose: () => void };
 type Started = { execution_id: string };
 type Edits = { kind: "retry" | "fork"; at: string; step: string; workload: string; ctx: string; playbook: string; timeout: string };
 
@@ -43,11 +43,12 @@ function bodyOf(edits: Edits): { body: Record<string, unknown>; wrong: string | 
   return { body, wrong };
 }
 
-export function ForkDialog({ kind, at, onClose }: Props) {
+/** With `playbook`, the dialog opens with this text to be changed. */
+export function ForkDialog({ kind, at, playbook = "", onClose }: Props) {
   const { id, head, picture } = useExecution();
   const [, navigate] = useLocation();
   const client = useQueryClient();
-  const [edits, setEdits] = useState<Edits>({ kind, at: String(at), step: "", workload: "", ctx: "", playbook: "", timeout: "" });
+  const [edits, setEdits] = useState<Edits>({ kind, at: String(at), step: "", workload: "", ctx: "", playbook, timeout: "" });
   const [settled, setSettled] = useState(edits);
   useEffect(() => {
     const timer = window.setTimeout(() => setSettled(edits), 400);
@@ -107,12 +108,12 @@ export function ForkDialog({ kind, at, onClose }: Props) {
             </label>
           )}
         </fieldset>
-        <details className="changes">
+        <details className="changes" open={playbook !== ""}>
           <summary>Changes: workload, ctx, playbook, time limit</summary>
           <div className="stack">
             <Typed label="Workload, members that change" value={edits.workload} placeholder='{"order": 3}' onChange={(workload) => change({ workload })} />
             <Typed label="ctx, keys that change" value={edits.ctx} placeholder="{}" onChange={(ctx) => change({ ctx })} />
-            <Typed label="Playbook: a whole new text" value={edits.playbook} placeholder="empty: as it was" onChange={(playbook) => change({ playbook })} />
+            <Typed label="Playbook: a whole new text" value={edits.playbook} rows={playbook ? 14 : 2} placeholder="empty: as it was" onChange={(playbook) => change({ playbook })} />
             <div className="field"><label htmlFor="fork-timeout">Time limit in seconds</label><input id="fork-timeout" className="input number-input" inputMode="decimal" value={edits.timeout} onChange={(event) => change({ timeout: event.target.value })} /></div>
           </div>
         </details>
@@ -127,12 +128,12 @@ export function ForkDialog({ kind, at, onClose }: Props) {
   );
 }
 
-function Typed({ label, value, placeholder, onChange }: { label: string; value: string; placeholder: string; onChange: (value: string) => void }) {
+function Typed({ label, value, rows = 2, placeholder, onChange }: { label: string; value: string; rows?: number; placeholder: string; onChange: (value: string) => void }) {
   const id = `fork-${label.split(/\W/)[0]!.toLowerCase()}`;
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      <textarea id={id} className="input" rows={2} spellCheck={false} placeholder={placeholder} value={value} onChange={(event) => onChange(event.target.value)} />
+      <textarea id={id} className="input" rows={rows} spellCheck={false} placeholder={placeholder} value={value} onChange={(event) => onChange(event.target.value)} />
     </div>
   );
 }

@@ -10,15 +10,20 @@ import { Loaded } from "../../parts/states.tsx";
 import { cut, visible } from "../../pure/text.ts";
 import { useExecution } from "./context.tsx";
 
+/** The query of an execution's playbook. */
+export function sourceOf(id: string) {
+  return {
+    queryKey: ["source", id],
+    queryFn: ({ signal }: { signal: AbortSignal }) => getText(`executions/${encodeURIComponent(id)}/playbook`, {}, signal),
+    staleTime: Infinity,
+    retry: false,
+  };
+}
+
 export function Source() {
   const { id, step, picture } = useExecution();
   const [params] = useAddress();
-  const query = useQuery({
-    queryKey: ["source", id],
-    queryFn: ({ signal }) => getText(`executions/${encodeURIComponent(id)}/playbook`, {}, signal),
-    staleTime: Infinity,
-    retry: false,
-  });
+  const query = useQuery(sourceOf(id));
   const asked = Number(params.get("line")) || null;
   const line = asked ?? picture?.nodes.find((node) => node.id === step)?.line ?? null;
   return <Loaded query={query}>{(text) => <Lines text={text} line={line} />}</Loaded>;

@@ -1,12 +1,16 @@
 // Why a step ran or not, and why it does not run yet: rules, guards and the values they saw.
 
-import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link } from "wouter";
 import { get } from "../../api/client.ts";
 import type { Why } from "../../api/types.ts";
 import { Loaded } from "../../parts/states.tsx";
 import { shown, visible } from "../../pure/text.ts";
+import { sayProblem } from "../../parts/toast.tsx";
 import { useExecution, useModel } from "./context.tsx";
+import { ForkDialog } from "./fork-dialog.tsx";
+import { sourceOf } from "./source.tsx";
 
 const SIGNS: Record<string, string> = { yes: "✓", no: "✗", error: "!", waiting: "…", not_looked_at: "–" };
 const WORDS: Record<string, string> = { yes: "yes", no: "no", error: "error", waiting: "waits", not_looked_at: "not looked at" };
@@ -61,7 +65,23 @@ function Answer({ why }: { why: Why }) {
           </li>
         ))}
       </ol>
+      {why.seq !== null && why.seq > 1 && why.considered.some((each) => each.guard) && <AnotherGuard at={why.seq - 1} />}
     </div>
+  );
+}
+
+/** Decide once more with a changed playbook, from the event before the decision. */
+function AnotherGuard({ at }: { at: number }) {
+  const { id, head } = useExecution();
+  const client = useQueryClient();
+  const [text, setText] = useState<string | null>(null);
+  if (!head.may.includes("fork")) return null;
+  const open = () => client.fetchQuery(sourceOf(id)).then(setText, sayProblem);
+  return (
+    <>
+      <button type="button" className="button" onClick={() => void open()}>Try another guard: fork at {at}</button>
+      {text !== null && <ForkDialog kind="fork" at={at} playbook={text} onClose={() => setText(null)} />}
+    </>
   );
 }
 

@@ -1,0 +1,1 @@
+export{NewPlaybookPage as default}from"./editor-BtCTSXkI.js";
