@@ -86,6 +86,14 @@ def test_another_guard_is_tried_in_a_fork_from_before_the_decision(
     done = page.locator(".node[data-step='gated']")
     expect(done).to_have_class(re.compile("state-done"))
 
+    page = visitor.open(f"/executions/{fork}?tab=yaml&at=1")
+    shown = page.locator(".execution-tab")
+    expect(shown).to_contain_text("the playbook of the origin")
+    expect(shown).to_contain_text("ctx.seen is defined")
+    page.get_by_role("slider").press("End")
+    expect(shown).to_contain_text("ctx.seen is undefined")
+    expect(shown).not_to_contain_text("the playbook of the origin")
+
 
 def test_a_join_shows_what_has_come_and_what_still_can(
     visitor: Visitor, api: Api, begun: list[str]

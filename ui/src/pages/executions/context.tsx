@@ -7,6 +7,8 @@ import type { Model } from "./model.ts";
 
 export type Shared = {
   id: string;
+  /** The execution whose playbook is drawn: of a fork before its first own event, its origin. */
+  textOf: string;
   model: Model;
   head: Head;
   picture: Picture | undefined;

@@ -1,7 +1,7 @@
 // One execution: what it did, why, and what can be done about it.
 
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useParams } from "wouter";
 import { get } from "../../api/client.ts";
 import { useLive, useLiveState } from "../../api/live.ts";
@@ -26,7 +26,7 @@ import { Output } from "./output.tsx";
 import { paintOf } from "./paint.ts";
 import { Panel } from "./panel.tsx";
 import { Slider } from "./slider.tsx";
-import { Source } from "./source.tsx";
+import { Source, sourceOf } from "./source.tsx";
 import { Steps } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
 import "./execution.css";
@@ -55,11 +55,26 @@ function useHead(id: string) {
   });
 }
 
+/**
+ * The execution whose playbook is shown: before the event at which a fork begins it is
+ * its origin, if that had another text and may be seen.
+ */
+function useTextOwner(id: string, model: Model, head: Head | undefined): string {
+  const from = head?.forked_from ?? null;
+  const isBefore = useSyncExternalStore(model.subscribe, () => from !== null && model.at !== null && model.at <= from.seq);
+  const origin = from?.execution_id ?? id;
+  const first = useQuery({ ...sourceOf(origin), enabled: isBefore });
+  const own = useQuery({ ...sourceOf(id), enabled: isBefore });
+  const differs = first.data !== undefined && own.data !== undefined && first.data !== own.data;
+  return isBefore && differs ? origin : id;
+}
+
 /** The graph belongs to the playbook: it is asked for once. */
 function usePicture(id: string) {
   return useQuery({
     queryKey: ["picture", id],
     queryFn: ({ signal }) => get<Picture>(`executions/${encodeURIComponent(id)}/graph`, {}, signal),
+    placeholderData: keepPreviousData,
     staleTime: Infinity,
     retry: false,
   });
@@ -68,8 +83,9 @@ function usePicture(id: string) {
 function Page({ id }: { id: string }) {
   const [params, setParams] = useAddress();
   const head = useHead(id);
-  const picture = usePicture(id);
   const [model] = useState(() => new Model(id, Number(params.get("at")) || null));
+  const textOf = useTextOwner(id, model, head.data);
+  const picture = usePicture(textOf);
   useEffect(() => () => model.close(), [model]);
   useEffect(() => {
     if (head.data) model.setLast(head.data.last_seq);
@@ -79,7 +95,7 @@ function Page({ id }: { id: string }) {
     if (head.error) return <Refused error={head.error} again={() => void head.refetch()} />;
     return <div className="execution"><Loading rows={14} /></div>;
   }
-  return <Loaded id={id} model={model} head={head.data} headError={head.error} picture={picture.data} pictureError={picture.error} params={params} setParams={setParams} />;
+  return <Loaded id={id} textOf={textOf} model={model} head={head.data} headError={head.error} picture={picture.data} pictureError={picture.error} params={params} setParams={setParams} />;
 }
 
 /** Changes of the execution as they are committed. */
@@ -101,11 +117,11 @@ function useFollow(id: string, model: Model, head: Head | undefined): void {
 }
 
 type LoadedProps = {
-  id: string; model: Model; head: Head; headError: unknown; picture: Picture | undefined; pictureError: unknown;
+  id: string; textOf: string; model: Model; head: Head; headError: unknown; picture: Picture | undefined; pictureError: unknown;
   params: URLSearchParams; setParams: (change: Record<string, string | null>, how?: "push" | "replace") => void;
 };
 
-function Loaded({ id, model, head, headError, picture, pictureError, params, setParams }: LoadedProps) {
+function Loaded({ id, textOf, model, head, headError, picture, pictureError, params, setParams }: LoadedProps) {
   const isPhone = usePhone();
   const graph = useRef<GraphHandle>(null);
   const given = params.get("sel");
@@ -121,7 +137,7 @@ function Loaded({ id, model, head, headError, picture, pictureError, params, set
   }, [setParams, params]);
   const move = useCallback((at: number | null) => model.move(at), [model]);
   const openTab = useCallback((next: string, more: Record<string, string | null> = {}) => setParams({ tab: next, ...more }), [setParams]);
-  const shared = useMemo<Shared>(() => ({ id, model, head, picture, step, run, select, openTab, move }), [id, model, head, picture, step, run, select, openTab, move]);
+  const shared = useMemo<Shared>(() => ({ id, textOf, model, head, picture, step, run, select, openTab, move }), [id, textOf, model, head, picture, step, run, select, openTab, move]);
 
   useEffect(() => {
     if (!picture) return;

@@ -21,12 +21,17 @@ export function sourceOf(id: string) {
 }
 
 export function Source() {
-  const { id, step, picture } = useExecution();
+  const { id, textOf, step, picture } = useExecution();
   const [params] = useAddress();
-  const query = useQuery(sourceOf(id));
+  const query = useQuery(sourceOf(textOf));
   const asked = Number(params.get("line")) || null;
   const line = asked ?? picture?.nodes.find((node) => node.id === step)?.line ?? null;
-  return <Loaded query={query}>{(text) => <Lines text={text} line={line} />}</Loaded>;
+  return (
+    <>
+      {textOf !== id && <p className="soft pad">This is the playbook of the origin: the shown event happened before the fork.</p>}
+      <Loaded query={query}>{(text) => <Lines text={text} line={line} />}</Loaded>
+    </>
+  );
 }
 
 function Lines({ text, line }: { text: string; line: number | null }) {

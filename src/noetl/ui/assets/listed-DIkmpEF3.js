@@ -1,1 +1,0 @@
-import{G as e,f as t}from"./index-Bjts4bie.js";var n=e();function r({asked:e,isEmpty:r,empty:i,children:a}){return(0,n.jsx)(t,{query:e,children:()=>r?i:a})}export{r as t};

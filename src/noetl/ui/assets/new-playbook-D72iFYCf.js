@@ -1,1 +1,0 @@
-export{NewPlaybookPage as default}from"./editor-BtCTSXkI.js";

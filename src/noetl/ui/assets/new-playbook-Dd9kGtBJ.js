@@ -1,0 +1,1 @@
+export{NewPlaybookPage as default}from"./editor-E6_A_-ps.js";

@@ -1,1 +1,0 @@
-import{V as e,W as t,j as n}from"./index-Bjts4bie.js";function r(r,i){let a=t();return e({mutationFn:({method:e,path:t,body:r})=>n(e,t,{body:r}),onSuccess:e=>i?.(e),onSettled:()=>{for(let e of r)a.invalidateQueries({queryKey:[e]})}})}export{r as t};
