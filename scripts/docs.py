@@ -21,6 +21,7 @@ from pages.invariants import invariants
 from pages.keychain import keychain
 from pages.markdown import table
 from pages.playbook_tests import playbook_tests
+from pages.python_api import python_api
 from pages.sql import sql
 from pages.templates import reference_markdown
 
@@ -249,6 +250,7 @@ PAGES: dict[str, tuple[str, Callable[[], str]]] = {
     "playbook-tests.md": ("Playbook tests", playbook_tests),
     "commands.md": ("Command line", commands),
     "http-api.md": ("HTTP API", http_api),
+    "python-api.md": ("Python API", python_api),
     "settings.md": ("Settings", settings),
     "access.md": ("Roles and permissions", access),
     "errors.md": ("Errors", errors),

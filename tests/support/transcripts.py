@@ -31,7 +31,7 @@ BLOCK = re.compile(
 )
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 NAME = re.compile(r"# ([\w.]+\.(?:yaml|py))\n")
-OURS = re.compile(r"(^|\| |&& )noetl ")
+OURS = re.compile(r"(^|\| |&& )(noetl |python \w+\.py)")
 SHELL = re.compile(r"[|&;<>$*`~]")
 """What only a shell understands."""
 SERVED = re.compile(r"^\$ noetl (trigger|backfill) ", re.MULTILINE)
