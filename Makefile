@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check check-types check-house check-lint \
-  check-format check-imports check-ui house fmt bench docs conformance golden fuzz long faults nightly lock sbom ui screenshots dist
+  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long faults nightly lock sbom ui screenshots dist
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +100,10 @@ fuzz: setup ## long fuzzing of what reads hostile text (COUNT=200000 each)
 	  [ -e "$$script" ] || continue; \
 	  echo "== $$script =="; $(BIN)/python "$$script" --count $(COUNT); \
 	done
+
+coverage: setup ## branches that the tests take; writes bench/COVERAGE.md (MINUTES=n, PARTS="unit …"); goes on after an interruption
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/measure_coverage.py --workers $(WORKERS) \
+	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(LIST),--list) $(PARTS)
 
 long: setup ## simulation, crash images, failing calls, cut connections at length; goes on after an interruption
 	@mkdir -p build
