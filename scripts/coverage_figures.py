@@ -42,7 +42,7 @@ def _percent(of: int, missed: int) -> float:
 class File(NamedTuple):
     """What is measured of a module; ``missing`` are lines and jumps between lines."""
 
-    count: Count
+    figures: Count
     missing: list[str]
 
 
@@ -53,8 +53,8 @@ class Area(NamedTuple):
     paths: tuple[str, ...]
     least: float
 
-    def count(self, files: Mapping[str, File]) -> Count:
-        counts = [each.count for path, each in files.items() if self.holds(path)]
+    def total(self, files: Mapping[str, File]) -> Count:
+        counts = [each.figures for path, each in files.items() if self.holds(path)]
         return Count(*(sum(column) for column in zip(*counts, strict=True)))
 
     def holds(self, path: str) -> bool:
@@ -127,7 +127,7 @@ def report(areas: Iterable[Area], files: Mapping[str, File]) -> bool:
     below = []
     print(f"{'':20}{'lines':>9}{'branches':>10}{'% lines':>9}{'% branches':>12}")
     for area in areas:
-        count = area.count(files)
+        count = area.total(files)
         lines = count.line_share
         figures = f"{count.lines:9,}{count.branches:10,}{lines:9.2f}"
         print(f"{area.name:20}{figures}{count.branch_share:12.2f}")

@@ -36,7 +36,7 @@ def _areas(files: Mapping[str, File]) -> Iterator[str]:
 
 
 def _row(area: Area, files: Mapping[str, File], bound: str) -> str:
-    count = area.count(files)
+    count = area.total(files)
     return (
         f"| {area.name} | {count.lines:,} | {count.lines_missed:,} "
         f"| {count.branches:,} | {count.branches_missed:,} "
