@@ -239,7 +239,7 @@ class Simulation:
                 first = progress.tasks == 0 and not path and not progress.started
                 facts = [Fact("step.started")] if first and not call.begun else []
                 self._begin(pipeline, call, facts, overlap=overlap)
-            case Ended():
+            case Ended():  # pragma: no cover: a pipeline that has ended is not open
                 raise AssertionError("an ended pipeline is not ready")
 
     def _begin(

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.decide import refuse_code
+from noetl.engine.decide import Request, accept, refuse_code
 from noetl.engine.limits import Ceilings
+from noetl.engine.recorder import Batch
+from noetl.engine.state import State
 from noetl.engine.steps.completion import bound_log
 
 SLOW = "- {step: start, tool: [{a: {kind: noop}}, {b: {kind: noop}}]}"
@@ -72,4 +74,23 @@ def test_a_pipeline_that_is_refused_later_ends_once(prepare: Any) -> None:
     refuse_code(batch, run_id, error)
 
     assert [e.name for e in batch.events].count("step.failed") == 1
+    assert batch.state.error["kind"] == "pool.code_off"
+
+
+def test_a_step_without_code_may_run_in_any_pool(prepare: Any) -> None:
+    step = prepare(SLOW).playbook.steps["start"]
+
+    assert Ceilings(code_pools=frozenset()).code_refusal(step, "gpu") is None
+
+
+def test_a_step_that_is_refused_before_it_begins_fails(prepare: Any) -> None:
+    execution, refused = prepare(SLOW), {"kind": "pool.code_off", "message": "no"}
+    batch = Batch(
+        execution.playbook, execution.net, State(), refusal=lambda step: refused
+    )
+
+    accept(batch, Request("x", {"path": "tests/t"}, {}))
+
+    names = [event.name for event in batch.events]
+    assert names[-4:-2] == ["step.scheduled", "step.failed"]
     assert batch.state.error["kind"] == "pool.code_off"

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.engine.events import STEP_STARTED, TRIGGERS
 from noetl.engine.recorder import Batch
+from noetl.engine.waits.resume import announce
 
 Run = Callable[..., Any]
 
@@ -63,3 +64,36 @@ def test_emitting_records_one_event_and_decides_nothing(prepare: Run) -> None:
     batch.emit(STEP_STARTED, "sim-99", {"tokens": []}, step_run_id="sim-99")
 
     assert [event.name for event in batch.events] == ["step.started"]
+
+
+PARALLEL = """
+- step: start
+  loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+  tool: {pick: {kind: choose, wait: true, when: {
+    mine: "{{ event.name == 'message.received' and event.payload.n == iter.x }}"}}}
+"""
+
+
+def test_a_signal_goes_to_the_iteration_whose_guard_accepts_it(prepare: Run) -> None:
+    execution = prepare(PARALLEL)
+    execution.start()
+    execution.step()
+    execution.signal("go", {"n": 2})
+    execution.step()
+
+    assert execution.event("task.resumed").iteration_id == "sim-1/1"
+
+
+def test_a_pipeline_does_not_hear_of_its_own_step(prepare: Run) -> None:
+    flow = FLOW.format(name="nothing")
+    execution = prepare(flow, script=dict(SCRIPT))
+    execution.start()
+    while not execution.state.suspended:
+        execution.step()
+    [command_id] = execution.state.suspended
+    own = execution.events("step.started", step="listener")[0]
+
+    announced = execution.command(announce, own)
+
+    assert announced == []
+    assert own.step_run_id == command_id

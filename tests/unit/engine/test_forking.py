@@ -6,11 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
-from noetl.engine.forks import Renaming, find_obstacles, is_firm
+from noetl.engine.forks import (
+    Fork,
+    Renaming,
+    ask,
+    find_obstacles,
+    is_firm,
+    is_idle,
+)
 from noetl.engine.invariants import audit
+from noetl.engine.recorder import Recorder
+from noetl.engine.state import State
+from noetl.engine.undone import Unwinding
 
 Run = Callable[..., Any]
 
@@ -227,6 +238,11 @@ JOIN = """
          "step 'a' has no task 'two' any more, which is the next one in it"),
         (TWO, "task.done", "- {step: a, next: {arcs: [{step: b}]}}\n- {step: b}",
          "step 'a' has no task any more, and it is running"),
+        (TWO, "task.done", TWO.replace("step: a", "step: aa"),
+         "no step 'a' any more, and it is running (did you mean 'aa'?)"),
+        (TWO, "task.done",
+         TWO.replace("step: a", "step: a\n  loop: {in: [1], iterator: x}"),
+         "step 'a' is running with no loop, and has a loop now"),
         (LOOPS, "task.started", LOOPS.replace(", loop: {in: [1], iterator: y}", ""),
          "step 'a' is running with more loops than the 1 it has now"),
         (LOOPS, "task.started",
@@ -257,3 +273,88 @@ def test_steps_that_are_over_may_be_gone(prepare: Run, run: Run) -> None:
 
     assert find_obstacles(prepare(newer).playbook, replay(origin.log[:at])) == []
     assert forked(prepare, origin, at, newer, newer=True).labels == ["task_1"]
+
+
+def test_the_request_for_a_fork_names_who_asked_and_where_it_belongs(run: Run) -> None:
+    origin = run(TWO, parent={"execution_id": "up", "depth": 2, "iter": {"x": 1}})
+    first = origin.log[0]
+    first.payload["labels"] = {"team": "data"}
+    caller, initiator = {"account": "ana"}, {"account": "bo", "roles": ["author"]}
+    fork = Fork("new", "sim", 5, {}, caller=caller, initiator=initiator)
+    recorder = Recorder(State())
+
+    ask(recorder, fork, first)
+
+    [event] = recorder.events
+    assert (event.payload["fork"]["depth"], event.payload["fork"]["iter"]) == (
+        3,
+        {"x": 1},
+    )
+    assert event.payload["caller"] == caller
+    assert event.payload["initiator"] == initiator
+    assert event.payload["labels"] == {"team": "data"}
+
+
+def test_an_execution_without_tokens_and_runs_is_idle(prepare: Run) -> None:
+    execution = prepare(TWO)
+    assert is_idle(execution.state)
+    execution.start()
+
+    assert not is_idle(execution.state)
+
+
+def test_members_that_name_ids_are_renamed() -> None:
+    rename = Renaming("sim", "new")
+    stored = {
+        **{"store": "noetl", "key": "a" * 64, "size": 9, "checksum": "sha256:" + "a"},
+        "schema_hint": "object",
+    }
+    token = {"token_id": "sim.t3", "step": "a", "failed": "sim-1"}
+    loop = {**stored, "key": "log:sim-1", "range": "1-2", "schema_hint": "list"}
+    del loop["checksum"]
+    payload = {
+        **{"again": [token], "kept": {"step_run_id": "sim-1"}},
+        **{"refused": {"key": "k", "by": "sim-1/0"}, "rows": [loop, stored]},
+    }
+
+    renamed = rename._payload(payload)
+
+    assert renamed == {
+        "again": [{**token, "token_id": "new.t3", "failed": "new-1"}],
+        "kept": {"step_run_id": "new-1"},
+        "refused": {"key": "k", "by": "new-1/0"},
+        "rows": [{**loop, "key": "log:new-1"}, stored],
+    }
+    assert rename._payload({"kept": stored}) == {"kept": stored}
+
+
+@pytest.mark.spec("S-77")
+def test_failures_that_an_earlier_version_undid_begin_again(run: Run) -> None:
+    """Logs of that version name the failed runs and denials in ``again``."""
+    flow = TWO.replace("next: {arcs: [{step: b}]}", "")
+    log = run(flow, script={"one": "!x"}).log
+    at = next(n for n, event in enumerate(log) if event.name == "workflow.finished")
+    sent = {"token_id": "sim.t2", "step": "a", "args": {}, "event": None}
+    other = {**sent, "token_id": "sim.t3", "failed": "sim-7"}
+    again = [{**sent, "failed": "sim-1"}, other]
+    plain = {"from": {"execution_id": "o", "seq": at}, "deadline": None}
+    payload = {**plain, "deadlines": {}, "again": again}
+    changes = {"name": "workflow.forked", "status": "in_progress"}
+    forked = replace(log[at], payload=payload, **changes)
+    before = replay(log[:at])
+
+    after = replay([*log[:at], forked])
+
+    assert (list(before.failures), list(after.failures)) == (["sim-1"], [])
+    assert list(after.tokens) == ["sim.t2"]
+    assert after.token_count == before.token_count + 2
+    unwinding = Unwinding(["sim-1"], None, lambda *args: False)
+    unwinding.take(forked)
+    follower = next(event for event in log if event.name == "step.scheduled")
+    follower = replace(follower, step_run_id="sim-2", payload={"tokens": ["sim.t2"]})
+    unwinding.take(replace(follower, entity_id="sim-2"))
+    assert unwinding.end(at, ()).runs == [(2, 2)]
+    lineage = {"execution_id": "o", "seq": at, "undone": {"last": 0, "runs": [(7, 7)]}}
+    fork = replace(log[0], payload={**log[0].payload, "fork": lineage})
+    for first in (log[0], fork):
+        assert audit([first, *log[1:at], forked]) == []

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import tracemalloc
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
+import msgspec
 import pytest
 from doctored_logs import (
     doubled,
     edited,
     find,
     loop_of,
+    messages_in,
     names_in,
+    numbered,
     swapped,
     without,
 )
 from msgspec.structs import replace
 
-from noetl.engine.invariants import Audit, audit
-from noetl.engine.invariants.catalog import INVARIANTS
+from noetl.engine.error_kinds import remedy_of
+from noetl.engine.invariants import Audit, audit, loops, tasks
+from noetl.engine.invariants.catalog import INVARIANTS, cure_of
 from noetl.engine.runs import path_of
+from noetl.engine.values.references import make_reference
 
 Run = Callable[..., Any]
 
@@ -212,3 +219,131 @@ def test_a_long_loop_is_audited_in_bounded_memory(run: Run) -> None:
 
     half, whole = sizes
     assert whole < half + 20_000
+
+
+# -- rare logs -------------------------------------------------------------------
+
+
+def test_a_remedy_is_known_for_each_invariant_and_for_others() -> None:
+    assert cure_of("I-01") == INVARIANTS["I-01"].cure
+    assert cure_of("I-99")
+    assert remedy_of("timeout")
+    assert remedy_of("pg.23505")
+    assert remedy_of("my.own") is None
+
+
+def test_a_log_that_cannot_be_understood_is_lost(flow: Any) -> None:
+    watch, at = Audit(), find(flow.log, "next.evaluated")
+    for event in flow.log[:at]:
+        watch.take(event)
+    assert not watch.is_lost
+    watch.take(replace(flow.log[at], payload={}))
+
+    assert watch.is_lost
+
+
+def test_values_that_were_stored_elsewhere_are_compared_by_their_keys(run: Run) -> None:
+    both = run(WRITERS, script={"a": ["x" * 70_000]})
+    assert both.events("task.done")[1].payload["spilled"]
+    assert audit(both.log) == []
+    at = next(n for n, e in enumerate(both.log) if e.iteration_id == "sim-1/1"
+              and e.name == "task.done")  # fmt: skip
+    payload = deepcopy(both.log[at].payload)
+    payload["set_ctx"]["k"]["key"] = "0" * 64
+    changed = [*both.log[:at], replace(both.log[at], payload=payload)]
+
+    assert "ctx.k is written by sim-1/1 and by sim-1/0" in messages_in(changed)
+
+
+WRITERS = """
+- step: start
+  loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+  tool: [{a: {kind: noop, spec: {policy: {rules: [
+    {else: {then: {do: continue, set_ctx: {k: "{{ outcome.result }}"}}}}]}}}}]
+"""
+
+
+def test_a_refused_patch_that_fails_is_sound(run: Run) -> None:
+    log = run(WRITERS, script={"a": [1, 2]}).log
+    [refused] = [event for event in log if "refused" in event.payload]
+
+    assert refused.payload["directive"]["do"] == "fail"
+    assert audit(log) == []
+
+
+def test_writers_are_remembered_up_to_a_bound(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = run(WRITERS, script={"a": [1, 1]}).log
+    monkeypatch.setattr(tasks, "MAX_WRITERS", 0)
+    monkeypatch.setattr(loops, "MAX_ERRORS", 0)
+    other = edited(log, "task.done", "set_ctx", {"k": 2})
+
+    assert audit(other) == []
+    failed = run(
+        WRITERS.replace("tool:", "spec: {policy: {failure: best_effort}}\n  tool:"),
+        script={"a": "!timeout"},
+    ).log
+    assert "errors differs from the failed iterations" not in messages_in(failed[:-4])
+
+
+def test_more_loops_than_the_playbook_has_are_without_a_bound(
+    run: Run, prepare: Run
+) -> None:
+    inner = "loop: {in: [1, 2], iterator: y, spec: {mode: parallel}}"
+    both = f"""
+    - step: start
+      loop: {{in: [1], iterator: x, {inner}}}
+      tool: [{{a: {{kind: noop}}}}]
+    """
+    narrow = prepare(both.replace(f", {inner}", "")).playbook
+
+    assert "I-23" not in names_in(run(both).log, narrow)
+
+
+def test_an_event_of_a_pipeline_that_was_never_begun_is_named(prepare: Run) -> None:
+    execution = prepare("- {step: start, tool: {kind: wait, signal: go}}")
+    execution.start()
+    execution.step()
+    execution.signal("go")
+    while execution.step():
+        pass
+    log = [event for event in execution.log if event.name != "step.scheduled"]
+
+    assert "I-15" in names_in(numbered(log))
+
+
+def test_a_discarded_token_that_was_never_sent_is_named(flow: Any) -> None:
+    log = edited(flow.log, "token.joined", "discarded", True)
+    at = find(log, "token.joined")
+    payload = {**log[at].payload, "token_id": "sim.t99"}
+
+    found = names_in([*log[:at], replace(log[at], payload=payload), *log[at + 1 :]])
+
+    assert "I-11" in found
+
+
+def test_results_that_were_stored_as_a_value_are_compared(run: Run) -> None:
+    log = run(FLOW, script={"b": lambda call: "x" * 5_000}).log
+    assert audit(log) == []
+    body = msgspec.json.encode(["x" * 5_000] * 4)
+    key = hashlib.sha256(body).hexdigest()
+    good = make_reference(key, len(body), "list")
+    bad = make_reference("0" * 64, len(body), "list")
+    message = "the results are not those of the iterations"
+
+    for reference, told in ((good, False), (bad, True)):
+        changed = edited(log, "loop.done", "results", reference)
+        assert (message in messages_in(changed)) is told
+
+
+def test_errors_that_were_stored_elsewhere_are_not_compared(run: Run) -> None:
+    best = FLOW.replace(
+        "tool: [{a", "spec: {policy: {failure: best_effort}}\n  tool: [{a"
+    )
+    log = run(best, script={"b": "!timeout"}).log
+    reference = make_reference("0" * 64, 9, "list")
+
+    changed = edited(log, "loop.done", "errors", reference)
+
+    assert "errors differs from the failed iterations" not in messages_in(changed)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from noetl.engine.waits.signals import Sender, receive
+from noetl.engine.values.references import references_in
+from noetl.engine.waits.resume import moments_in, waits_of
+from noetl.engine.waits.signals import Sender, receive, wait_words
 from noetl.errors import SignalRefused
 
 Run = Callable[..., Any]
@@ -299,3 +301,66 @@ def test_signals_are_taken_in_the_order_in_which_they_came(prepare: Run) -> None
     assert [each["answer"]["data"] for each in taken] == [1, 2]
     assert [each["message"] for each in taken] == sent
     assert execution.state.messages == []
+
+
+@pytest.mark.spec("S-54")
+def test_a_signal_may_be_for_one_pipeline_only(prepare: Run) -> None:
+    flow = """
+    - step: start
+      loop: {in: [0, 1], iterator: x, spec: {mode: parallel}}
+      tool: [{ask: {kind: wait, signal: go, roles: [operator]}}]
+    """
+    execution = begun(prepare, flow, moves=2)
+    eve = Sender("eve", ["operator"])
+
+    execution.command(receive, "go", "b", eve, {"account": "eve"}, "sim-1/1")
+
+    assert refusal(execution, "go", "c", None, None, "sim-1/1").kind == "signal.unknown"
+    assert execution.event("task.resumed").iteration_id == "sim-1/1"
+    assert execution.event("message.received").payload["caller"] == {"account": "eve"}
+    lost = refusal(execution, "go", "a", Sender("eve", ["viewer"]))
+    assert str(lost) == "signal 'go' is for operator, which eve is not"
+
+
+@pytest.mark.spec("S-54")
+def test_a_kept_signal_that_cannot_be_read_is_not_taken(prepare: Run) -> None:
+    execution = begun(prepare, LATER.replace("integer", "array"), moves=0)
+    execution.signal("go", ["x" * 70_000])
+    [reference] = references_in(execution.state.messages[0])
+    execution._values.miss(reference["key"], "result.gone", "it was removed")
+
+    execution.step()
+
+    assert execution.events("task.resumed") == []
+    assert execution.state.suspended == {"sim-1": "signal"}
+
+
+@pytest.mark.spec("S-54")
+def test_a_signal_that_no_guard_accepts_is_kept_for_later(prepare: Run) -> None:
+    flow = """
+    - step: start
+      tool: [{pick: {kind: choose, wait: true, timers: {timeout: 60}, when: {
+        a: "{{ event.payload.type == 'a' }}"}}}]
+    """
+    execution = begun(prepare, flow)
+
+    execution.signal("b")
+
+    assert [each["name"] for each in execution.state.messages] == ["b"]
+    [line] = waits_of(execution.state)
+    assert wait_words(line) == "an event that fits until 1970-01-01T00:01:00.000000Z"
+    assert list(moments_in(execution.state)) == [60.0]
+    execution.clock = 60.0
+    finish(execution)
+    assert execution.state.error["kind"] == "timeout"
+
+
+def test_a_schema_with_flaws_refuses_nothing_before_the_wait(prepare: Run) -> None:
+    flow = "- {step: start, tool: {kind: wait, signal: go, schema: {type: array}}}"
+    execution = begun(prepare, flow, moves=0)
+    [task] = execution.playbook.steps["start"].tasks
+    task.inputs["schema"].written["type"] = "text"
+
+    execution.signal("go", 1)
+
+    assert len(execution.state.messages) == 1

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from noetl.engine.decide import expire
+from noetl.engine.execution_document import Document
 from noetl.engine.reports.accept import Fact, OutOfOrder
 from noetl.engine.runs import Waiting
+from noetl.engine.tasks.outcome import Outcome
+from noetl.engine.waits.resume import children_of, moments_in
 from noetl.engine.waits.signals import receive
-from noetl.engine.waits.suspend import answer_of, child_id, wait_of
+from noetl.engine.waits.suspend import answer_of, child_id, child_of, wait_of
 
 Run = Callable[..., Any]
 
@@ -333,3 +336,82 @@ def test_a_worker_does_not_choose_which_execution_its_child_is(prepare: Run) -> 
 
     with pytest.raises(OutOfOrder, match="not its own"):
         execution.tell(command, facts)
+
+
+@pytest.mark.spec("S-37")
+@pytest.mark.parametrize(
+    ("inputs", "spec", "words"),
+    [
+        ({"path": 7}, {}, "'path' must be text"),
+        ({"path": "a", "args": [1]}, {}, "and 'args' a mapping"),
+        ({"path": "a"}, {"timeout": "soon"}, "spec.timeout: "),
+        ({"path": "a", "labels": "x"}, {}, "'labels' must be a mapping of texts"),
+        ({"path": "a", "labels": {"a b": "x"}}, {}, "a b"),
+    ],
+)
+def test_a_child_that_makes_no_sense_is_an_outcome(
+    inputs: Any, spec: Any, words: str
+) -> None:
+    outcome = child_of(inputs, spec, "sim", "a1x", 1, None)
+
+    assert isinstance(outcome, Outcome)
+    assert outcome.error is not None
+    assert outcome.error.kind == "tool.contract"
+    assert words in outcome.error.message
+
+
+@pytest.mark.spec("S-37")
+def test_a_child_gets_its_labels() -> None:
+    asked = child_of({"path": "a", "labels": {"team": "x"}}, {}, "sim", "a1x", 1, None)
+
+    assert isinstance(asked, dict)
+    assert asked["child"]["labels"] == {"team": "x"}
+
+
+@pytest.mark.spec("S-37", "S-72")
+def test_only_the_child_that_is_waited_for_answers(prepare: Run) -> None:
+    flow = "- {step: start, tool: [{call: {kind: playbook, path: shop/pay}}]}"
+    execution = prepare(flow, unasked=frozenset({"playbook"}))
+    execution.start()
+    execution.step()
+    [(command_id, child)] = children_of(execution.state)
+    answer = {"status": "completed", "result": ["x" * 70_000], "error": None}
+    answer["warnings"] = ["'n' is text"]
+
+    execution.answer(command_id, "another", answer)
+    assert execution.events("task.resumed") == []
+    execution.answer(command_id, child["execution_id"], answer)
+
+    resumed = execution.event("task.resumed")
+    assert resumed.payload["answer"]["warnings"] == ["playbook 'shop/pay': 'n' is text"]
+    assert execution.state.spilled
+    document = Document().take(execution.log).as_json()
+    assert document["warnings"] == ["playbook 'shop/pay': 'n' is text"]
+
+
+@pytest.mark.spec("S-54")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"on": "timer", "at": "25:00", "zone": "UTC"},
+        {"on": "signal", "signal": "go", "schema": {"type": "text"}},
+    ],
+)
+def test_a_worker_cannot_report_a_wait_that_makes_no_sense(
+    prepare: Run, asked: Any
+) -> None:
+    execution = prepare(one("kind: wait, for: 1h"))
+    execution.start()
+    begun = [Fact("step.started"), Fact("task.started", "w", 1)]
+
+    with pytest.raises(OutOfOrder, match="not a valid wait: "):
+        execution.tell("sim-1", [*begun, Fact("task.suspended", "w", 1, asked)])
+
+
+def test_everything_that_is_due_is_found(prepare: Run) -> None:
+    flow = "- {step: start, spec: {deadline: 5}, tool: {kind: wait, for: 3}}"
+    execution = prepare(flow, "executor: {spec: {deadline: 9}}\n")
+    execution.start()
+    execution.step()
+
+    assert sorted(moments_in(execution.state)) == [3.0, 5.0, 9.0]

@@ -65,10 +65,11 @@ def answer_child(batch: Batch, command_id: str, child: str, answer: JSON) -> Non
         return
     run, path = batch.state.runs[run_of(command_id)], path_of(command_id)
     waiting = find_progress(run, path).waiting
-    if waiting is not None and (waiting.child or {}).get("execution_id") == child:
+    called = waiting.child if waiting is not None else None
+    if called is not None and called["execution_id"] == child:
         answer = {**answer, "result": batch.secrets.redact(answer["result"])}
         if "warnings" in answer:
-            name = f"playbook '{waiting.child['path']}'" if waiting.child else "a child"
+            name = f"playbook '{called['path']}'"
             answer["warnings"] = [f"{name}: {each}" for each in answer["warnings"]]
         emit_resumed(batch, run, path, {"answer": answer})
 
@@ -78,8 +79,8 @@ def waiting_in(state: State) -> Iterator[tuple[str, Run, Waiting]]:
     for command_id in state.suspended:
         run = state.runs[run_of(command_id)]
         waiting = find_progress(run, path_of(command_id)).waiting
-        if waiting is not None:
-            yield command_id, run, waiting
+        assert waiting is not None, "what is suspended waits"
+        yield command_id, run, waiting
 
 
 def children_of(state: State) -> Iterator[tuple[str, dict[str, JSON]]]:
