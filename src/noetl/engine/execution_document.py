@@ -195,9 +195,8 @@ class Document:
                 line.error_kinds = event.payload.get("error_kinds")
             case "loop.iteration.done" | "loop.iteration.failed" if line is not None:
                 _count(line, event, is_cancelled=self._cancelled)
-            case "task.done" if line is not None and event.payload.get("ignored"):
-                if (error := ignored_error(event)) is not None:
-                    line.ignored = add_ignored(line.ignored, error)
+            case "task.done" if line is not None and (lost := ignored_error(event)):
+                line.ignored = add_ignored(line.ignored, lost)
             case "task.started" if line is not None:
                 line.attempts = max(line.attempts, event.attempt or 0)
                 line.status = "running"

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from noetl.engine.endings import LISTED
-from noetl.engine.execution_document import Document
+from noetl.engine.endings import FALSE, LISTED, Endings, NoArcFired, failed_words
+from noetl.engine.execution_document import (
+    Document,
+    QueueTimes,
+    interruption,
+    state_document,
+)
+from noetl.engine.state import commands_of
 
 Run = Callable[..., Any]
 
@@ -283,3 +290,83 @@ def test_an_arc_can_pass_the_errors_of_a_loop_on(run: Run) -> None:
     execution = run(LOOP % (BEST_EFFORT, 3) + arc.lstrip("\n"), script={"x": odd})
 
     assert execution.events("step.scheduled")[1].payload["args"] == {"first": 1}
+
+
+@pytest.mark.spec("S-73", "S-74")
+def test_the_lists_of_endings_are_bounded(run: Run) -> None:
+    log = run(STEP % ("a", "x", TYPO) + END % ("b", "y")).log
+    lost = next(event for event in log if event.name == "next.evaluated")
+    fold = Endings()
+
+    for number in range(LISTED + 3):
+        fold.take(replace(lost, step=f"s{number}"))
+
+    assert (len(fold.unfired), fold.unfired_count) == (LISTED, LISTED + 3)
+    assert len(fold.undefined) == LISTED
+
+
+@pytest.mark.parametrize(
+    ("arcs", "words"),
+    [
+        (
+            [("a", "its guard is false"), ("b", "the step has not failed")],
+            "no arc fired (a: its guard is false; b: the step has not failed); "
+            "its guards read x, which nothing gave",
+        ),
+        (
+            [("a", FALSE)],
+            "no arc fired; its guard read x, which nothing gave",
+        ),
+    ],
+)
+def test_words_for_an_end_name_what_guards_read(
+    arcs: list[tuple[str, str]], words: str
+) -> None:
+    answers = [{"step": step, "why": why} for step, why in arcs]
+
+    assert NoArcFired("s", "sim-1", "step.done", answers, ["x"]).words() == words
+
+
+def test_words_for_failed_iterations_without_their_kinds() -> None:
+    assert failed_words(1, 2, None, None) == "1 of 2 iterations failed"
+
+
+def test_a_document_of_an_execution_that_was_interrupted(prepare: Run) -> None:
+    execution = prepare("- {step: start, tool: [{w: {kind: wait, signal: go}}]}")
+    execution.start()
+    execution.step()
+    document = Document().take(execution.log)
+    assert [line.status for line in document.steps] == ["waiting"]
+    assert interruption("sim", document.last) == {
+        "since": execution.log[-1].timestamp,
+        "resume": "noetl resume sim",
+    }
+    execution.signal("go")
+    document = Document().take(execution.log)
+
+    assert [line.status for line in document.steps] == ["running"]
+    assert list(commands_of(execution.state)) == ["sim-1"]
+    assert state_document(execution.state)["status"] == "running"
+
+
+@pytest.mark.spec("S-38", "S-54")
+def test_iterations_that_a_cancellation_stopped_are_counted_apart(
+    prepare: Run,
+) -> None:
+    execution = prepare(LOOPING % 2)
+    execution.start()
+    execution.cancel()
+
+    [line] = Document().take(execution.log).steps
+
+    assert line.status == "cancelled"
+    assert line.iterations is not None
+    assert line.iterations["failed"] == 0
+
+
+def test_moments_that_cannot_be_read_give_no_time_in_the_queue(run: Run) -> None:
+    times = QueueTimes()
+    for event in run("- {step: start, tool: [{a: {kind: noop}}]}").log:
+        queued = times.take(replace(event, timestamp="yesterday"))
+
+    assert queued is None

@@ -97,3 +97,27 @@ def test_a_pipeline_does_not_hear_of_its_own_step(prepare: Run) -> None:
 
     assert announced == []
     assert own.step_run_id == command_id
+
+
+def test_missed_events_that_no_guard_accepts_are_passed_over(prepare: Run) -> None:
+    flow = """
+    - step: start
+      next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+    - {step: a, tool: [{one: {kind: noop}}, {two: {kind: noop}}]}
+    - step: b
+      tool: {pick: {kind: choose, wait: true, spec: {policy: {rules: [
+          {when: "{{ _attempt < 2 }}", then: {do: retry}}]}}, when: {
+        go: "{{ event.name == 'message.received' }}"}}}
+    """
+    execution = prepare(flow)
+    execution.start()
+    [other, waits] = list(execution.ready())
+    execution.move(*waits)
+    execution.signal("go")  # the pipeline goes on, and what follows is kept for it
+    execution.move(*other)
+    assert execution.state.listeners[waits[0].id]
+    execution.move(*waits)
+    execution.move(*waits)
+
+    assert len(execution.events("task.suspended")) == 2
+    assert len(execution.events("task.resumed")) == 1

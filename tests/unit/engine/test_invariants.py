@@ -28,6 +28,7 @@ from noetl.engine.invariants import Audit, audit, loops, tasks
 from noetl.engine.invariants.catalog import INVARIANTS, cure_of
 from noetl.engine.runs import path_of
 from noetl.engine.values.references import make_reference
+from noetl.engine.waits.resume import children_of
 
 Run = Callable[..., Any]
 
@@ -280,11 +281,16 @@ def test_writers_are_remembered_up_to_a_bound(
     other = edited(log, "task.done", "set_ctx", {"k": 2})
 
     assert audit(other) == []
-    failed = run(
-        WRITERS.replace("tool:", "spec: {policy: {failure: best_effort}}\n  tool:"),
-        script={"a": "!timeout"},
-    ).log
-    assert "errors differs from the failed iterations" not in messages_in(failed[:-4])
+    failed = run(FAILING, script={"a": "!timeout"}).log
+    assert "errors differs from the failed iterations" in messages_in(failed)
+
+
+FAILING = """
+- step: start
+  spec: {policy: {failure: best_effort}}
+  loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+  tool: [{a: {kind: noop}}]
+"""
 
 
 def test_more_loops_than_the_playbook_has_are_without_a_bound(
@@ -347,3 +353,45 @@ def test_errors_that_were_stored_elsewhere_are_not_compared(run: Run) -> None:
     changed = edited(log, "loop.done", "errors", reference)
 
     assert "errors differs from the failed iterations" not in messages_in(changed)
+
+
+def test_one_iteration_may_write_a_key_twice(run: Run) -> None:
+    rules = (
+        "spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {k: %d}}}}]}}"
+    )
+    tasks = ", ".join(
+        f"{{{label}: {{kind: noop, {rules % number}}}}}"
+        for number, label in enumerate("ab")
+    )
+    flow = (
+        "- {step: s, loop: {in: [1], iterator: x, spec: {mode: parallel}}, tool: [%s]}"
+    )
+
+    execution = run(flow % tasks)
+
+    assert execution.state.ctx == {"k": 1}
+    assert audit(execution.log) == []
+
+
+def test_the_answer_of_a_child_is_sound(prepare: Run) -> None:
+    execution = prepare(
+        "- {step: start, tool: [{call: {kind: playbook, path: shop/pay}}]}",
+        unasked=frozenset({"playbook"}),
+    )
+    execution.start()
+    execution.step()
+    [(command_id, child)] = children_of(execution.state)
+    answer = {"status": "completed", "result": 1, "error": None}
+    execution.answer(command_id, child["execution_id"], answer)
+    while execution.step():
+        pass
+
+    assert audit(execution.log) == []
+
+
+def test_large_results_in_an_event_are_not_compared(run: Run) -> None:
+    log = run(FLOW, script={"b": lambda call: "x" * 20_000}).log
+
+    changed = edited(log, "loop.done", "results", [1, 2])
+
+    assert "the results are not those of the iterations" not in messages_in(changed)

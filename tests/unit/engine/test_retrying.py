@@ -427,3 +427,18 @@ def test_a_retry_of_an_earlier_version_is_read_and_retried(
     later = replay([*kept[1:], forked], before)
     assert [token.id for token in later.tokens.values()] == ["sim.t1"]
     assert later.token_count == 2
+
+
+@pytest.mark.spec("S-76")
+def test_a_step_that_has_more_loops_now_begins_as_a_whole(
+    prepare: Prepare, run: Prepare
+) -> None:
+    flow = loop("{{ range(3) | list }}")
+    origin = run(flow, script=failing(2))
+    inner = "iterator: x, loop: {in: [7], iterator: y}"
+    assert "iterator: x" in flow
+
+    newer = flow.replace("iterator: x", inner, 1)
+    fork = retried(prepare, origin, newer, newer=True, script=failing())
+
+    assert "kept" not in fork.events("loop.started")[-1].payload

@@ -253,7 +253,7 @@ def _texts(value: JSON) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item)
-    elif isinstance(value, dict):
+    else:
         for key, item in value.items():
             if key not in PUBLIC:
                 yield from _texts(item)

@@ -116,8 +116,7 @@ def end_iteration(
     """End one iteration; then continue the loops around it, inside out."""
     _close(batch, run, path, error, result, source)
     for depth in range(len(path) - 1, -1, -1):
-        if not run.ended:
-            turn(batch, run, path[:depth])
+        turn(batch, run, path[:depth])  # only the outermost one ends the run
 
 
 def turn(batch: Batch, run: Run, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from string import hexdigits
 
@@ -108,19 +108,18 @@ def child_of(
         "iter": iteration,
     }
     labels = inputs.get("labels") or {}
-    for problem in _label_problems(labels):
+    problem = _label_problem(labels)
+    if problem is not None:
         return Outcome.failed("tool.contract", f"playbook: {problem}")
     if labels:
         child["labels"] = labels
     return {"on": "playbook", "child": child, "seconds": seconds}
 
 
-def _label_problems(labels: JSON) -> Iterator[str]:
+def _label_problem(labels: JSON) -> str | None:
     if not isinstance(labels, dict):
-        yield "'labels' must be a mapping of texts"
-        return
-    for _, problem in find_label_problems(labels):
-        yield problem
+        return "'labels' must be a mapping of texts"
+    return next((problem for _, problem in find_label_problems(labels)), None)
 
 
 def _seconds(value: JSON) -> float:
