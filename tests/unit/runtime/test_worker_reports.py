@@ -206,7 +206,7 @@ async def test_an_error_of_the_store_is_for_the_worker_to_repeat(
     [work] = await site.claim()
 
     async def refuse(*args: Any, **more: Any) -> Any:
-        raise StoreError("down")
+        raise StoreError("down", "store.full")
 
     monkeypatch.setattr(site.cluster.server.assignment, "report", refuse)
     with pytest.raises(StoreError, match="down"):
@@ -393,17 +393,17 @@ async def test_work_that_was_promised_to_a_claim_is_waited_for(
     make_cluster: Make,
 ) -> None:
     site = Site(make_cluster())
-    asked = messages.ClaimRequest("w", "default", 1, 0.001, protocol=messages.PROTOCOL)
-    site.cluster.store.open.clear()
+    asked = messages.ClaimRequest("w", "default", 1, 20.0, protocol=messages.PROTOCOL)
     claiming = asyncio.ensure_future(site.gateway.claim(caller_of("w"), asked))
     idle = site.cluster.server.idle_workers
     await site.cluster.until(lambda: bool(idle.waiting))
+    [waiting] = idle.waiting
+    site.cluster.store.open.clear()
     starting = asyncio.ensure_future(site.cluster.start(HELLO))
-    waiting = next(iter(idle.waiting))
-    await site.cluster.until(lambda: waiting.promised or claiming.done())
-    await asyncio.sleep(0.005)
+    await site.cluster.until(lambda: bool(waiting.promised))
+    waiting._woken.set()  # something else happens before the work is there
+    await site.cluster.until(lambda: not waiting._woken.is_set())
     site.cluster.store.open.set()
     await starting
-    reply = await claiming
 
-    assert [each.frame.step for each in reply.work] == ["start"]
+    assert [each.frame.step for each in (await claiming).work] == ["start"]
