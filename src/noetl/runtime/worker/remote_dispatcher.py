@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from itertools import count
 
 from noetl.dsl.model import Playbook
 from noetl.engine.reports.accept import Fact, OutOfOrder
@@ -215,7 +214,8 @@ class RemoteDispatcher:
     ) -> messages.HeartbeatReply | None:
         """Send a heartbeat until a server answers; return None if none has answered in
         time, before other workers may take the leases (I-19)."""
-        for attempt in count():
+        attempt = 0
+        while True:
             try:
                 return await self.connection.request_once(
                     heartbeat,
@@ -229,7 +229,7 @@ class RemoteDispatcher:
                 if self.connection.in_danger:
                     return None
             await self.connection.pause(attempt)
-        raise AssertionError
+            attempt += 1
 
     async def release(self, leases: Sequence[Lease]) -> None:
         heartbeat = messages.Heartbeat(

@@ -386,8 +386,7 @@ def _records(block: _Block) -> Iterator[tuple[Level | None, bytes | bytearray]]:
             lines = bytearray()
         level = found
         lines += text + b"\n"
-    if lines:
-        yield level, lines
+    yield level, lines
 
 
 def _record(line: bytes | bytearray) -> tuple[Level | None, bytes | bytearray]:

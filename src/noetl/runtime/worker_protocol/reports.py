@@ -50,7 +50,7 @@ async def recall(store: LogReader, lease: Lease, facts: Sequence[Fact]) -> Verdi
 _OVER = frozenset({LeaseLost.kind, SetAside.kind, "store.missing"})
 """Errors after which nothing more can be recorded under a lease."""
 
-Outcome = ReportAnswer | messages.ReportReply | BaseException
+Outcome = ReportAnswer | messages.ReportReply | Exception
 
 
 class WorkerReports:
@@ -162,8 +162,7 @@ class WorkerReports:
         if isinstance(outcome, ReportAnswer | messages.ReportReply):
             return outcome
         lease = finding.lease
-        if lease is None or not isinstance(outcome, Exception):
-            raise outcome
+        assert lease is not None, "only what is recorded under a lease can fail"
         [now] = await self._leases.find(caller, [each.lease])
         if now.refusal is not None:
             self._on_fenced()
