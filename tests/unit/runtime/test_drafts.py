@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,33 @@ async def test_a_file_is_stored_as_it_is(blobs: MemoryBlobs, tmp_path: Path) -> 
 
     assert (kept.size, kept.hint) == (4, "parquet")
     assert await blobs.get(kept.key) == b"PAR1"
+
+
+@pytest.mark.spec("S-41", "S-48")
+async def test_rows_with_handles_of_others_are_masked(blobs: MemoryBlobs) -> None:
+    name = "1" * 32
+    rows = [{"h": {"secret": name}}, {"n": 1}]
+
+    assert await stored(blobs, rows, Secrets(partial=True)) == [{"h": "***"}, {"n": 1}]
+
+
+async def test_lines_are_written_when_the_buffer_is_full(
+    blobs: MemoryBlobs, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+    row = json.dumps({"text": "x" * 1000}) + "\n"
+    lines.write_text(row * (BUFFER_BYTES // 500))
+
+    kept = await CallDrafts(blobs, Secrets()).adopt(str(lines), "json")
+
+    assert kept.size > BUFFER_BYTES
+
+
+async def test_a_stored_value_is_a_file_for_the_call(blobs: MemoryBlobs) -> None:
+    drafts, key = CallDrafts(blobs, Secrets()), await blobs.put(b"[1]")
+
+    async with drafts.stored(key) as path:
+        assert path
+    with pytest.raises(ToolError) as error:
+        await AsyncExitStack().enter_async_context(drafts.stored("0" * 64))
+    assert error.value.kind == "ref.gone"

@@ -23,6 +23,7 @@ from noetl.runtime.worker.tool_call import (
     TimeLimit,
     is_passing,
     last_facts,
+    limits_of,
 )
 
 Make = Callable[..., Any]
@@ -394,6 +395,19 @@ async def test_a_pipeline_without_values_is_given_back(
     assert results(await site.finish()) == [1]
 
 
+def test_a_rate_and_slots_are_limits_each() -> None:
+    place = ("tests/t", "start", "a")
+    rate, slots = {"limit": "2/s", "burst": 3}, {"limit": 4, "key": "k"}
+
+    [by_rate] = limits_of({"rate": rate}, place)
+    [by_slots] = limits_of({"slots": slots}, place)
+
+    assert by_rate.interval > 0 == by_slots.interval
+    assert limits_of({"rate": rate, "slots": slots}, place) == [by_rate, by_slots]
+    with pytest.raises(ValueError, match="must give a text or a number, found nothing"):
+        limits_of({"slots": {"limit": 1, "key": None}}, place)
+
+
 def test_what_may_pass_is_known() -> None:
     assert is_passing(Unreachable("down"))
     assert is_passing(asyncio.CancelledError())
@@ -709,3 +723,63 @@ async def test_a_result_that_is_too_large_for_an_event_is_stored_first(
     [done] = [e for e in await cluster.finish() if e.name == "task.done"]
 
     assert done.payload["spilled"] == ["outcome.result"]
+
+
+async def test_a_stubborn_tool_of_the_only_task_may_have_ended_by_then(
+    make_cluster: Make,
+) -> None:
+    tool = Tool(opened=False, stubborn=True)
+    site = Site(make_cluster(), tool, ttl=0.05)
+
+    async def release(leases: Sequence[Lease]) -> None:
+        tool.open.set()
+        while site.executor._tasks:  # noqa: ASYNC110 - no event tells when tasks end
+            await asyncio.sleep(0)
+
+    site.between.release = release
+    [work] = await claimed(site)
+    site.executor._serving = True
+    site.executor._begin(work)
+    await site.until(lambda: tool.calls)
+    later = Lease(work.lease.command_id, "e", "w", work.lease.epoch + 1)
+    again = type(work)(
+        **{**{name: getattr(work, name) for name in fields(work)}, "lease": later}
+    )
+
+    assert await site.executor._sort_out([again]) == []
+
+
+async def test_many_facts_are_reported_before_the_end(
+    make_cluster: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_run, "MAX_UNREPORTED_FACTS", 3)
+    tool = Tool()
+    tool.effect = False
+    site = Site(make_cluster(), tool)
+    await site.serve(
+        "- {step: start, tool: [{a: {kind: noop}}, {b: {kind: noop}}, "
+        "{c: {kind: noop}}]}"
+    )
+
+    assert results(await site.finish()) == [1, 1, 1]
+
+
+async def test_a_tool_without_waiting_needs_no_timer(make_cluster: Make) -> None:
+    tool = Tool()
+    tool.instant = True
+    site = Site(make_cluster(), tool)
+    await site.serve()
+
+    assert results(await site.finish()) == [1]
+
+
+async def test_a_pipeline_that_has_ended_is_left(make_cluster: Make) -> None:
+    tool = Tool()
+    site = Site(make_cluster(), tool)
+    [work] = await claimed(site)
+    work.progress.end, work.progress.label = "done", None
+    site.executor._serving = True
+    site.executor._begin(work)
+    await site.executor.drain()
+
+    assert tool.calls == []

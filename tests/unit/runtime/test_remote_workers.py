@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +16,7 @@ from memory_blobs import MemoryBlobs
 from memory_task_logs import MemoryTaskLogs
 from worker_bridge import Bridge, caller_of, remote_dispatcher
 
-from noetl.engine.reports.accept import Fact
+from noetl.engine.reports.accept import Fact, OutOfOrder
 from noetl.engine.secrets.handles import handle
 from noetl.engine.values.references import Values, is_handle, make_reference
 from noetl.errors import (
@@ -32,11 +33,16 @@ from noetl.errors import (
     TemplateError,
     Unreachable,
 )
-from noetl.ports import CallLimit, LogChunk, LogSource, TaskPlace
+from noetl.ports import CallLimit, Lease, LogChunk, LogSource, TaskPlace
 from noetl.ports.task_logs import LogText
+from noetl.runtime.worker import remote_dispatcher as remote_dispatcher_module
 from noetl.runtime.worker_protocol import messages
 from noetl.runtime.worker_protocol.gateway import WorkerGateway
-from noetl.runtime.worker_protocol.sealing import UploadReceipts
+from noetl.runtime.worker_protocol.sealing import (
+    UploadReceipts,
+    check_upload,
+    foreign_names,
+)
 
 Make = Callable[..., Any]
 
@@ -530,3 +536,178 @@ async def test_a_defective_server_is_given_up(host: Any) -> None:
     with pytest.raises(StoreError) as error:
         await values.put(b"1")
     assert error.value.kind == "internal"
+
+
+async def test_a_value_is_sent_without_a_receipt_to_a_server_that_asks_for_none(
+    host: Any,
+) -> None:
+    here = host(receipts=None)
+    values = await here.worker.values_for(await here.begin())
+
+    await values.put(b"[1]")
+
+    assert here.worker._receipts == {"e-1": {}}
+    assert here.worker.time_slice > 0
+    assert not here.worker.is_alone
+
+
+@pytest.mark.spec("S-41")
+async def test_handles_are_judged_although_the_command_has_ended(host: Any) -> None:
+    here = host()
+    name = "1" * 32
+    work = await here.begin(HELLO, workload={"other": handle(name)})
+    live, owners = here.cluster.server.cache.get("e"), here.cluster.server.owners
+    ended = Lease("e-9", "e", "w", 1)
+
+    assert foreign_names(live, ended) == {name}
+    await check_upload(owners, live, ended, set())
+    with pytest.raises(BlobNotOwned):
+        await check_upload(owners, live, ended, {name})
+    assert work.lease.command_id == "e-1"
+
+
+@pytest.mark.spec("S-41", "S-48")
+async def test_a_value_that_is_gone_gives_no_handle(host: Any) -> None:
+    here = host()
+    name = "1" * 32
+    flow = "- {step: start, tool: {kind: noop, v: '{{ workload.large }}'}}"
+    workload = {"large": ["x" * 70_000], "other": handle(name)}
+    work = await here.begin(flow, workload=workload)
+    reference = work.frame.workload["large"]
+    del here.cluster.blobs._blobs[reference["key"]]
+    values = await here.worker.values_for(work)
+
+    with pytest.raises(BlobNotOwned, match="was not given"):
+        await values.put(msgspec.json.encode(handle(name)))
+
+
+BEGUN = [Fact("step.started"), Fact("task.started", "task_1", 1)]
+
+
+async def test_a_report_that_is_refused_ends_its_pipeline(host: Any) -> None:
+    here = host()
+    work = await here.begin()
+    wrong = [Fact("task.done", "other", 1, {})]
+
+    with pytest.raises(OutOfOrder):
+        await here.worker.report(work.lease, wrong)
+    with pytest.raises(LeaseLost, match="was left"):
+        await here.worker.report(work.lease, BEGUN)
+
+
+async def test_a_lost_lease_is_an_error_of_the_report(host: Any) -> None:
+    here = host()
+    work = await here.begin()
+    here.cluster.clock.time += here.cluster.server.placement.ttl + 3.0
+    await here.cluster.server.sweep()
+    other = messages.ClaimRequest("v", "default", 1, 0.0, protocol=messages.PROTOCOL)
+    assert (await here.gateway.claim(caller_of("v"), other)).work
+
+    with pytest.raises(LeaseLost):
+        await here.worker.report(work.lease, BEGUN)
+
+
+async def test_a_report_shows_the_receipts_of_what_it_names(host: Any) -> None:
+    here = host()
+    work = await here.begin()
+    values = await here.worker.values_for(work)
+    body = b'["x"]'
+    await values.put(body)
+    key = sha256(body).hexdigest()
+    reference = make_reference(key, len(body), "list")
+    outcome = {"status": "ok", "result": reference, "meta": {}, "error": None}
+    done = {"outcome": outcome, "directive": {"do": "continue"}}
+    done["spilled"] = ["outcome.result"]
+
+    answer = await here.worker.report(
+        work.lease, [*BEGUN, Fact("task.done", "task_1", 1, done)]
+    )
+
+    assert answer.stop
+    sent = here.bridge.asked[-1].reports[0]
+    assert list(sent.receipts) == [key]
+
+
+async def test_work_of_an_answer_that_was_lost_is_asked_for(host: Any) -> None:
+    here = host()
+    flow = """
+    - {step: start, tool: {kind: noop}, next: {arcs: [{step: end}]}}
+    - {step: end, tool: {kind: noop}}
+    """
+    work = await here.begin(flow)
+    open_claim = asyncio.ensure_future(here.worker.claim("w", 1))
+    await asyncio.sleep(0)
+    outcome = {"status": "ok", "result": 1, "meta": {}, "error": None}
+    done = {"outcome": outcome, "directive": {"do": "continue"}}
+    facts = [*BEGUN, Fact("task.done", "task_1", 1, done)]
+    here.bridge.lost = [Unreachable("down")]
+
+    answer = await here.worker.report(work.lease, facts, wants="w")
+
+    assert (answer.stop, answer.work) == (True, None)
+    [next_work] = await open_claim
+    assert next_work.frame.step == "end"
+
+
+async def test_work_that_comes_with_an_answer_is_taken(host: Any) -> None:
+    here = host()
+    flow = """
+    - {step: start, tool: {kind: noop}, next: {arcs: [{step: end}]}}
+    - {step: end, tool: {kind: noop}}
+    """
+    work = await here.begin(flow)
+    outcome = {"status": "ok", "result": 1, "meta": {}, "error": None}
+    done = {"outcome": outcome, "directive": {"do": "continue"}}
+    facts = [*BEGUN, Fact("task.done", "task_1", 1, done)]
+
+    answer = await here.worker.report(work.lease, facts, wants="w")
+
+    assert answer.work is not None
+    assert answer.work.frame.step == "end"
+
+
+async def test_what_was_seen_longest_ago_is_forgotten(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_dispatcher_module, "MAX_SEEN", 1)
+    monkeypatch.setattr(remote_dispatcher_module, "MAX_PLAYBOOKS", 1)
+    here = host()
+    for name in "ab":
+        flow = HELLO.replace("start", name)
+        await here.cluster.start(flow, execution_id=name)
+        [work] = await here.worker.claim("w", 1)
+        assert work.frame.step == name
+
+    assert list(here.worker._seen) == [("b-1", 1)]
+    assert len(here.worker._playbooks) == 1
+
+
+async def test_a_copy_that_was_removed_is_not_removed_again(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = host()
+    work = await here.begin()
+    [drafts] = {here.worker._results}
+    values = await here.worker.values_for(work)
+    await asyncio.to_thread(Path(drafts, "draft").write_bytes, b"[1]")
+    blob = await values.adopt(str(Path(drafts, "draft")))
+    async with values.file(blob.key) as path:
+        await asyncio.to_thread(os.unlink, path)
+
+    await values.close()
+
+    assert values._copies == {}
+
+
+async def test_without_an_open_claim_the_next_one_asks_for_lost_work(host: Any) -> None:
+    here = host()
+    work = await here.begin()
+    here.bridge.lost = [Unreachable("down")]
+    outcome = {"status": "ok", "result": 1, "meta": {}, "error": None}
+    done = {"outcome": outcome, "directive": {"do": "continue"}}
+    here.worker._claiming = None
+
+    facts = [*BEGUN, Fact("task.done", "task_1", 1, done)]
+    await here.worker.report(work.lease, facts, wants="w")
+
+    assert here.worker._claim_was_lost

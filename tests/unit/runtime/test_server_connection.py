@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import IO, Any
 
+import msgspec
 import pytest
 
 from noetl.engine.reports.accept import Fact
@@ -16,6 +17,7 @@ from noetl.runtime.worker.server_connection import (
     FENCE,
     MAX_DEFECTS,
     PAUSES,
+    ServerChoice,
     ServerConnection,
 )
 from noetl.runtime.worker_protocol import messages
@@ -324,3 +326,38 @@ async def test_nothing_is_reported_of_a_pipeline_that_was_left() -> None:
     with pytest.raises(LeaseLost, match="was left"):
         await report(connection, LEASE)
     assert len(client.sent) == 1
+
+
+async def test_a_failure_reaches_each_report_that_still_waits() -> None:
+    client = Client(in_turn(Refused("auth.role", "no"), b"not json"))
+    connection = connect(client)
+    connection.begin(LEASE)
+    connection.begin(OTHER)
+    left, waits = report(connection, LEASE), report(connection, OTHER)
+    await asyncio.sleep(0)
+    left.cancel()
+    with pytest.raises(Refused):
+        await waits
+
+    with pytest.raises(msgspec.DecodeError):
+        await report(connection, OTHER)
+
+
+async def test_an_answer_to_a_report_that_was_left_is_dropped() -> None:
+    client = Client(lambda server, path, body: replies(body))
+    connection = connect(client)
+    connection.begin(LEASE)
+    connection.begin(OTHER)
+    left, waits = report(connection, LEASE), report(connection, OTHER)
+    await asyncio.sleep(0)
+    left.cancel()
+
+    assert (await waits).error is None
+
+
+def test_a_server_that_is_not_the_current_one_is_only_skipped() -> None:
+    choice = ServerChoice(["http://a", "http://b"], {}, lambda: 0.0)
+
+    choice.skip("http://b")
+
+    assert choice.current == "http://a"

@@ -330,3 +330,50 @@ def test_messages_of_tools_are_masked() -> None:
         Secrets({"key": SECRET}),
     )
     assert store.lines("log") == ["connected with ***"]
+
+
+def test_the_end_of_too_long_an_output_is_stored_in_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_output, "HEAD_BYTES", 0)
+    monkeypatch.setattr(task_output, "MAX_CHUNK_BYTES", 5)
+
+    store, _ = printing(lambda o: [o.write("stdout", b"line\n") for _ in range(3)])
+
+    assert [len(chunk.texts) for chunk in store.chunks] == [1, 1, 1]
+    assert store.lines() == ["line"] * 3
+
+
+def test_a_long_line_is_not_held_back_for_its_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_output, "MAX_CHUNK_BYTES", 10)
+    line = b"x" * 60 + SECRET.encode()
+
+    async def main() -> list[str]:
+        store = Store()
+        output = TaskOutput(LogSender(store.append), source, Secrets({"k": SECRET}))
+        output.write("stdout", line + b"\n")
+        await store.stored.wait()
+        return store.lines()
+
+    assert asyncio.run(main()) == ["x" * 60 + "***"]
+
+
+def test_a_writer_goes_on_when_enough_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_output, "MAX_CHUNK_BYTES", 5)
+    monkeypatch.setattr(task_output, "MAX_BATCH_BYTES", 5)
+    monkeypatch.setattr(task_output, "MAX_QUEUED_BYTES", 9)
+    left: list[int] = []
+
+    def write(output: TaskOutput) -> None:
+        for _ in range(4):
+            output.write("stdout", b"line\n")
+        assert output.is_full
+        output.when_stored(lambda: left.append(output._sender._queued))
+
+    printing(write)
+
+    assert left == [5]

@@ -407,3 +407,20 @@ async def test_work_that_was_promised_to_a_claim_is_waited_for(
     await starting
 
     assert [each.frame.step for each in (await claiming).work] == ["start"]
+
+
+async def test_a_single_report_is_cancelled_with_its_request(
+    make_cluster: Make,
+) -> None:
+    site = Site(make_cluster())
+    await site.cluster.start(HELLO)
+    [work] = await site.claim()
+    site.cluster.store.open.clear()
+    sending = asyncio.ensure_future(site.report(work.lease, *begun(), is_retry=True))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    sending.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    site.cluster.store.open.set()
