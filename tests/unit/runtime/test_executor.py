@@ -252,11 +252,12 @@ async def test_a_command_does_not_run_twice_at_a_time(
     make_cluster: Make, *, stubborn: bool
 ) -> None:
     tool = Tool(opened=False, stubborn=stubborn)
-    site = Site(make_cluster(), tool, ttl=0.05)
+    site = Site(make_cluster(), tool, ttl=0.05 if stubborn else 60.0)
     released: list[Lease] = []
 
     async def release(leases: Sequence[Lease]) -> None:
         released.extend(leases)
+        asyncio.get_running_loop().call_soon(tool.open.set)
 
     site.between.release = release
     [work] = await claimed(site)

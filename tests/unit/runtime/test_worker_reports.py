@@ -367,6 +367,7 @@ async def test_the_store_is_not_asked_twice_for_nothing(
     make_cluster: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_poll, "MAX_WORKERS", 1)
+    monkeypatch.setattr(long_poll, "LOOK_AGAIN_SECONDS", 60.0)
     site = Site(make_cluster())
     asked = messages.ClaimRequest("w", "default", 1, 0.01, protocol=messages.PROTOCOL)
     asks = 0
