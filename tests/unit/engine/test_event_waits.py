@@ -84,7 +84,7 @@ def test_a_signal_goes_to_the_iteration_whose_guard_accepts_it(prepare: Run) -> 
     assert execution.event("task.resumed").iteration_id == "sim-1/1"
 
 
-def test_a_pipeline_does_not_hear_of_its_own_step(prepare: Run) -> None:
+def test_a_pipeline_is_not_offered_events_of_its_own_step(prepare: Run) -> None:
     flow = FLOW.format(name="nothing")
     execution = prepare(flow, script=dict(SCRIPT))
     execution.start()

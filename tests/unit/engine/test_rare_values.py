@@ -121,7 +121,7 @@ def test_large_results_of_inner_loops_are_not_those_of_the_outer(run: Run) -> No
 
 
 @pytest.mark.spec("S-41")
-def test_texts_that_are_no_json_and_long_ones_are_left_whole() -> None:
+def test_broken_json_and_long_texts_are_not_taken_apart() -> None:
     assert as_data("{broken") is None
     assert as_data('{"a": 1}') == {"a": 1}
     assert list(parts("password=abc " + "x" * 40_000)) == []
