@@ -358,3 +358,15 @@ def test_failures_that_an_earlier_version_undid_begin_again(run: Run) -> None:
     fork = replace(log[0], payload={**log[0].payload, "fork": lineage})
     for first in (log[0], fork):
         assert audit([first, *log[1:at], forked]) == []
+
+
+def test_a_fork_cannot_start_where_an_inner_loop_has_an_iteration_without_tasks(
+    run: Run,
+) -> None:
+    inner = "loop: {in: [1], iterator: y, loop: {in: [2], iterator: z}}"
+    log = run(LOOPS.replace("loop: {in: [1], iterator: y}", inner)).log
+    begun = [event for event in log if event.name == "loop.iteration.started"][1]
+    state = replay(log[: begun.seq])
+
+    assert begun.entity_id == "sim-1/0/0"
+    assert not is_firm(state, begun)

@@ -343,3 +343,16 @@ def test_tokens_that_come_at_once_are_one_round(
 
     assert execution.seen == [seen]
     assert len(execution.event("step.scheduled", step="end").payload["tokens"]) == 3
+
+
+@pytest.mark.spec("S-04", "ADM-11")
+def test_a_join_that_is_denied_knows_its_late_tokens(run: Run) -> None:
+    deny = (
+        "join: {mode: any}, policy: {admit: {rules: [{else: {then: {allow: false}}}]}}"
+    )
+
+    execution = run(diamond(deny))
+
+    denied = execution.event("step.skipped")
+    assert denied.payload["late"] == ["b", "c"]
+    assert execution.runs_of("end") == 0

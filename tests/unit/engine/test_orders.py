@@ -29,15 +29,23 @@ FLOW = "- {step: start, spec: {deadline: 60}, tool: [{a: {kind: noop}}]}"
 ANA = {"account": "ana"}
 
 
-def test_labels_and_warnings_of_a_request_are_recorded(prepare: Run) -> None:
+def test_labels_warnings_and_accounts_of_a_request_are_recorded(prepare: Run) -> None:
     execution = prepare(FLOW)
     batch = Batch(execution.playbook, execution.net, State())
     labels, warnings = {"team": "data"}, ("'rows' is text",)
 
-    accept(batch, Request("x", {}, {}, labels=labels, warnings=warnings))
+    bo = {"account": "bo", "roles": ["author"]}
+
+    accept(
+        batch,
+        Request(
+            "x", {}, {}, labels=labels, warnings=warnings, caller=ANA, initiator=bo
+        ),
+    )
 
     asked, evaluated = batch.events[:2]
     assert asked.payload["labels"] == labels
+    assert (asked.payload["caller"], asked.payload["initiator"]) == (ANA, bo)
     assert evaluated.payload["warnings"] == ["'rows' is text"]
 
 
