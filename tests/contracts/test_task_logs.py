@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from memory_task_logs import MemoryTaskLogs
 
 from noetl.adapters.postgres import Postgres
+from noetl.adapters.stores import task_log_files
 from noetl.adapters.stores.postgres import PostgresStore
-from noetl.adapters.stores.postgres.task_logs import PostgresTaskLogs
+from noetl.adapters.stores.postgres.task_logs import TRIES, PostgresTaskLogs
 from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.errors import StoreError
 from noetl.ports.task_logs import LogChunk, LogFilter, LogSource, LogText, TaskLogs
@@ -221,3 +224,69 @@ async def test_rows_of_postgresql_are_never_changed(pool: Postgres, facts: Any) 
     ):
         with pytest.raises(StoreError, match="append-only"):
             await pool.fetch(query)
+
+
+async def test_a_log_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    files = TaskLogFiles(taken)
+
+    with pytest.raises(StoreError) as error:
+        await files.append([chunk("a")])
+
+    assert (error.value.kind, str(taken) in str(error.value)) == ("store.io", True)
+
+
+async def test_a_full_disk_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = TaskLogFiles(tmp_path)
+    await files.append([chunk("a")])
+
+    def fail(descriptor: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(task_log_files.os, "write", fail)
+        with pytest.raises(StoreError) as error:
+            await files.append([chunk("b", 2)])
+    files.close()
+
+    assert error.value.kind == "store.full"
+
+
+async def test_few_files_are_open_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_log_files, "MAX_OPEN", 1)
+    files = TaskLogFiles(tmp_path)
+    for number in range(6):
+        await files.append([chunk("a", execution="0192a-1", attempt=number + 1)])
+    await files.append([chunk("b", execution="0192a-2")])
+
+    assert list(files._files) == ["0192a-2"]
+    await files.remove(["0192a-1", "0192a-2"])
+    assert await texts(files, "0192a-2") == []
+
+
+@pytest.mark.parametrize(("failures", "stored"), [(1, True), (TRIES, False)])
+async def test_rows_whose_number_another_writer_took_are_stored_again(
+    failures: int, *, stored: bool
+) -> None:
+    asked: list[int] = []
+
+    class Database:
+        async def fetch(self, statement: str, *values: Any) -> None:
+            asked.append(1)
+            if len(asked) <= failures:
+                raise StoreError("taken") from asyncpg.UniqueViolationError()
+
+    database: Any = Database()
+    logs = PostgresTaskLogs(database)
+    if stored:
+        await logs.append([chunk("a")])
+    else:
+        with pytest.raises(StoreError, match="taken"):
+            await logs.append([chunk("a")])
+
+    assert len(asked) == min(failures + 1, TRIES)

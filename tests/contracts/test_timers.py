@@ -84,3 +84,9 @@ async def test_a_finished_or_unknown_parent_gets_no_timer(store, facts, status):
     await store.commit([facts.transition("child", notify=[look])])
 
     assert list(await store.sweep(now=20.0)) == []
+
+
+async def test_a_timer_of_an_unknown_execution_is_disarmed_already(store):
+    await store.disarm(Timer("gone", "t", 10.0, "delay"))
+
+    assert list(await store.sweep(now=20.0)) == []

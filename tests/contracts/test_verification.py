@@ -10,6 +10,7 @@ from open_execution import FLOW, NAME, start
 from stored_log import row_of
 
 from noetl.engine.reports.accept import OutOfOrder
+from noetl.errors import StoreError
 from noetl.ports import Snapshot
 from noetl.report.tally import VERSION
 from noetl.runtime.executions.record_checks import check_progress
@@ -166,3 +167,11 @@ async def test_an_execution_that_has_begun_is_not_accepted_again(world: Any) -> 
 
     assert await world.store.length(NAME) == before
     assert await world.findings() == []
+
+
+@ALL
+async def test_the_records_of_an_unknown_execution_are_missing(world: Any) -> None:
+    with pytest.raises(StoreError) as error:
+        await world.store.records("gone")
+
+    assert error.value.kind == "store.missing"
