@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from coverage_figures import AREAS, ROOT, Area, File, find_exceptions
@@ -18,8 +18,12 @@ Statements for types alone (`if TYPE_CHECKING`, `...` of protocols) are left out
 """
 
 
-def write_page(files: Mapping[str, File], records: Mapping[str, Any]) -> None:
-    lines = [INTRO, *_areas(files), "", *_exceptions(), "", *_parts(records)]
+def write_page(
+    files: Mapping[str, File], records: Mapping[str, Any], stale: Collection[str]
+) -> None:
+    """Write the page. ``records`` are the last runs by part; ``stale`` are the parts
+    that have changed since, or have not run."""
+    lines = [INTRO, *_areas(files), "", *_exceptions(), "", *_parts(records, stale)]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -54,17 +58,26 @@ def _exceptions() -> Iterator[str]:
         yield f"| `{path}` | `{code.replace('|', chr(92) + '|')}` | {reason} |"
 
 
-def _parts(records: Mapping[str, Any]) -> Iterator[str]:
+def _parts(records: Mapping[str, Any], stale: Collection[str]) -> Iterator[str]:
     yield "## Parts\n"
+    if stale:
+        yield (
+            "Parts with a `*` have changed since, or have not run: what they execute "
+            "of a changed file is not counted above.\n"
+        )
     yield "| part | date | commit | tests | seconds |"
     yield "|---|---|---|---|---|"
     for name, each in records.items():
+        named = f"{name} *" if name in stale else name
+        if not each:
+            yield f"| {named} | | | | |"
+            continue
         result = each["result"].rpartition(" in ")[0]
         yield (
-            f"| {name} | {each['date']} | {each['commit']} | {result} "
+            f"| {named} | {each['date']} | {each['commit']} | {result} "
             f"| {each['seconds']:,} |"
         )
-    failed = [test for each in records.values() for test in each["failed"]]
+    failed = [test for each in records.values() for test in each.get("failed", ())]
     if failed:
         yield "\nTests that fail while they are measured, since that takes time:\n"
         yield from (f"- `{test.removeprefix('tests/')}`" for test in failed)

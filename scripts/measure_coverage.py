@@ -7,7 +7,7 @@ was measured is not run again while its tests and ``src`` are what they were, so
 interrupted run goes on. ``--minutes`` starts no part after that time, ``--report`` runs
 none, ``--list`` prints what no test executes. What an older part says about a file of
 ``src`` counts only while that file is unchanged. The exit code is 1 if a figure is
-below its bound, and 2 if parts are missing.
+below its bound, and 2 if parts are missing or older than their tests.
 
 Processes that tests start are measured, too, unless they are killed, start without
 their environment, or run another interpreter.
@@ -221,11 +221,12 @@ def main() -> int:
     if options.list:
         print_missing(files)
     below = report(AREAS, files)
-    if missing := [part for part in parts if not part.is_fresh(sources)]:
-        print(f"coverage: not measured as they are: {_names(missing)}", file=sys.stderr)
-        return 2
-    write_page(files, {part.name: part.record or {} for part in parts})
-    return 1 if below else 0
+    stale = [part for part in parts if not part.is_fresh(sources)]
+    records = {part.name: part.record or {} for part in parts}
+    write_page(files, records, {part.name for part in stale})
+    if stale:
+        print(f"coverage: not measured as they are: {_names(stale)}", file=sys.stderr)
+    return 2 if stale else 1 if below else 0
 
 
 def _names(parts: Iterable[Part]) -> str:
