@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check check-types check-house check-lint \
-  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long faults nightly lock sbom ui screenshots dist
+  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long mutants faults nightly lock sbom ui screenshots dist
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -105,11 +105,16 @@ coverage: setup ## branches that the tests take; writes bench/COVERAGE.md (MINUT
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/measure_coverage.py --workers $(WORKERS) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(LIST),--list) $(PARTS)
 
-long: setup ## simulation, crash images, failing calls, cut connections at length; goes on after an interruption
+long: setup ## simulation, crash images, failing calls, cut connections, mutants at length; goes on after an interruption
 	@mkdir -p build
 	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --jobs $(CORES) --state build/simulation.jsonl
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/crash_images.py --count $(IMAGES)
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/storage_faults.py
+	@$(MAKE) --no-print-directory mutants
+
+mutants: setup ## small mistakes in the code, of which a test must notice 90 % (SAMPLE=n, PART=engine, AGAIN=1)
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/mutate.py --jobs $(WORKERS) \
+	  $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(PART),--part "$(PART)") $(if $(AGAIN),--again)
 
 faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS.md
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
