@@ -307,3 +307,88 @@ def test_two_tokens_at_one_step_are_two_runs(run: Run) -> None:
     ]
 
     assert ids == ["sim-2", "sim-3"]
+
+
+LATE = """
+- step: start
+  tool: [{a: {kind: noop}}]
+  next: {spec: {mode: inclusive}, arcs: [{step: on}, {step: late}]}
+- {step: on, tool: [{x: {kind: noop}}]}
+- {step: fix, tool: [{y: {kind: noop}}]}
+- step: late
+  tool: [{b: {kind: noop}}]
+  next: {arcs: [{step: %s, when: "{{ false }}"}, {step: fix, when: "%s"}]}
+"""
+
+
+@pytest.mark.spec("S-74")
+@pytest.mark.parametrize(
+    ("target", "other", "unfired"),
+    [
+        pytest.param("on", "{{ false }}", ["on", "fix"], id="one step is not reached"),
+        pytest.param(
+            "on", "{{ event.name == 'step.failed' }}", None, id="it needs a failure"
+        ),
+        pytest.param(
+            "late",
+            "{{ event.name == 'step.failed' }}",
+            None,
+            id="the step itself is reached",
+        ),
+    ],
+)
+def test_arcs_that_fire_for_no_end_are_recorded_while_a_step_is_not_reached(
+    run: Run, target: str, other: str, unfired: list[str] | None
+) -> None:
+    routed = run(LATE % (target, other)).event("next.evaluated", step="late")
+
+    assert routed.payload.get("unfired") == unfired
+
+
+@pytest.mark.spec("S-74")
+def test_a_step_that_returns_to_itself_alone_leaves_nothing_unfired(run: Run) -> None:
+    lines = ['{step: start, when: "{{ false }}"}', f"{{step: fix, when: {FAILED}}}"]
+
+    assert "unfired" not in run(arcs(*lines)).event("next.evaluated").payload
+
+
+def test_the_steps_reached_before_an_upgrade_are_unknown_and_not_counted(
+    prepare: Run,
+) -> None:
+    execution = prepare(arcs('{step: on, when: "{{ false }}"}'))
+    execution.start()
+    execution.state.reached = None
+    while execution.step():
+        pass
+
+    assert "unfired" not in execution.event("next.evaluated").payload
+
+
+@pytest.mark.spec("S-32")
+@pytest.mark.parametrize(
+    ("guard", "message"),
+    [
+        pytest.param("{{ 1 // 0 }}", "the arc to 'on': ", id="an error"),
+        pytest.param(
+            "{{ range(99999999999999999999) }}",
+            "the arc from 'start' to 'on': ",
+            id="a budget that its step has used",
+        ),
+    ],
+)
+def test_the_error_of_an_arc_names_the_arc(run: Run, guard: str, message: str) -> None:
+    execution = run(arcs(f'{{step: on, when: "{guard}"}}'))
+
+    assert execution.state.error["message"].startswith(message)
+
+
+@pytest.mark.spec("S-12")
+def test_the_server_fails_the_step_of_a_loop_whose_iteration_failed(run: Run) -> None:
+    flow = """
+    - step: start
+      loop: {in: [1], iterator: x}
+      tool: [{work: {kind: noop}}]
+    """
+    execution = run(flow, script={"work": ["!boom"]})
+
+    assert execution.event("step.failed").source == "server"
