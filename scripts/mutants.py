@@ -166,17 +166,19 @@ class _Sites:
             if _is_log(node):
                 continue
             self._place = node
-            self._removal(body, index, node)
+            is_last = index == len(body) - 1 and isinstance(owner, FUNCTIONS)
+            self._removal(body, index, is_last)
             self._statement(node)
 
-    def _removal(self, body: list[ast.stmt], index: int, node: ast.stmt) -> None:
+    def _removal(self, body: list[ast.stmt], index: int, is_last: bool) -> None:
         """Remove a statement that has an effect; return nothing; go on."""
+        node = body[index]
         match node:
             case ast.Expr(value=ast.Yield() | ast.YieldFrom()):
                 return
             case ast.Return(value=ast.Constant(value=None)) | ast.Return(value=None):
                 new: ast.stmt = ast.Pass()
-                if index == len(body) - 1 and isinstance(self._place, FUNCTIONS):
+                if is_last:
                     return
             case ast.Return(value=ast.Constant()):
                 return  # another constant is a mutant of its own

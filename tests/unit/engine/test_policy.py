@@ -169,6 +169,17 @@ def test_waits_before_each_rerun(run: Run, then: str, delays: list[float]) -> No
     assert execution.clock == sum(delays)
 
 
+@pytest.mark.spec("DIR-08", "S-32")
+def test_a_delay_that_is_not_a_duration_fails_the_pipeline(run: Run) -> None:
+    delay = "delay: \"{{ 'soon' }}\""
+    flow = rules(f"{{else: {{then: {{do: retry, attempts: 3, {delay}}}}}}}")
+    execution = run(flow, script={"work": ["!x"]})
+    error = execution.state.error
+
+    assert error["kind"] == "x"
+    assert error["details"]["policy"]["message"].startswith("delay: ")
+
+
 @pytest.mark.spec("DIR-11", "DIR-12", "S-11")
 @pytest.mark.parametrize(
     ("then", "answer", "end", "payload"),
