@@ -99,6 +99,7 @@ def _become_fork(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
 
 
 def _cpu(pid: int) -> float:

@@ -42,7 +42,7 @@ NEVER = {("", "")}
 """The stamps of a test file that was never recorded."""
 SLOW = 4.0
 """CPU seconds of a test that is not run against mutants."""
-MOST = 8.0
+MOST = 4.0
 """CPU seconds of the tests that one mutant gets; the fastest tests come first."""
 OFTEN = 25
 """Calls of a function that one test traces line by line."""
@@ -65,6 +65,11 @@ class Test(NamedTuple):
     name: str
     seconds: float
     lines: dict[str, Lines]
+
+    @property
+    def limit(self) -> float:
+        """The CPU seconds after which the test does not end."""
+        return 4 * self.seconds + 2
 
     @property
     def file(self) -> str:
@@ -179,7 +184,9 @@ def _record(
     for name in names:
         tracer.start()
         began = time.process_time()
-        failed = runner.run([name], forks.scratch / str(slot), forks.ports[slot])
+        failed = runner.run(
+            {name: RECORDING}, forks.scratch / str(slot), forks.ports[slot]
+        )
         seconds = time.process_time() - began
         found.append(Test(name, -seconds if failed else seconds, tracer.stop()))
     (forks.scratch / f"recorded-{os.getpid()}").write_bytes(pickle.dumps(found))

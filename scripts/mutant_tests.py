@@ -12,8 +12,9 @@ import ast
 import gc
 import importlib.machinery
 import os
+import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -69,15 +70,21 @@ class Runner:
         self.is_done = True
         return True
 
-    def run(self, names: Sequence[str], folder: Path, server: int | None) -> str | None:
-        """Run tests until one fails; return its name."""
-        items = [self.items[name] for name in names if name in self.items]
+    def run(
+        self, limits: Mapping[str, float], folder: Path, server: int | None
+    ) -> str | None:
+        """Run tests until one fails; return its name.
+
+        A test that uses more CPU seconds than its limit ends the process.
+        """
+        items = [self.items[name] for name in limits if name in self.items]
         if not items:
             return None
         self._own_folder(items[0].config, folder)
         following = [*items[1:], None]
         for item, then in zip(items, following, strict=True):
             _use_server(item, server)
+            signal.setitimer(signal.ITIMER_PROF, limits[item.nodeid])
             reports = runtestprotocol(item, log=False, nextitem=then)
             if any(report.failed for report in reports):
                 return item.nodeid

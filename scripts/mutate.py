@@ -61,6 +61,8 @@ COLD = 11
 """Exit code of a fork whose mutant cannot be installed into imported modules."""
 CONTROL = 40
 """After this number of mutants the tests of one run without any change."""
+WARM = 0.7
+"""Share of the time of a run that belongs to warm forks."""
 FILES = 5
 """Test files that a cold fork imports first."""
 PRELOADED = [
@@ -156,6 +158,7 @@ class Campaign:
     ) -> None:
         self._jobs = asked.jobs
         self._until = time.monotonic() + asked.seconds
+        self._until_cold = self._until - (1 - WARM) * asked.seconds
         self._sources = sources
         by_name = {m.name: m for source in sources.values() for m in source.mutants}
         self._mutants = {name: by_name[name] for name in names}
@@ -212,7 +215,7 @@ class Campaign:
         functions = Functions()
         waiting = list(self._mutants.values())
         for number, mutant in enumerate(waiting):
-            if time.monotonic() > self._until:
+            if time.monotonic() > self._until_cold:
                 break
             module = mutant.name.partition(":")[0]
             imported = recording.imported.get(module)
@@ -228,7 +231,7 @@ class Campaign:
             for what in (None, mutant) if is_control else (mutant,):
                 self._collect(forks, self._jobs - 1)
                 work = partial(self._run_warm, runner, functions, what, tests)
-                limit = 4 * sum(test.seconds for test in tests) + 4
+                limit = sum(test.limit for test in tests)
                 forks.start((what, mutant), work, limit)
         self._collect(forks, 0)
 
@@ -250,12 +253,13 @@ class Campaign:
             source = self._sources[mutant.name.partition(":")[0]]
             if not functions.install(source, mutant):
                 return COLD
-        return self._run_tests(runner, [test.name for test in tests], slot)
+        return self._run_tests(runner, tests, slot)
 
-    def _run_tests(self, runner: Runner, names: list[str], slot: int) -> int:
+    def _run_tests(self, runner: Runner, tests: list[Test], slot: int) -> int:
         folder = self._scratch / str(slot)
+        limits = {test.name: test.limit for test in tests}
         try:
-            killer = runner.run(names, folder, self._ports[slot])
+            killer = runner.run(limits, folder, self._ports[slot])
         except BaseException as error:
             killer = f"{type(error).__name__}"
         if killer is None:
@@ -336,7 +340,7 @@ class Campaign:
         self._collect(forks, self._jobs - 1)
         if len(parts) > 1:
             self._rest[mutant.name] = parts[1:]
-        limit = 4 * sum(test.seconds for test in parts[0]) + 20
+        limit = sum(test.limit for test in parts[0]) + 20
         work = partial(self._run_cold, mutant, parts[0])
         forks.start((mutant, mutant), work, limit)
 
@@ -344,10 +348,9 @@ class Campaign:
         module = mutant.name.partition(":")[0]
         import_mutant(self._sources[module], mutant)
         codes = [KILLED]  # if the tests cannot be collected
-        names = [test.name for test in tests]
 
         def job(runner: Runner) -> None:
-            codes[0] = self._run_tests(runner, names, slot)
+            codes[0] = self._run_tests(runner, tests, slot)
 
         run_pytest(Runner(job, None), sorted({test.file for test in tests}))
         return codes[0]
