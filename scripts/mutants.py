@@ -42,6 +42,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 TWINS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 LOGGERS = frozenset({"log", "logger", "LOG", "LOGGER", "logging", "warnings"})
 TYPING = frozenset({"cast", "TypeVar", "NewType", "overload"})
+TYPES = frozenset({"Annotated", "Callable", "Literal", "dict", "list", "tuple"})
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 Undo = Callable[[], None]
@@ -186,11 +187,12 @@ class _Sites:
                 new = ast.Return(value=ast.Constant(value=None))
             case ast.Break():
                 new = ast.Continue()
-            case ast.Continue() | ast.Expr() | ast.AugAssign() | ast.Delete():
+            case ast.Continue() | ast.Expr() | ast.Delete() | ast.Raise():
                 new = ast.Pass()
-            case ast.Raise():
-                new = ast.Pass()
-            case ast.Assign(targets=[ast.Attribute() | ast.Subscript(), *_]):
+            case (
+                ast.AugAssign()
+                | ast.Assign(targets=[ast.Attribute() | ast.Subscript(), *_])
+            ):
                 new = ast.Pass()
             case _:
                 return
@@ -271,6 +273,8 @@ class _Sites:
         if isinstance(node, ast.Call) and _name(node.func) in TYPING:
             for each in node.args[1:]:
                 self._expressions(each, messages=messages)
+            return
+        if isinstance(node, ast.Subscript) and _name(node.value) in TYPES:
             return
         self._expression(node, messages)
         for field, value in ast.iter_fields(node):
@@ -371,9 +375,7 @@ def _is_type(node: ast.BinOp) -> bool:
 
 
 def _name(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def _set(owner: Any, field: str, new: Any) -> Undo:
@@ -393,9 +395,6 @@ def _putter(items: list[Any], index: int, new: Any) -> Callable[[], Undo]:
 
 
 def _become(node: ast.UnaryOp, other: ast.expr) -> Undo:
-    """Turn ``not x`` into ``bool(x)`` in place."""
-    return _set(node, "operand", ast.UnaryOp(ast.Not(), other, **_at(node)))
-
-
-def _at(node: ast.AST) -> dict[str, Any]:
-    return {name: getattr(node, name, None) for name in node._attributes}
+    """Turn ``not x`` into ``not not x`` in place."""
+    twice = ast.copy_location(ast.UnaryOp(ast.Not(), other), node)
+    return _set(node, "operand", twice)

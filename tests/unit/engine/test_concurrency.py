@@ -141,6 +141,12 @@ def test_a_refusal_lists_the_running_executions():
     assert error["holders"] == ["a", "b", "c", "d"]
 
 
+def test_the_error_of_a_rejected_request_lists_at_most_100_executions() -> None:
+    names = [f"e{number}" for number in range(102)]
+
+    assert taken(PLACES, names)["holders"] == names[:100]
+
+
 def test_a_cancellation_names_the_later_execution():
     error = superseded(Concurrency("eu"), "y")
 
