@@ -37,6 +37,12 @@ FOLDERS = (
     "tests/properties/test_forks.py",
     "tests/properties/test_payloads.py",
     "tests/properties/test_tallies.py",
+    "tests/adapters/servers/test_answers.py",
+    "tests/cluster",
+    "tests/hostile/test_rows.py",
+    "tests/security/test_reported_handles.py",
+    "tests/security/test_worker_port.py",
+    "tests/simulation/test_simulation.py",
 )
 NEVER = {("", "")}
 """The stamps of a test file that was never recorded."""

@@ -39,6 +39,7 @@ def is_excluded(item: pytest.Item) -> bool:
         any(server in name for server in ("nats", "bucket", "s3") for name in names)
         or {"bucket", "s3", "guarded"}.intersection(words)
         or parameters.get("shard", 0) != 0
+        or "chunk" in parameters
     )
 
 

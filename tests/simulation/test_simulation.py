@@ -38,6 +38,13 @@ def test_whatever_goes_wrong_every_invariant_holds(chunk):
     assert tally.missing == [], "faults that these seeds did not bring about"
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_every_invariant_holds_in_a_single_seed(seed):
+    result = run_seed(Options(seed))
+
+    assert result.violations == [], describe(result)
+
+
 @pytest.mark.parametrize("arguments", KEPT)
 def test_a_seed_that_once_failed_does_not_fail_again(arguments):
     options = Options.read(arguments)

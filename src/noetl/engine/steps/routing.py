@@ -70,8 +70,7 @@ def route(batch: Batch, run: Run, *, on: str) -> bool:
         payload["error"] = broken  # S-32: no arc handles it
     elif not fired and on != "loop.done" and (lost := _find_unfired(batch, run, on)):
         payload["unfired"] = lost
-    if scope.decision is not None and scope.decision.missing:
-        note_undefined(payload, scope.undefined_names())
+    note_undefined(payload, scope.undefined_names())
     batch.emit(
         NEXT_EVALUATED,
         run.id,
