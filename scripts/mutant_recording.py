@@ -212,6 +212,7 @@ class Recordings:
         seen = self.recording.stamps
         for file in seen.keys() - tests.keys():
             del self.recording.tests[file], seen[file]
+        self._added = 0
         now = self._stamps.items()
         self.stale = {file for file in tests if not seen.get(file, NEVER) <= now}
 
@@ -228,7 +229,8 @@ class Recordings:
         names = {file, *(name for test in good for name in test.lines)}
         self.recording.tests[file] = good
         self.recording.stamps[file] = {(name, self._stamps[name]) for name in names}
-        if len(self.recording.tests) % 10 == 0:
+        self._added += 1
+        if self._added % 10 == 0:
             self.save()
 
     def save(self) -> None:

@@ -14,6 +14,8 @@ from noetl.runtime.worker_protocol import worker_registry
 from noetl.runtime.worker_protocol.worker_registry import (
     ALIVE_S,
     FORGET_AFTER_S,
+    KEPT_S,
+    MAX_DELAYED,
     SAVE_INTERVAL_S,
     PoolLine,
     PoolQueries,
@@ -120,6 +122,77 @@ async def test_a_store_that_is_down_does_not_fail_a_request(
     await registry.beats("w", "p", 4, 1, "a")
 
     assert [each.worker for each in await registry.list_all()] == ["w"]
+
+
+async def test_a_record_of_an_hour_is_listed_and_then_deleted_at_all_servers(
+    registry: WorkerRegistry, records: Records, clock: Clock
+) -> None:
+    await registry.beats("old", "p", 4, 1, "a")
+    clock.time += FORGET_AFTER_S
+    await registry.beats("w", "p", 4, 1, "a")
+    assert [each.worker for each in await registry.list_all()] == ["old", "w"]
+    assert [each.worker for each in records.saved] == ["old", "w"]
+
+    clock.time += SAVE_INTERVAL_S
+    await registry.beats("w", "p", 4, 1, "a")
+    assert [each.worker for each in records.saved] == ["w", "w"]
+
+
+async def test_a_new_worker_takes_the_place_of_a_silent_one(
+    registry: WorkerRegistry, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_registry, "MAX_WORKERS", 1)
+    await registry.beats("silent", "p", 1, 0, "a")
+    clock.time += FORGET_AFTER_S + 1
+    for _ in range(2):
+        await registry.beats("w", "p", 1, 0, "a")
+
+    assert [each.worker for each in await registry.list_all()] == ["w"]
+
+
+class Queue:
+    """The counts of a queue, and how often they were asked for."""
+
+    asked = 0
+
+    async def count_commands(self) -> dict[str, Backlog]:
+        self.asked += 1
+        return {"p": Backlog(2, 1)}
+
+    async def count_delayed(self, *, limit: int) -> dict[str, int]:
+        assert limit == MAX_DELAYED
+        return {"late": 7}
+
+
+async def test_pools_have_the_counts_of_the_queue_and_of_workers_seen_in_a_minute(
+    registry: WorkerRegistry, clock: Clock
+) -> None:
+    await registry.beats("silent", "p", 9, 0, "a")
+    clock.time += 1
+    await registry.beats("one", "p", 4, 0, "a")
+    await registry.beats("two", "p", 2, 0, "a")
+    await registry.beats("three", "q", 1, 0, "a")
+    clock.time += ALIVE_S
+
+    assert await PoolQueries(Queue(), registry, clock).list_all() == [
+        PoolLine("late", ready=0, delayed=7, leased=0, workers=0, slots=0),
+        PoolLine("p", ready=2, delayed=0, leased=1, workers=2, slots=6),
+        PoolLine("q", ready=0, delayed=0, leased=0, workers=1, slots=1),
+    ]
+
+
+async def test_the_counts_of_pools_are_kept_for_a_second(
+    registry: WorkerRegistry, clock: Clock
+) -> None:
+    queue = Queue()
+    pools = PoolQueries(queue, registry, clock)
+    asked = []
+    for seconds in (0, 0, KEPT_S / 2, KEPT_S / 2, -KEPT_S / 2):
+        clock.time += seconds
+        await pools.list_all()
+        asked.append(queue.asked)
+
+    assert asked == [1, 1, 1, 2, 3]
 
 
 async def test_the_number_of_workers_is_bounded(
