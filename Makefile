@@ -113,7 +113,7 @@ long: setup ## simulation, crash images, failing calls, cut connections, mutants
 	@$(MAKE) --no-print-directory mutants
 
 mutants: setup ## small mistakes in the code, of which a test must notice 90 % (SAMPLE=n, PART=engine, AGAIN=1)
-	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/mutate.py --jobs $(WORKERS) \
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/mutate.py --jobs $(CORES) \
 	  $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(PART),--part "$(PART)") $(if $(AGAIN),--again)
 
 faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS.md
