@@ -188,7 +188,8 @@ class CommandQueue(Protocol):
     async def renew(
         self, leases: Sequence[Lease], *, now: float, ttl: float
     ) -> Sequence[Lease]:
-        """Extend leases; return those that are lost.
+        """Extend leases; return those that are lost, or cannot be renewed because
+        their execution is quarantined.
 
         A lease that names another execution than its command's counts as lost.
         """
@@ -300,8 +301,9 @@ class ExecutionIndex(Protocol):
     async def set_status(self, summary: Summary) -> None:
         """Replace the line of an unfinished execution without an event.
 
-        The status ``quarantined`` ends its leases, hides its commands and timers, and
-        lets commits raise ``SetAside``; any other status reverses that. A finished
+        The status ``quarantined`` hides its commands and timers, and lets commits raise
+        ``SetAside``; any other status reverses that. Its leases are not renewed, and
+        stay until they expire: no other worker gets their commands before. A finished
         execution is left as it is. Raises ``StoreError`` (``store.missing``).
         """
         ...

@@ -206,6 +206,12 @@ class Commands:
             lease.command_id, row.command.execution_id, row.owner or "", row.epoch
         )
 
+    def _is_live(self, lease: Lease) -> bool:
+        """Return whether it is held, and its execution is not in quarantine."""
+        if not self.is_held(lease):
+            return False
+        return self._status(self._leased[lease.command_id].execution) != "quarantined"
+
     def held(self, owner: str) -> list[Lease]:
         return [
             Lease(name, row.command.execution_id, owner, row.epoch)
@@ -226,7 +232,7 @@ class Commands:
         """Extend leases; return those that are lost."""
         lost = []
         for lease in leases:
-            if self.is_held(lease):
+            if self._is_live(lease):
                 row = self._leased[lease.command_id]
                 row.expires_at, affinity = expires_at, row.command.affinity
                 if affinity and self._keepers.get(affinity, ("",))[0] == lease.owner:
@@ -236,7 +242,7 @@ class Commands:
         return lost
 
     def permit(self, lease: Lease, limits: Sequence[CallLimit], now: float) -> float:
-        if not self.is_held(lease):
+        if not self._is_live(lease):
             raise lost_lease(lease)
         for holders in self._slots.values():
             holders.pop(lease.command_id, None)
@@ -258,11 +264,6 @@ class Commands:
         lapsed = [n for n, (_, at) in self._keepers.items() if at <= now - GRACE]
         for name in lapsed:
             del self._keepers[name]
-
-    def release_all(self, execution: int) -> None:
-        for row in list(self._leased.values()):
-            if row.execution == execution:
-                self._make_ready(row)
 
     def delayed(self, limit: int) -> list[_Row]:
         """Return delayed commands, those that are due last first."""

@@ -170,8 +170,6 @@ class MemoryStore:
             return
         execution.status = summary.status
         execution.summary = encode_summary(summary)
-        if summary.status == "quarantined":
-            self._commands.release_all(execution.number)
 
     async def read(
         self, execution_id: str, *, after: int = 0, limit: int | None = None

@@ -186,9 +186,10 @@ def expire_other_boots(db: sqlite3.Connection, boot_id: str) -> None:
 
 
 def set_status(db: sqlite3.Connection, summary: Summary) -> None:
-    """Replace the line of an unfinished execution; quarantine ends its leases.
+    """Replace the line of an unfinished execution.
 
-    The owners of these leases learn of it at their next renewal.
+    In quarantine its leases cannot be renewed: their owners stop, and the commands are
+    offered again when the leases have expired.
     """
     row = db.execute(SQL["head"], (summary.execution_id,)).fetchone()
     if row is None:
@@ -199,8 +200,6 @@ def set_status(db: sqlite3.Connection, summary: Summary) -> None:
     if key is not None:
         db.execute(SQL["keep_playbook"], (key, line))
     db.execute(SQL["set_status"], (summary.status, text, number))
-    if summary.status == "quarantined":
-        db.execute(SQL["release_all"], (number,))
 
 
 _NAMES = ("event_is_never_removed", "batch_is_never_removed")

@@ -195,7 +195,8 @@ BEGIN
   ORDER BY l.place;
 END $$;
 
--- Extend leases of commands of these executions; return those that are still held.
+-- Extend leases of commands of these executions; return those that are still held. An
+-- execution in quarantine has its leases until they expire.
 CREATE OR REPLACE FUNCTION renew_leases(
   commands text[], executions text[], epochs integer[], owners text[],
   until double precision
@@ -224,7 +225,7 @@ BEGIN
       AS l(command_id, execution_id, epoch, owner)
     JOIN execution AS x USING (execution_id)
   WHERE c.command_id = l.command_id AND c.state = 'leased' AND c.epoch = l.epoch
-    AND c.owner = l.owner AND c.execution = x.number
+    AND c.owner = l.owner AND c.execution = x.number AND x.status <> 'quarantined'
   RETURNING c.command_id, c.epoch, c.owner;
 END $$;
 
@@ -247,7 +248,8 @@ RETURNS void LANGUAGE sql AS $$
   )
 $$;
 
--- Set the status of an unfinished execution: only an open one offers its commands.
+-- Set the status of an unfinished execution: only an open one offers its commands. Its
+-- leases stay until they expire: their owners do not know of the change yet.
 CREATE OR REPLACE FUNCTION mark(name text, as_status text, as_summary text)
 RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -259,10 +261,9 @@ BEGIN
   RETURNING x.number INTO marked;
   PERFORM 1 FROM command AS c WHERE c.execution = marked AND c.state IS NOT NULL
   ORDER BY c.command_id FOR UPDATE;
-  UPDATE command AS c SET owner = NULL, expires_at = NULL,
-    state = CASE WHEN is_open THEN 'ready' ELSE 'held' END
-  WHERE c.execution = marked AND CASE WHEN is_open THEN c.state = 'held'
-    ELSE c.state IN ('ready', 'leased') END;
+  UPDATE command AS c SET state = CASE WHEN is_open THEN 'ready' ELSE 'held' END
+  WHERE c.execution = marked
+    AND c.state = CASE WHEN is_open THEN 'held' ELSE 'ready' END;
 END $$;
 
 -- Remove finished executions as a whole, all of these or none. Servers may not delete

@@ -197,7 +197,7 @@ ON CONFLICT (execution, timer_id) DO UPDATE SET due_at = 0, kind = 'place'
 -- name: holds
 SELECT 1 FROM command AS c JOIN execution AS x ON x.number = c.execution
 WHERE c.command_id = $1 AND c.epoch = $2 AND c.owner = $3 AND x.execution_id = $4
-AND c.state = 'leased'
+AND c.state = 'leased' AND x.status <> 'quarantined'
 
 -- name: leave_call_slots
 DELETE FROM call_slot WHERE command_id = $1

@@ -7,7 +7,8 @@ WHERE execution_id = ?
 -- name: holds
 SELECT 1 FROM command
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
-  AND execution = (SELECT number FROM execution WHERE execution_id = ?)
+  AND execution = (SELECT number FROM execution
+    WHERE execution_id = ? AND status <> 'quarantined')
 
 -- name: begin_execution
 INSERT INTO execution
@@ -48,10 +49,6 @@ INSERT INTO playbook_line (key, body) VALUES (?, ?) ON CONFLICT (key) DO NOTHING
 
 -- name: playbook
 SELECT body FROM playbook_line WHERE key = ?
-
--- name: release_all
-UPDATE command SET state = 'ready', owner = NULL, boot_id = NULL, expires_at = NULL
-WHERE state = 'leased' AND execution = ?
 
 -- name: keep
 INSERT INTO snapshot (execution, seq, body) VALUES (?, ?, ?)
@@ -198,7 +195,8 @@ WHERE x.status IN ('running', 'waiting', 'paused') ORDER BY x.number DESC
 -- name: renew
 UPDATE command SET expires_at = ?
 WHERE command_id = ? AND state = 'leased' AND epoch = ? AND owner = ?
-  AND execution = (SELECT number FROM execution WHERE execution_id = ?)
+  AND execution = (SELECT number FROM execution
+    WHERE execution_id = ? AND status <> 'quarantined')
 
 -- name: keep_affinity
 INSERT INTO keeper (name, owner, expires_at) VALUES (?, ?, ?)
