@@ -226,5 +226,8 @@ class Dispatcher(Protocol):
         ...
 
     def is_stopped(self, lease: Lease) -> bool:
-        """Return whether the tool of this lease must not be called any more."""
+        """Return whether the tool of this lease must not be called any more.
+
+        Raises ``LeaseLost`` if another worker may get the lease at any moment.
+        """
         ...

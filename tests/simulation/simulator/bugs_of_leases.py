@@ -11,8 +11,8 @@ from noetl.runtime.executions import (
 )
 from noetl.runtime.worker import (
     executor,
+    lease_ages,
     remote_dispatcher,
-    server_connection,
 )
 
 from .patching import Patch
@@ -85,8 +85,7 @@ def _(patch: Patch) -> None:
     paths=LONG,
 )
 def _(patch: Patch) -> None:
-    never = property(lambda self: False)
-    patch.set(server_connection.ServerConnection, "in_danger", never)
+    patch.set(lease_ages.LeaseAges, "in_danger", lambda self, leases: False)
 
 
 @bug(

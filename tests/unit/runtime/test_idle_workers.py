@@ -9,7 +9,7 @@ from noetl.runtime.worker_protocol.idle_workers import IdleWorkers, WaitingWorke
 
 
 def waiting(owner: str, slots: int = 1, *, is_gone: bool = False) -> WaitingWorker:
-    return WaitingWorker(owner, slots, Event(), lambda: is_gone)
+    return WaitingWorker(owner, slots, Event(), lambda: is_gone, lambda: 0.0)
 
 
 class LocalWorker:
@@ -45,13 +45,25 @@ def test_a_worker_reserves_at_most_its_free_slots() -> None:
 
 async def test_a_transaction_without_work_frees_the_slot_and_wakes_the_claim() -> None:
     woken = Event()
-    worker = WaitingWorker("w", 1, woken, lambda: False)
+    worker = WaitingWorker("w", 1, woken, lambda: False, lambda: 0.0)
     worker.reserve()
     worker.take(None)
 
     assert woken.is_set()
     assert (worker.works, worker.promised) == ([], 0)
     assert worker.reserve() == "w"
+
+
+def test_a_lease_is_as_old_as_the_first_reservation_that_was_not_in_vain() -> None:
+    now = [1.0]
+    worker = WaitingWorker("w", 2, Event(), lambda: False, lambda: now[0])
+    now[0] = 2.0
+    worker.reserve()
+    worker.take(None)
+    for now[0] in (3.0, 4.0):
+        worker.reserve()
+
+    assert worker.reserved_at == 3.0
 
 
 def test_a_disconnected_worker_gets_no_work() -> None:

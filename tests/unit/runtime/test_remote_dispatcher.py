@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import IO
 
+import msgspec
+import pytest
 from memory_blobs import MemoryBlobs
 
 from noetl import load
 from noetl.dsl.model import Playbook
 from noetl.engine.runs import Progress
 from noetl.engine.state import Frame
-from noetl.errors import Unreachable
+from noetl.errors import LeaseLost, Unreachable
 from noetl.ports import Lease
 from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
 from noetl.runtime.worker.server_connection import ServerConnection
@@ -151,6 +153,45 @@ async def test_leases_are_given_up_before_another_worker_may_take_them() -> None
     worker = RemoteDispatcher(connection, parse, Plain(), MemoryBlobs(), slots=4)
     server.now = worker.ttl / 3  # when leases are renewed
     lease = Lease("e-1", "e", "w", 1)
+    claimed = messages.ClaimReply([message("e-1", "0" * 64)], 30.0)
+    connection.leases.note(messages.ClaimRequest("w", "p", 1), claimed, sent=0.0)
 
     assert await worker.renew([lease]) == [lease]
     assert server.now < worker.ttl
+
+
+class Late(Server):
+    """Answers when most of the time of a lease of 12 s has passed; at its second
+    request it held the claim open until then."""
+
+    now = 0.0
+
+    async def request(
+        self, server: str, path: str, body: bytes, *, seconds: float
+    ) -> bytes:
+        answer = await super().request(server, path, body, seconds=seconds)
+        if path != messages.PATHS[messages.ClaimRequest]:
+            return answer
+        self.now += 11.0
+        reply = messages.codec.decode(answer, messages.ClaimReply)
+        if len(self.work) == 0:
+            reply = msgspec.structs.replace(reply, waited=10.9)
+        return messages.codec.encode(reply)
+
+
+async def test_work_that_comes_late_is_not_begun() -> None:
+    """I-19: another worker may have it by now. A claim that waited is not late."""
+    key = sha256(TEXT).hexdigest()
+    server = Late(message("e-1", key), message("e-2", key))
+    connection = ServerConnection(
+        server, ["http://a"], worker="w", pool="p", monotonic=lambda: server.now
+    )
+    worker = RemoteDispatcher(connection, parse, Plain(), MemoryBlobs(), slots=4)
+    worker.connection.leases.ttl = 12.0
+
+    [work] = await worker.claim("w", 1)
+    assert work.lease.command_id == "e-2"
+    assert not worker.is_stopped(work.lease)
+    server.now += 11.0  # this process was suspended
+    with pytest.raises(LeaseLost, match="may be over by now"):
+        worker.is_stopped(work.lease)

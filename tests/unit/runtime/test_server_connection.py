@@ -13,8 +13,8 @@ import pytest
 from noetl.engine.reports.accept import Fact
 from noetl.errors import Defective, LeaseLost, Refused, Unreachable
 from noetl.ports import Lease
+from noetl.runtime.worker.lease_ages import FENCE
 from noetl.runtime.worker.server_connection import (
-    FENCE,
     MAX_DEFECTS,
     PAUSES,
     ServerChoice,
@@ -130,22 +130,43 @@ async def test_requests_end_at_the_fence() -> None:
     """Before another worker may get the leases (I-19)."""
     client, time = Client(lambda *_: Unreachable("x")), Time()
     connection = connect(client, time=time)
-    connection.ttl = 30.0
+    connection.leases.ttl = 30.0
 
     with pytest.raises(LeaseLost, match="could not be reached in time"):
         await connection.request(PLAYBOOK, bytes)
     assert 30.0 * FENCE < time.now < 30.0
-    assert connection.in_danger
+    assert connection.leases.in_danger([KEY])
 
 
-async def test_an_answer_moves_the_fence() -> None:
+BEAT = messages.Heartbeat("w", "p", 1, [KEY, messages.LeaseKey("f-1", 1)])
+OLD = 30.0 * FENCE + 0.1
+
+
+async def test_only_a_renewal_moves_the_fence_of_a_lease() -> None:
+    """A server that answers, and does not renew, keeps no lease alive (I-19)."""
     time = Time()
-    connection = connect(Client(echo), time=time)
-    time.now = connection.ttl
-    assert connection.in_danger
+    answers = in_turn(b"text", messages.HeartbeatReply(lost=["f-1"]))
+    connection = connect(Client(answers), time=time)
+    assert not connection.leases.in_danger(BEAT.leases)
+    time.now = OLD
 
     await connection.request(PLAYBOOK, bytes)
-    assert not connection.in_danger
+    assert connection.leases.in_danger([KEY])
+    await connection.request_once(BEAT, messages.HeartbeatReply, seconds=1.0)
+    assert not connection.leases.in_danger([KEY])
+    assert connection.leases.in_danger([BEAT.leases[1]])
+
+
+async def test_a_lease_is_as_old_as_the_request_for_its_renewal() -> None:
+    time = Time()
+
+    async def late(*_: Any) -> messages.HeartbeatReply:
+        time.now += OLD  # the process was suspended, and reads the answer now
+        return messages.HeartbeatReply()
+
+    connection = connect(Client(late), time=time)
+    await connection.request_once(BEAT, messages.HeartbeatReply, seconds=1.0)
+    assert connection.leases.in_danger([KEY])
 
 
 async def test_a_server_that_is_only_broken_is_not_asked_for_ever() -> None:

@@ -71,6 +71,7 @@ async def test_ready_work_is_given_at_once(make_cluster: Make) -> None:
     )
     assert (message.frame.step, message.lease.epoch) == ("start", 1)
     assert message.sealed_secrets is None
+    assert reply.waited < 0.1
     [held] = await cluster.store.held("w")
     assert held.command_id == message.lease.command_id
     assert (await gateway.claim(worker("v"), claim())).work == []

@@ -124,7 +124,7 @@ class RemoteDispatcher:
                     raise
                 continue
             failures = 0
-            self.connection.ttl = found.lease_seconds
+            self.connection.leases.ttl = found.lease_seconds
             works = [await self._try(each) for each in found.work]
             if taken := [work for work in works if work is not None]:
                 return taken
@@ -226,7 +226,7 @@ class RemoteDispatcher:
             except (Unreachable, Refused) as error:
                 if attempt == 0:
                     log.warning("leases could not be renewed: %s", error)
-                if self.connection.in_danger:
+                if self.connection.leases.in_danger(heartbeat.leases):
                     return None
             await self.connection.pause(attempt)
             attempt += 1
@@ -266,13 +266,19 @@ class RemoteDispatcher:
         return DirectValues(self.connection, work.lease, self._results)
 
     def is_stopped(self, lease: Lease) -> bool:
+        if self.connection.leases.in_danger(_keys([lease])):
+            # Renewals failed, or this process was suspended.
+            raise LeaseLost(f"the lease of {lease.command_id} may be over by now")
         return lease.command_id in self._stopped
 
     async def _try(self, message: messages.WorkMessage) -> WorkItem | None:
-        """Read a message. None for work that another worker has by now, if this process
-        was suspended since the claim, and for an unreadable message: its lease expires,
-        and the server counts that (I-20).
+        """Read a message. None for work that another worker may have by now, since this
+        process was suspended or the answer was late, and for an unreadable message: its
+        lease expires, and the server counts that (I-20).
         """
+        if self.connection.leases.in_danger([message.lease]):
+            log.warning("%s came too late", message.lease.command_id)
+            return None
         try:
             return await self._accept(message)
         except LeaseLost:

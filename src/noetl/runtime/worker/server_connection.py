@@ -16,6 +16,7 @@ from noetl.engine.reports.accept import Fact
 from noetl.errors import Defective, LeaseLost, Refused, Unreachable
 from noetl.ports import Lease
 from noetl.runtime.executions.placement import LEASE_TTL_S
+from noetl.runtime.worker.lease_ages import LeaseAges
 from noetl.runtime.worker_protocol import messages
 
 SKIP_SECONDS = 2.0
@@ -109,11 +110,6 @@ M = TypeVar("M", bound=messages.Message)
 _TELLING = (messages.ClaimReply, messages.ReportBatchReply, messages.HeartbeatReply)
 """Answers that say whether the server has accounts."""
 
-FENCE = 5 / 6
-"""The part of a lease's life after which a worker without an answer stops its tools:
-before another worker may take the lease (I-19).
-"""
-
 MAX_DEFECTS = 3
 """Answers of status 500 in a row after which a request is given up: what the server
 cannot do for one execution must not keep a slot for good."""
@@ -130,8 +126,7 @@ class ServerConnection:
     """Sends the requests of one worker to the servers of one cluster.
 
     Reports that gather while a batch is being sent go with the next batch to the same
-    server. ``ttl`` is the life of a lease in seconds. No clock of another machine
-    matters: time is counted from the last answer.
+    server. ``leases`` are the ages of the worker's leases.
     """
 
     def __init__(
@@ -146,11 +141,10 @@ class ServerConnection:
     ) -> None:
         self.worker = worker
         self.pool = pool
-        self.ttl = LEASE_TTL_S
+        self.leases = LeaseAges(monotonic, LEASE_TTL_S)
         self._client = client
         self._monotonic = monotonic
         self._sleep = sleep
-        self._answered_at = monotonic()
         self._has_accounts = True
         self._choice = ServerChoice(servers, client.server_ids, monotonic)
         self._numbers: dict[Lease, int] = {}
@@ -162,9 +156,9 @@ class ServerConnection:
         return self._has_accounts
 
     @property
-    def in_danger(self) -> bool:
-        """Return whether another worker may soon get the leases of this one."""
-        return self._monotonic() - self._answered_at > self.ttl * FENCE
+    def ttl(self) -> float:
+        """The life of a lease in seconds."""
+        return self.leases.ttl
 
     def server_for(self, execution_id: str) -> str:
         return self._choice.for_execution(execution_id)
@@ -187,6 +181,7 @@ class ServerConnection:
         if execution_id is not None:
             server = self._choice.for_execution(execution_id)
         body, path = messages.codec.encode(message), messages.PATHS[type(message)]
+        sent = self._monotonic()
         try:
             found = await self._client.request(server, path, body, seconds=seconds)
         except Unreachable:
@@ -196,11 +191,10 @@ class ServerConnection:
             if error.kind == LeaseLost.kind:
                 raise LeaseLost(str(error)) from None
             raise
-        if not _is_beside(message):
-            self._answered_at = self._monotonic()
         if reply is bytes:
             return found  # type: ignore[return-value]
         answer = messages.codec.decode(found, reply)
+        self.leases.note(message, answer, sent)
         if isinstance(answer, _TELLING):
             self._has_accounts = answer.has_accounts
         return answer
@@ -224,7 +218,7 @@ class ServerConnection:
                     message, reply, seconds=self.ttl, execution_id=execution_id
                 )
             except Unreachable as error:
-                await self._pause_or_give_up(attempt, error)
+                await self._pause_or_give_up(message, attempt, error)
             attempt += 1
             message = as_retry(message)
 
@@ -245,7 +239,8 @@ class ServerConnection:
             size = message.size
             return await self._client.upload(server, path, query, source, size)
 
-        return messages.codec.decode(await self._transfer(send), messages.UploadReply)
+        found = await self._transfer(message, send)
+        return messages.codec.decode(found, messages.UploadReply)
 
     async def download(self, message: messages.BlobRequest, target: IO[bytes]) -> None:
         """Receives a file until all of it is here. Raises as ``upload``."""
@@ -259,28 +254,29 @@ class ServerConnection:
             await asyncio.to_thread(target.truncate)
             await self._client.download(server, path, body, target)
 
-        await self._transfer(receive)
+        await self._transfer(message, receive)
 
-    async def _transfer(self, send: Callable[[str], Awaitable[T]]) -> T:
+    async def _transfer(
+        self, message: messages.Message, send: Callable[[str], Awaitable[T]]
+    ) -> T:
         attempt = 0
         while True:
             server = self._choice.current
             try:
-                found = await send(server)
+                return await send(server)
             except Unreachable as error:
                 self._choice.skip(server)
-                await self._pause_or_give_up(attempt, error)
-            else:
-                self._answered_at = self._monotonic()
-                return found
+                await self._pause_or_give_up(message, attempt, error)
             attempt += 1
 
-    async def _pause_or_give_up(self, attempt: int, error: Unreachable) -> None:
+    async def _pause_or_give_up(
+        self, message: messages.Message, attempt: int, error: Unreachable
+    ) -> None:
         """Waits before the next attempt. Raises ``LeaseLost`` if there is no time left,
         and ``Refused`` if the server only answers that it is broken."""
         if isinstance(error, Defective) and attempt + 1 >= MAX_DEFECTS:
             raise Refused("internal", str(error)) from None
-        if self.in_danger:
+        if self.leases.are_over(message):
             raise LeaseLost("the server could not be reached in time") from None
         await self.pause(attempt)
 
@@ -366,8 +362,3 @@ def _as_retry(message: messages.ReportBatch) -> messages.ReportBatch:
     """The server may have recorded the reports, though its answer was lost."""
     reports = [msgspec.structs.replace(each, is_retry=True) for each in message.reports]
     return messages.ReportBatch(message.worker, message.pool, reports)
-
-
-def _is_beside(message: messages.Message) -> bool:
-    """Return whether this is the claim of a busy worker: its answer renews no lease."""
-    return isinstance(message, messages.ClaimRequest) and message.waits

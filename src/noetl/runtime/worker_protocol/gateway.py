@@ -102,12 +102,11 @@ class WorkerGateway:
         if asked.protocol != wire.PROTOCOL:
             raise ProtocolError(wire.wrong_version(asked.protocol))
         mine = msgspec.structs.replace(asked, worker=caller.owner)
-        works = await self._long_poll.answer(mine, is_gone)
+        works, waited = await self._long_poll.answer(mine, is_gone)
         messages = [await self._message(work, caller.seal) for work in works]
         found = [message for message in messages if message is not None]
-        return wire.ClaimReply(
-            found, self._orchestrator.placement.ttl, self._tenancy.has_accounts
-        )
+        ttl = self._orchestrator.placement.ttl
+        return wire.ClaimReply(found, ttl, self._tenancy.has_accounts, waited)
 
     async def _message(self, work: WorkItem, seal: Seal) -> wire.WorkMessage | None:
         """Return the message, or None for work that cannot be encoded (I-38)."""

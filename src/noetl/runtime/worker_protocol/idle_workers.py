@@ -13,12 +13,20 @@ class WaitingWorker:
     """A remote worker whose claim waits for an answer, and which has free slots.
 
     ``woken`` is set when it gets work. Work is ``promised`` during its transaction:
-    until its end the claim must not be answered.
+    until its end the claim must not be answered. Its leases begin at ``reserved_at`` by
+    this ``clock``, or later.
     """
 
     def __init__(
-        self, owner: str, slots: int, woken: Event, is_gone: Callable[[], bool]
+        self,
+        owner: str,
+        slots: int,
+        woken: Event,
+        is_gone: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> None:
+        self.reserved_at = clock()
+        self._clock = clock
         self.works: list[WorkItem] = []
         self.promised = 0
         self._owner = owner
@@ -29,6 +37,8 @@ class WaitingWorker:
     def reserve(self) -> str | None:
         if self.promised + len(self.works) >= self._slots or self._is_gone():
             return None
+        if not self.promised and not self.works:
+            self.reserved_at = self._clock()
         self.promised += 1
         return self._owner
 

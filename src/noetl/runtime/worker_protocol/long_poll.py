@@ -39,26 +39,30 @@ class LongPoll:
 
     async def answer(
         self, asked: messages.ClaimRequest, is_gone: IsGone
-    ) -> Sequence[WorkItem]:
+    ) -> tuple[Sequence[WorkItem], float]:
+        """Return work, and for how many seconds the claim had waited when its leases
+        were asked for."""
         orchestrator, loop = self._orchestrator, asyncio.get_running_loop()
         woken = orchestrator.wakeup.listen()
-        until = loop.time() + min(asked.wait_seconds, messages.MAX_WAIT_SECONDS)
+        since = began = loop.time()
+        until = since + min(asked.wait_seconds, messages.MAX_WAIT_SECONDS)
         works: Sequence[WorkItem] = []
         while not self._closed:
             woken.clear()
             look = self._next_look(asked)
             if look <= loop.time():
+                began = loop.time()
                 look = loop.time() + LOOK_AGAIN_SECONDS
                 works = await self._find(asked, look)
             left = min(look, until) - loop.time()
             if not works and left > 0:
-                works = await self._wait(asked, woken, left, is_gone)
+                works, began = await self._wait(asked, woken, left, is_gone)
             if works or is_gone() or loop.time() >= until:
                 break
         if works and is_gone():
             await orchestrator.assignment.release([work.lease for work in works])
-            return []
-        return works
+            works = []
+        return works, began - since
 
     def _next_look(self, asked: messages.ClaimRequest) -> float:
         """Return the time of the next query: now, or later if the store had no work for
@@ -92,9 +96,11 @@ class LongPoll:
         woken: asyncio.Event,
         seconds: float,
         is_gone: IsGone,
-    ) -> Sequence[WorkItem]:
-        """Wait for a wake-up, or until this worker gets work that begins."""
-        waiting = WaitingWorker(asked.worker, asked.slots, woken, is_gone)
+    ) -> tuple[Sequence[WorkItem], float]:
+        """Wait for a wake-up, or until this worker gets work that begins; return it,
+        and when its slots were reserved."""
+        clock = asyncio.get_running_loop().time
+        waiting = WaitingWorker(asked.worker, asked.slots, woken, is_gone, clock)
         with (
             self._orchestrator.idle_workers.hold(waiting, asked.pool),
             suppress(TimeoutError),
@@ -103,7 +109,7 @@ class LongPoll:
         while waiting.promised:
             woken.clear()
             await woken.wait()
-        return waiting.works
+        return waiting.works, waiting.reserved_at
 
     async def _lost(self, asked: messages.ClaimRequest) -> list[WorkItem]:
         """Return work of an earlier answer that did not reach the worker."""

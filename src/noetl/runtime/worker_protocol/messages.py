@@ -23,7 +23,7 @@ Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
 
 MAX_UPLOAD_BYTES = 64 * 1024**3
 
-PROTOCOL = 5
+PROTOCOL = 6
 """The version of these messages: a server refuses workers of another version."""
 
 MAX_REPORTS = 500
@@ -90,13 +90,15 @@ class WorkMessage(Message, frozen=True):
 
 
 class ClaimReply(Message, frozen=True):
-    """``lease_seconds`` is how long a lease lasts without a heartbeat. If the server
-    ``has_accounts``, workers isolate code of playbooks from now on; the same field of
-    other replies means the same."""
+    """``lease_seconds`` is how long a lease lasts without a heartbeat. The claim had
+    ``waited`` for that many seconds when the server began to lease this work. If the
+    server ``has_accounts``, workers isolate code of playbooks from now on; the same
+    field of other replies means the same."""
 
     work: Sequence[WorkMessage]
     lease_seconds: float
     has_accounts: bool = True
+    waited: float = 0.0
 
 
 class Report(Message, frozen=True):
