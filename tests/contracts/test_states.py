@@ -113,7 +113,7 @@ async def test_the_first_fold_begins_at_a_snapshot(store, facts, events):
     late, early = await some.at("x", 60), watched.events
     before = await some.at("x", 45)
 
-    assert (freeze(late), early) == (freeze(replay(events[:60])), 10)
+    assert (freeze(late), early) == (freeze(replay(events[:60])), 11)
     assert freeze(before) == freeze(replay(events[:45]))
 
 

@@ -23,6 +23,7 @@ from noetl.engine.times import seconds_of
 from noetl.ports import Backlog
 from noetl.ports.access import WorkerRecord
 from noetl.runtime.executions.loaded import LoadedExecution
+from noetl.runtime.executions.snapshots import refusals
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
 
@@ -194,6 +195,11 @@ class Metrics:
             "noetl_executions_loaded",
             "Executions in the memory of this server.",
             lambda: float(len(orchestrator.cache)),
+        )
+        self.counter(
+            "noetl_snapshots_refused_total",
+            "Snapshots that do not fit their logs; the logs are read instead.",
+            lambda: float(refusals.count),
         )
 
     def watch_wakeups(self, count_missed: Callable[[], float]) -> None:

@@ -16,6 +16,7 @@ from noetl.engine.invariants import Audit
 from noetl.engine.times import seconds_of
 from noetl.ports import CallLimit, Lease, Transition
 from noetl.runtime.executions.loaded import freeze, thaw
+from noetl.runtime.executions.snapshots import body_of, refusals
 
 from .hosts import EPOCH
 from .plan import TTL
@@ -96,11 +97,14 @@ class ReplayCheck(Checker):
         super().__init__(world, report)
         self._logs = logs.logs
         self._count = 0
+        self._refused = refusals.count
 
     def committed(self, transitions: Sequence[Transition], by: str) -> None:
         for each in transitions:
             if each.log.snapshot is not None:
-                self._compare(each.execution_id, thaw(each.log.snapshot), "snapshot")
+                self._compare(
+                    each.execution_id, thaw(body_of(each.log.snapshot)), "snapshot"
+                )
         self._count += 1
         if self._count % 8 == 0:
             self.compare_all()
@@ -122,6 +126,9 @@ class ReplayCheck(Checker):
 
     def end(self) -> None:
         self.compare_all()
+        refused = refusals.count - self._refused
+        if refused > self.world.happened.get("wrong snapshot", 0):
+            self.report("I-07", f"{refused} snapshots are refused, and none is wrong")
 
 
 class LeaseCheck(Checker):

@@ -24,6 +24,7 @@ from noetl.engine.values.references import references_in
 from noetl.errors import NoetlError
 from noetl.local.home import Home
 from noetl.runtime.executions.loaded import freeze
+from noetl.runtime.executions.snapshots import body_of
 
 
 class Acknowledged:
@@ -149,7 +150,8 @@ class Judge:
                 evolve(state, event)
                 blobs |= {each["key"] for each in references_in(event.payload)}
                 if snapshot and event.seq == snapshot.seq:
-                    wrong += ["a false snapshot"] * (freeze(state) != snapshot.body)
+                    body = body_of(snapshot.body)
+                    wrong += ["a false snapshot"] * (freeze(state) != body)
         wrong += [breach.message for breach in watch.end()]
         found = Replayed(status_of(state), frozenset(blobs), tuple(wrong))
         return self._replayed.setdefault(key, found)

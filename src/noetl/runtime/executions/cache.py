@@ -11,7 +11,8 @@ from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import status_of
 from noetl.errors import StoreError
 from noetl.ports import Catalog, Clock, Store
-from noetl.runtime.executions.loaded import LoadedExecution, fold_with_snapshot
+from noetl.runtime.executions.loaded import LoadedExecution
+from noetl.runtime.executions.snapshots import fold_with_snapshot
 from noetl.runtime.keychain import Keyring
 
 KEEP_LOADED_FOR_S = 60.0

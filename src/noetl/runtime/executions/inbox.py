@@ -23,12 +23,11 @@ from noetl.runtime.executions.loaded import (
     Decision,
     InboxItem,
     LoadedExecution,
-    catch_up,
-    fold,
     freeze,
     thaw,
 )
 from noetl.runtime.executions.placement import Placement, grant
+from noetl.runtime.executions.snapshots import catch_up, fold
 from noetl.runtime.executions.transition import transition_of
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.values.ownership import Owners

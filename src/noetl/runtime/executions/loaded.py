@@ -9,14 +9,13 @@ import msgspec
 
 from noetl.dsl.model import Playbook
 from noetl.dsl.playbook_inputs import secret_inputs
-from noetl.engine.evolve import replay
 from noetl.engine.recorder import Batch
 from noetl.engine.secrets.handles import Secrets
 from noetl.engine.state import State
 from noetl.engine.values.references import Values
 from noetl.errors import NoetlError
 from noetl.net.net import Net, build_net
-from noetl.ports import Lease, LogReader
+from noetl.ports import Lease
 from noetl.runtime.dispatcher import Prefetch, ReportAnswer
 from noetl.types import JSON
 
@@ -129,30 +128,3 @@ def freeze(state: State) -> bytes:
 def thaw(body: bytes) -> State:
     """Decode the body of a snapshot."""
     return _states.decode(body)
-
-
-async def fold(store: LogReader, execution_id: str) -> State:
-    """Fold the state from the last snapshot in the store and the events after it."""
-    state, _ = await fold_with_snapshot(store, execution_id)
-    return state
-
-
-async def fold_with_snapshot(store: LogReader, execution_id: str) -> tuple[State, int]:
-    """Return the state, and the position of the snapshot that it was folded from."""
-    snapshot = await store.snapshot(execution_id)
-    state = thaw(snapshot.body) if snapshot is not None else State()
-    saved = state.seq
-    while True:
-        events = await store.read(execution_id, after=state.seq, limit=EVENTS_PER_READ)
-        replay(events, state)
-        if len(events) < EVENTS_PER_READ:
-            return state, saved
-
-
-async def catch_up(store: LogReader, execution_id: str, state: State) -> State:
-    """Apply the events that another server may have committed; from a snapshot, if
-    they are many."""
-    events = await store.read(execution_id, after=state.seq, limit=EVENTS_PER_READ)
-    if len(events) == EVENTS_PER_READ:
-        return await fold(store, execution_id)
-    return replay(events, state)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from noetl.engine.events import Event
 from noetl.engine.invariants import Breach
 from noetl.engine.runs import Waiting, iteration_id, pipelines
 from noetl.engine.state import State, standing_of, status_of
 from noetl.engine.times import NEVER, seconds_of
 from noetl.engine.undone import number_of
-from noetl.ports import CommandRecord, Records, Timer
-from noetl.runtime.executions.loaded import freeze, thaw
+from noetl.ports import CommandRecord, Records, Snapshot, Timer
+from noetl.runtime.executions.loaded import freeze
+from noetl.runtime.executions.snapshots import open_snapshot
 from noetl.types import JSON
 
 PRECISION_S = 0.01
@@ -191,16 +193,14 @@ def _slot(state: State, records: Records) -> Iterator[Found]:
 # -- snapshots, and two looks at one store ---------------------------------------
 
 
-def check_snapshot(state: State, body: bytes) -> Iterator[Breach]:
-    """Yield a breach if a snapshot is not the state at its position (I-07)."""
-    try:
-        kept = freeze(thaw(body))
-    except ValueError as error:
-        message = f"the snapshot cannot be decoded: {error}"
-        yield Breach("I-07", state.seq, message, "the state of the log")
-        return
-    if kept != freeze(state):
-        message = f"the snapshot at event {state.seq} is not what the log adds up to"
+def check_snapshot(state: State, body: bytes, last: Event) -> Iterator[Breach]:
+    """Yield a breach if a snapshot is not the state after its last event (I-07)."""
+    snapshot = Snapshot(state.seq, body)
+    kept, why = open_snapshot(state.execution_id, snapshot, last)
+    if kept is not None and freeze(kept) != freeze(state):
+        why = "it is not what the log adds up to"
+    if why:
+        message = f"the snapshot at event {state.seq} is wrong: {why}"
         yield Breach("I-07", state.seq, message, "the state of the log")
 
 

@@ -25,8 +25,9 @@ from noetl.ports import (
     TimerChanges,
     Transition,
 )
-from noetl.runtime.executions.loaded import InboxItem, LoadedExecution, freeze
+from noetl.runtime.executions.loaded import InboxItem, LoadedExecution
 from noetl.runtime.executions.placement import Placement
+from noetl.runtime.executions.snapshots import seal
 from noetl.types import JSON
 
 ADMIT_TIMER = "place"
@@ -65,8 +66,9 @@ def transition_of(
     if batch.is_cut:  # another process continues it if this one is lost
         timers.append(Timer(execution_id, SETTLE, now, "deadline"))
     lineage, snapshot = lineage_of(state), None
-    if state.seq - loaded.saved >= SNAPSHOT_EVERY and not state.finished:
-        snapshot, loaded.saved = freeze(state), state.seq
+    is_due = state.seq - loaded.saved >= SNAPSHOT_EVERY and not state.finished
+    if is_due and batch.events:
+        snapshot, loaded.saved = seal(state, batch.events[-1]), state.seq
     return Transition(
         execution_id=execution_id,
         log=Append(after, batch.events, batch.bodies, snapshot=snapshot),

@@ -13,7 +13,7 @@ from noetl.engine.state import State
 from noetl.engine.waits.resume import waiting_in
 from noetl.ports import LogReader, Parked, Summary
 from noetl.ports.store import Store
-from noetl.runtime.executions.loaded import fold
+from noetl.runtime.executions.snapshots import fold
 from noetl.types import JSON
 
 MAX_PARKED = 5_000

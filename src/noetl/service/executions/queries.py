@@ -15,7 +15,8 @@ from noetl.engine.state import ExecutionStatus, State
 from noetl.engine.waits.resume import WaitLine, waits_of
 from noetl.errors import BlobGone, StoreError
 from noetl.ports import Blobs, ExecutionHistory, Summary, summary_document
-from noetl.runtime.executions.loaded import EVENTS_PER_READ, fold
+from noetl.runtime.executions.loaded import EVENTS_PER_READ
+from noetl.runtime.executions.snapshots import fold
 from noetl.service.errors import no_execution
 from noetl.service.executions.filters import Filter, Page, Tally, merge_pages
 from noetl.types import JSON

@@ -267,7 +267,7 @@ class _Fold:
             return
         body = self._bodies.pop(event.seq, None)
         if body is not None:
-            self._note(check_snapshot(self.state, body))
+            self._note(check_snapshot(self.state, body, event))
         tally = self._tallies.pop(event.seq, None)
         if tally is not None and tally != msgspec.json.encode(self._folded):
             message = f"the tally at event {event.seq} is not what the log adds up to"

@@ -15,6 +15,7 @@ from noetl.engine.state import State
 from noetl.ports import LogReader
 from noetl.report.values import cut, cut_members
 from noetl.runtime.executions.loaded import freeze, thaw
+from noetl.runtime.executions.snapshots import read_snapshot
 from noetl.service.errors import RequestRefused
 from noetl.types import JSON
 
@@ -90,10 +91,10 @@ class States:
         state = self._checkpoints.nearest(execution_id, seq)
         if state is not None and seq - state.seq < EVERY:
             return state
-        snapshot = await self._log.snapshot(execution_id)
+        saved, _ = await read_snapshot(self._log, execution_id, 0)
         known = 0 if state is None else state.seq
-        if snapshot is not None and known < snapshot.seq <= seq:
-            return thaw(snapshot.body)
+        if known < saved.seq <= seq:
+            return saved
         return state or State()
 
     async def show(
