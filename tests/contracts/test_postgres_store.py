@@ -17,6 +17,7 @@ from noetl.adapters.stores.postgres.commit_rows import statement
 from noetl.adapters.stores.postgres.queries import SQL
 from noetl.errors import LogConflict, StoreError
 from noetl.ports import Command
+from noetl.runtime.executions.quarantine import is_defect
 
 ARGUMENTS = 50
 """Of a commit, a list each."""
@@ -252,6 +253,29 @@ async def test_renewing_and_committing_at_once_does_not_deadlock(postgres, facts
         await asyncio.gather(report(), renew())
 
         assert len(await one.renew(leases, now=3.0, ttl=30.0)) == 40
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        pytest.param("53100", "store.full", id="the disk is full"),
+        pytest.param("58030", "store.io", id="the disk reports an error"),
+        pytest.param("53200", "store.unreachable", id="memory is short"),
+    ],
+)
+async def test_what_the_database_lacks_is_no_defect_of_an_execution(
+    postgres: str, code: str, kind: str
+) -> None:
+    """I-38, I-47: with another kind, the execution would be set aside."""
+    database = Postgres(postgres)
+    raising = f"DO $$ BEGIN RAISE 'no room' USING ERRCODE = '{code}'; END $$"
+
+    with pytest.raises(StoreError) as refused:
+        await database.fetch(raising)
+
+    assert refused.value.kind == kind
+    assert not is_defect(refused.value)
+    await database.close()
 
 
 async def test_two_servers_may_start_at_once(postgres):

@@ -28,6 +28,7 @@ _UNREACHABLE = (
     asyncpg.OperatorInterventionError,
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.OutOfMemoryError,
     OSError,
     TimeoutError,
 )
@@ -44,6 +45,10 @@ _MOVED = (
 )
 """Answers of a node that is shutting down, or is not the primary any more: all
 connections are closed, and new ones find the node that takes writes."""
+_DISK = (
+    (asyncpg.DiskFullError, "store.full"),
+    (asyncpg.PostgresSystemError, "store.io"),
+)
 
 
 class Postgres:
@@ -84,7 +89,7 @@ class Postgres:
             except _UNREACHABLE as error:
                 raise _unreachable(error) from error
             except asyncpg.PostgresError as error:
-                raise StoreError(f"PostgreSQL: {error}", "store.error") from error
+                raise StoreError(f"PostgreSQL: {error}", _kind_of(error)) from error
         raise AssertionError
 
     async def fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -284,6 +289,13 @@ async def _read_version(connection: Any, part: str) -> tuple[int, str | None]:
 
 def _digest(functions: str) -> str | None:
     return sha256(functions.encode()).hexdigest() if functions else None
+
+
+def _kind_of(error: BaseException) -> str:
+    """Return the kind of an error of a statement. What the disk lacks concerns no
+    execution: the same commit may succeed later."""
+    found = (kind for types, kind in _DISK if isinstance(error, types))
+    return next(found, "store.error")
 
 
 def _unreachable(error: BaseException) -> StoreError:
