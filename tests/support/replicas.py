@@ -61,6 +61,27 @@ class Node:
             self._process.wait()
             self._process = None
 
+    def kill(self) -> None:
+        """Kill it without a word (``kill -9``)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def copy(self, origin: Node) -> None:
+        """Replace the data by a copy of a primary's, to be its standby."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        command = [str(self._programs / "bin" / "pg_basebackup"), "-h", "127.0.0.1"]
+        command += ["-R", "-p", str(origin.port), "-U", "postgres"]
+        command += ["-D", str(self.data), "-c", "fast", "--no-sync"]
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            cwd=self.data.parent,
+            **self._user,
+        )
+
     def is_ready(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, "PostgreSQL has ended"
@@ -81,6 +102,10 @@ class Pair:
     def __init__(self, primary: Node, standby: Node) -> None:
         self.primary = primary
         self.standby = standby
+
+    def swap(self) -> None:
+        """Take the standby for the primary from now on, after its promotion."""
+        self.primary, self.standby = self.standby, self.primary
 
     @property
     def address(self) -> str:
@@ -109,11 +134,8 @@ def replicated() -> Iterator[Pair]:
         nodes.append(Node(programs, folder / "data", user))
         nodes[0].start()
         nodes[0].await_ready()
-        copy = [str(programs / "bin" / "pg_basebackup"), "-h", "127.0.0.1", "-R"]
-        copy += ["-p", str(nodes[0].port), "-U", "postgres", "-D", str(folder / "copy")]
-        copy += ["-c", "fast", "--no-sync"]
-        subprocess.run(copy, check=True, capture_output=True, cwd=folder, **user)
         nodes.append(Node(programs, folder / "copy", user))
+        nodes[1].copy(nodes[0])
         nodes[1].start()
         nodes[1].await_ready()
         yield Pair(*nodes)

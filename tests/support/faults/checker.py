@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from lease_history import lease_counts
 
+from faults.history import check_ledger
 from faults.ledger import Ledger
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
@@ -40,23 +41,30 @@ class Checker:
         self._ledger = ledger
         self.found = Findings()
 
-    async def check(self, runs: dict[str, int]) -> Findings:
-        """``runs`` are executions, and how many iterations each of them has."""
+    async def check(
+        self,
+        runs: dict[str, int],
+        others: Iterable[str] = (),
+        *,
+        overlaps: bool = False,
+    ) -> Findings:
+        """``runs`` are executions, and how many iterations each of them has; ``others``
+        have no part in the ledger. ``overlaps`` says that two owners may meet."""
         found = self.found
-        await self._check_rows(runs)
+        await self._check_rows({*runs, *others})
         for execution_id, count in runs.items():
             await self._check_log(execution_id, count)
         leased = await lease_counts(self._database)
         found.steals = sum(count - 1 for count in leased.values() if count)
-        if self._ledger.overlaps:
+        if self._ledger.overlaps and not overlaps:
             self._blame(f"{self._ledger.overlaps} effects had two owners at once")
         return found
 
-    async def _check_rows(self, runs: dict[str, int]) -> None:
+    async def _check_rows(self, started: set[str]) -> None:
         """No start is lost or doubled, and nothing is left to do."""
         rows = await self._database.fetch("SELECT execution_id FROM noetl.execution")
-        if {name for (name,) in rows} != {*runs}:
-            self._blame(f"{len(rows)} executions are stored, {len(runs)} were started")
+        if {name for (name,) in rows} != started:
+            self._blame(f"{len(rows)} are stored, {len(started)} were started")
         for stray in await self._store.strays():
             self._blame(f"{stray.table} {stray.name}: {stray.message}")
 
@@ -96,23 +104,20 @@ class Checker:
         kept = [i for (i,) in await self._database.fetch(sql, execution_id)]
         if kept != list(range(count)):
             self._blame(f"{execution_id}: the keyed sink has {len(kept)} of {count}")
-        begun = [event for event in events if event.name == "task.started"]
-        again: Counter[int] = Counter()
-        for event in begun:
-            index = int((event.iteration_id or "/-1").rpartition("/")[2])
+        begun: Counter[tuple[str, int]] = Counter()
+        for event in events:
+            if event.name != "task.started":
+                continue
             doubted = event.payload.get("in_doubt") is not None
             self.found.in_doubt += doubted
             self.found.retries += (event.attempt or 1) > 1 and not doubted
             if event.task_label == "tell":
-                again[index] += 1
-        for index in range(count):
-            calls = self._ledger.calls[execution_id, index]
-            self.found.duplicates += max(calls - 1, 0)
-            if not 1 <= calls <= again[index]:
-                self._blame(
-                    f"{execution_id}: effect {index} happened {calls} times, "
-                    f"the log knows of {again[index]}"
-                )
+                index = int((event.iteration_id or "/-1").rpartition("/")[2])
+                begun[execution_id, index] += 1
+        ended = [(execution_id, index) for index in range(count)]
+        calls = {each: self._ledger.calls[each] for each in {*ended, *begun}}
+        self.found.duplicates += sum(max(calls[each] - 1, 0) for each in ended)
+        self.found.wrong += check_ledger(calls, begun, ended)
 
     def _blame(self, message: str) -> None:
         self.found.wrong.append(message)

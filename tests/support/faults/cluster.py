@@ -54,23 +54,18 @@ class Cluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.exits: list[str] = []
         self.has_nats = nats
+        self.database = self.server_database = ""
         self._postgres, self._nats = Postgres(self.home), Nats(self.home)
         self._ports: list[int] = []
         self._slots = slots
         self.urls: list[str] = []
         self.servers: list[str] = []
         self.workers: list[str] = []
-        self._postgres.start()
-        bus = f"nats://127.0.0.1:{free_port()}"
-        if nats:
-            self._nats.start()
-            bus = self._nats.address() or ""
-        self._postgres.divide()
-        self.database = self._postgres.owner_address() or ""
+        bus = self._open_services()
         self.token = make_token(self.home.token)
         self._environ = {
             **os.environ,
-            "NOETL_DATABASE": self._postgres.address() or "",
+            "NOETL_DATABASE": self.server_database,
             "NOETL_DATABASE_OWNER": self.database,
             "NOETL_NATS": bus,
             "NOETL_LEASE_TTL": f"{ttl:g}",
@@ -82,6 +77,18 @@ class Cluster:
             self.add_server()
         for _ in range(workers):
             self.add_worker()
+
+    def _open_services(self) -> str:
+        """Start PostgreSQL and NATS; return the address of NATS."""
+        self._postgres.start()
+        bus = f"nats://127.0.0.1:{free_port()}"
+        if self.has_nats:
+            self._nats.start()
+            bus = self._nats.address() or ""
+        self._postgres.divide()
+        self.database = self._postgres.owner_address() or ""
+        self.server_database = self._postgres.address() or ""
+        return bus
 
     def add_server(self) -> None:
         port, name = free_port(), f"server{len(self.servers)}"
@@ -108,29 +115,34 @@ class Cluster:
         if name == NATS:
             self._nats.start()
             return
-        command = [sys.executable, "-m", "noetl"]
-        home, environ = self.elsewhere, dict(self._environ)
-        if name.startswith("server"):
-            number = int(name.removeprefix("server"))
-            home = self._home_of(number)
-            port = str(self._ports[number])
-            command += ["server", "start", "--foreground", "--port", port]
-        else:
-            # As on another machine: it knows its servers, and nothing behind them.
-            del environ["NOETL_DATABASE"], environ["NOETL_NATS"]
-            del environ["NOETL_DATABASE_OWNER"]
-            command += ["worker", "start", "--foreground", "--slots", str(self._slots)]
-            first = int(name.removeprefix("worker")) % len(self.urls)
-            for url in [*self.urls[first:], *self.urls[:first]]:
-                command += ["--server", url]
         with self._output_of(name).open("ab") as output:
             self.processes[name] = subprocess.Popen(
-                command,
-                env={**environ, "NOETL_HOME": str(home)},
+                self.command_of(name),
+                env=self.environ_of(name),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
             )
+
+    def command_of(self, name: str) -> list[str]:
+        command = [sys.executable, "-m", "noetl"]
+        if name.startswith("server"):
+            port = str(self._ports[int(name.removeprefix("server"))])
+            return [*command, "server", "start", "--foreground", "--port", port]
+        command += ["worker", "start", "--foreground", "--slots", str(self._slots)]
+        first = int(name.removeprefix("worker")) % len(self.urls)
+        for url in [*self.urls[first:], *self.urls[:first]]:
+            command += ["--server", url]
+        return command
+
+    def environ_of(self, name: str) -> dict[str, str]:
+        if name.startswith("server"):
+            home = self._home_of(int(name.removeprefix("server")))
+            return {**self._environ, "NOETL_HOME": str(home)}
+        # As on another machine: it knows its servers, and nothing behind them.
+        hidden = ("NOETL_DATABASE", "NOETL_DATABASE_OWNER", "NOETL_NATS")
+        known = {key: text for key, text in self._environ.items() if key not in hidden}
+        return {**known, "NOETL_HOME": str(self.elsewhere)}
 
     def _output_of(self, name: str) -> Path:
         return self.home.folder / f"{name}.txt"
@@ -172,6 +184,12 @@ class Cluster:
         self.kill(NATS)
         shutil.rmtree(self.home.folder / "nats" / "streams", ignore_errors=True)
         self.start(NATS)
+
+    def stop(self, name: str) -> int:
+        """End it as an operator does; return its exit code."""
+        process = self.processes[name]
+        process.terminate()
+        return process.wait(HUNG)
 
     def freeze(self, name: str) -> None:
         os.kill(self.pid_of(name), signal.SIGSTOP)

@@ -1,0 +1,122 @@
+"""Runs campaigns of real faults in parts, and writes their rows of a table.
+
+    scripts/fault_campaigns.py [NAME …] [--seconds 300] [--part 60] [--seed N]
+                               [--state build/faults] [--again]
+
+Without names it runs all of them; ``--list`` prints the names. A part has a cluster of
+its own. The sums of finished parts are kept in the folder of ``--state``, and the next
+call goes on until each campaign has run for ``--seconds`` in all; ``--again`` begins
+anew. A part that finds an error, or whose fault did not happen, ends the campaign with
+exit code 1, and is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from faults.ordeal import Part  # noqa: E402
+from faults.scenarios import CAMPAIGNS  # noqa: E402
+from result_table import write_row  # noqa: E402
+
+PAGE = ROOT / "docs" / "explanation" / "reliability-campaigns.md"
+MAXIMA = ("longest", "largest")
+"""First words of figures of which the largest counts, and not the sum."""
+
+
+class Total(msgspec.Struct):
+    """The sums of a campaign's finished parts."""
+
+    parts: int = 0
+    seconds: float = 0.0
+    faults: dict[str, int] = msgspec.field(default_factory=dict)
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
+    lists: dict[str, list[float]] = msgspec.field(default_factory=dict)
+    wrong: int = 0
+
+    def add(self, part: Part) -> None:
+        self.parts += 1
+        self.seconds += part.seconds
+        self.faults = dict(Counter(self.faults) + Counter(part.faults))
+        for name, values in part.lists.items():
+            self.lists[name] = [*self.lists.get(name, ()), *values]
+        for name, value in part.figures.items():
+            known = self.figures.get(name, 0)
+            larger = name.startswith(MAXIMA)
+            self.figures[name] = max(known, value) if larger else known + value
+
+    def describe(self) -> str:
+        faults = [f"{count:,} {name}" for name, count in sorted(self.faults.items())]
+        figures = [f"{name} {value:,.4g}" for name, value in self.figures.items()]
+        lists = [
+            f"{name} {' '.join(f'{value:.1f}' for value in values)}"
+            for name, values in self.lists.items()
+        ]
+        head = f"{self.seconds / 60:.1f} min in {self.parts} parts"
+        return "; ".join([head, ", ".join(faults), ", ".join(figures), *lists])
+
+
+def run_campaign(name: str, asked: argparse.Namespace) -> bool:
+    """Run parts until the campaign is long enough; return whether all is well."""
+    file = asked.state / f"{name.replace(' ', '-')}.json"
+    total = Total()
+    if file.exists() and not asked.again:
+        total = msgspec.json.decode(file.read_bytes(), type=Total)
+        print(f"{name}: going on after {total.seconds:.0f} s", flush=True)
+    seed = asked.seed
+    while total.seconds < asked.seconds:
+        began = time.monotonic()
+
+        def say(text: str, began: float = began) -> None:
+            print(f"{time.monotonic() - began:7.1f} s  {name}: {text}", flush=True)
+
+        length = min(asked.part, max(asked.seconds - total.seconds, 5.0))
+        with tempfile.TemporaryDirectory(prefix="noetl-faults-") as folder:
+            part = CAMPAIGNS[name](seed, length, Path(folder) / "home", say)
+        if part.wrong:
+            for wrong in part.wrong[:30]:
+                print(f"wrong: {wrong}")
+            print(f"{name}: {len(part.wrong)} errors; repeat it with --seed {seed}")
+            return False
+        total.add(part)
+        file.write_bytes(msgspec.json.encode(total))
+        seed += 1
+    cases = sum(total.faults.values())
+    print(write_row(name, cases, total.wrong, total.describe(), PAGE), flush=True)
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--part", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    parser.add_argument("--state", type=Path, default=ROOT / "build" / "faults")
+    parser.add_argument("--again", action="store_true")
+    asked = parser.parse_args()
+    if asked.list:
+        print("\n".join(CAMPAIGNS))
+        return
+    unknown = [name for name in asked.names if name not in CAMPAIGNS]
+    if unknown:
+        sys.exit(f"no campaign '{unknown[0]}'; there are: {', '.join(CAMPAIGNS)}")
+    asked.state.mkdir(parents=True, exist_ok=True)
+    names = asked.names or list(CAMPAIGNS)
+    broken = [name for name in names if not run_campaign(name, asked)]
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""Runs a cluster under load while a scenario harms it, and judges what is left of it.
+
+Two kinds of work are under way at any time: an execution with a parallel loop whose
+effects a peer counts, and small executions of clients that write down what they are
+told. In the end everything must have ended by itself, the invariants must hold, and the
+histories of the clients must agree with the logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+from lease_history import record_leases
+
+from faults.campaign import LOOP, STUCK
+from faults.checker import Checker
+from faults.clients import Clients
+from faults.cluster import Cluster
+from faults.history import Fact, Logs, check, check_timers
+from faults.ledger import Ledger
+from noetl.adapters.postgres import Postgres
+from noetl.adapters.stores.postgres import PostgresStore
+from noetl.engine.events import Event
+from noetl.errors import StoreError
+
+WIDTH = 12
+
+
+class Scenario:
+    """What is done to a cluster.
+
+    ``required`` are faults or figures without which a part has shown nothing, and
+    ``overlaps`` says that effects of two owners may meet.
+    """
+
+    name: ClassVar[str]
+    required: ClassVar[frozenset[str]] = frozenset()
+    overlaps: ClassVar[bool] = False
+    loop: ClassVar[str] = LOOP
+
+    def open(self, folder: Path) -> Cluster:
+        return Cluster(folder, 2, 3, nats=True)
+
+    async def strike(self, cluster: Cluster, dice: random.Random) -> str:
+        """Do one harm and undo it; return its name."""
+        raise NotImplementedError
+
+    def supervise(self) -> None:
+        """Start what has ended; the ordeal sets it, for harms that take a while."""
+
+    def allows(self, ended: str) -> bool:
+        """Return whether this end of a process is part of the harm."""
+        return False
+
+    def heal(self, cluster: Cluster) -> None:
+        """Undo what is left of the harm, after the last one."""
+
+    def inspect(self, part: Part, clients: Clients) -> Iterable[str]:
+        """Return what else is wrong, and add figures to ``part``."""
+        return ()
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """The result of one part of a campaign."""
+
+    seed: int
+    seconds: float = 0.0
+    faults: dict[str, int] = msgspec.field(default_factory=dict)
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
+    lists: dict[str, list[float]] = msgspec.field(default_factory=dict)
+    wrong: list[str] = msgspec.field(default_factory=list)
+
+
+Say = Callable[[str], None]
+
+
+def run(scenario: Scenario, seed: int, seconds: float, folder: Path, say: Say) -> Part:
+    """Run one part on a new cluster."""
+    ledger = Ledger()
+    try:
+        cluster = scenario.open(folder)
+        try:
+            ordeal = Ordeal(scenario, cluster, ledger, seed, say)
+            return asyncio.run(ordeal.run(seconds))
+        finally:
+            cluster.close()
+    finally:
+        ledger.close()
+
+
+class Ordeal:
+    def __init__(
+        self,
+        scenario: Scenario,
+        cluster: Cluster,
+        ledger: Ledger,
+        seed: int,
+        say: Say,
+    ) -> None:
+        self._scenario = scenario
+        self._cluster = cluster
+        self._ledger = ledger
+        self._say = say
+        self._dice = random.Random(seed)
+        self._clients = Clients(cluster.urls, cluster.token, seed)
+        self._part = Part(seed=seed)
+        self._runs: dict[str, int] = {}
+        self._over = False
+        scenario.supervise = self._supervise  # type: ignore[method-assign]
+
+    async def run(self, seconds: float) -> Part:
+        part, began = self._part, time.monotonic()
+        database = Postgres(self._cluster.database)
+        store = await PostgresStore.open(database)
+        await database.fetch("CREATE TABLE public.kept (run text, i integer)")
+        await record_leases(database)
+        self._clients.start()
+        busy = asyncio.create_task(self._keep_busy(store))
+        try:
+            while time.monotonic() < began + seconds and not busy.done():
+                name = await self._scenario.strike(self._cluster, self._dice)
+                part.faults[name] = part.faults.get(name, 0) + 1
+                self._say(name)
+                self._supervise()
+        finally:
+            self._scenario.heal(self._cluster)
+            self._over = True
+        settling = asyncio.to_thread(self._clients.settle)
+        await asyncio.gather(busy, settling, self._supervise_until(busy))
+        part.seconds = time.monotonic() - began
+        part.wrong += self._clients.strange
+        await self._judge(database, store)
+        await database.close()
+        return part
+
+    def _supervise(self) -> None:
+        known = len(self._cluster.exits)
+        self._cluster.supervise()
+        for last in self._cluster.exits[known:]:
+            if self._scenario.allows(last):
+                continue
+            self._part.wrong.append(f"ended by itself: {last[:400]}")
+
+    async def _supervise_until(self, busy: asyncio.Task[None]) -> None:
+        while not busy.done():
+            self._supervise()
+            await asyncio.sleep(0.1)
+
+    async def _keep_busy(self, store: PostgresStore) -> None:
+        """Have one loop under way, until the faults are over and it has ended."""
+        while not self._over:
+            name = await asyncio.to_thread(self._begin)
+            if name is None:
+                continue
+            over_at = None
+            while not await _has_ended(store, name):
+                if self._over and over_at is None:
+                    over_at = time.monotonic()
+                if over_at is not None and time.monotonic() > over_at + 2 * STUCK:
+                    self._part.wrong.append(f"execution {name} is stuck")
+                    return
+                await asyncio.sleep(0.1)
+
+    def _begin(self) -> str | None:
+        """Ask the servers; the key makes one execution of it."""
+        size = 120
+        body = {
+            "playbook": self._scenario.loop.replace("WIDTH", str(WIDTH)),
+            "workload": {
+                "count": size,
+                "dsn": self._cluster.database,
+                "ledger": self._ledger.url,
+            },
+            "idempotency_key": f"loop-{len(self._runs)}",
+        }
+        try:
+            status, answer = self._clients.call(0, "POST", "/api/executions", body)
+        except Exception:  # no server answers; the caller asks again
+            status, answer = 0, {}
+        if status != 201:
+            time.sleep(0.2)
+            return None
+        name: str = answer["execution_id"]
+        self._runs[name] = size
+        return name
+
+    async def _judge(self, database: Postgres, store: PostgresStore) -> None:
+        part, history = self._part, self._clients.history
+        logs = await _read_facts(database, store)
+        found = await Checker(database, store, self._ledger).check(
+            self._runs,
+            others=logs.keys() - self._runs.keys(),
+            overlaps=self._scenario.overlaps,
+        )
+        part.wrong += found.wrong
+        theirs = {
+            name: log
+            for name, log in logs.items()
+            if (log[0].key or "").startswith("client")
+        }
+        part.wrong += check(history, theirs)
+        part.wrong += check_timers(logs)
+        part.wrong += await asyncio.to_thread(verify_all, self._cluster)
+        answered = Counter(each.outcome for each in history)
+        part.figures |= {
+            "executions": len(logs),
+            "events": sum(map(len, logs.values())),
+            "operations": len(history),
+            "unknown answers": answered["info"],
+            "further claims": found.steals,
+            "in doubt": found.in_doubt,
+            "effects twice": found.duplicates,
+        }
+        part.wrong += self._scenario.inspect(part, self._clients)
+        if not part.faults:
+            part.wrong.append("no fault happened")
+        for name in self._scenario.required - part.faults.keys() - part.figures.keys():
+            part.wrong.append(f"this did not happen: {name}")
+
+
+async def _has_ended(store: PostgresStore, execution_id: str) -> bool:
+    try:
+        return (await store.summary(execution_id)).finished_at is not None
+    except StoreError as error:
+        if error.kind not in ("store.unreachable", "store.full"):
+            raise
+        return False
+
+
+async def _read_facts(database: Postgres, store: PostgresStore) -> Logs:
+    rows = await database.fetch("SELECT execution_id FROM noetl.execution")
+    return {
+        name: [_fact_of(event) for event in await store.read(name)] for (name,) in rows
+    }
+
+
+def _fact_of(event: Event) -> Fact:
+    payload, key, status, until = event.payload, None, None, None
+    match event.name:
+        case "playbook.execution.requested":
+            key = payload.get("caller", {}).get("idempotency_key")
+        case "message.received":
+            key = payload.get("data")
+        case "playbook.processed":
+            status = payload["status"]
+        case "task.suspended":
+            until = payload["until"]
+        case "task.resumed" if "message" in payload:
+            key = str(payload["message"])
+    return Fact(
+        name=event.name,
+        key=key,
+        status=status,
+        until=until,
+        at=event.timestamp,
+        of=event.task_run_id,
+    )
+
+
+def verify_all(cluster: Cluster) -> list[str]:
+    """Return what ``noetl verify --execution all`` complains about."""
+    done = subprocess.run(
+        [sys.executable, "-m", "noetl", "verify", "--execution", "all"],
+        env={**cluster.environ_of("server0"), "LD_PRELOAD": ""},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 0:
+        return []
+    return [f"noetl verify: {line}" for line in (done.stdout + done.stderr).split("\n")]

@@ -1,0 +1,110 @@
+"""A TCP proxy between two parts of a cluster that cuts, delays and swallows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Literal
+
+Direction = Literal["there", "back"]
+CHUNK = 65536
+
+
+class Link:
+    """The way from one part to another, on a port of its own.
+
+    Whole: all bytes pass. ``cut``: nothing passes, connections hang and new ones do not
+    come about, as if packets were lost; after ``heal`` the hanging ones are reset, like
+    those that the other side has given up. ``silent``: the bytes of one direction are
+    lost. ``delay``: bytes arrive later. ``loss``: every n-th piece resets its
+    connection, as a link does that loses too much.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.target = port
+        self.is_cut = False
+        self.silent: Direction | None = None
+        self.delay = 0.0
+        self.loss = 0
+        self.harmed = 0
+        self._pieces = 0
+        self._open: set[asyncio.StreamWriter] = set()
+        self._loop = asyncio.new_event_loop()
+        ready: Future[int] = Future()
+        threading.Thread(target=self._run, args=(ready,), daemon=True).start()
+        self.port = ready.result()
+
+    def _run(self, ready: Future[int]) -> None:
+        asyncio.set_event_loop(self._loop)
+
+        async def serve() -> None:
+            server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            ready.set_result(server.sockets[0].getsockname()[1])
+            await server.serve_forever()
+
+        with suppress(asyncio.CancelledError, RuntimeError):
+            self._loop.run_until_complete(serve())
+
+    def heal(self) -> None:
+        """Let everything pass again; what hung in a cut is reset."""
+        was_broken = self.is_cut or self.silent is not None
+        self.is_cut, self.silent, self.delay, self.loss = False, None, 0.0, 0
+        if was_broken:
+            self._do(self._reset)
+
+    def close(self) -> None:
+        self._do(self._loop.stop)
+
+    def _do(self, work: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(work)
+
+    def _reset(self) -> None:
+        for writer in self._open:
+            writer.transport.abort()
+        self._open.clear()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._open.add(writer)
+        far = None
+        try:
+            while self.is_cut:  # the handshake does not come about
+                self.harmed += 1
+                await asyncio.sleep(0.1)
+            back, far = await asyncio.open_connection("127.0.0.1", self.target)
+            self._open.add(far)
+            await asyncio.gather(
+                self._pass(reader, far, "there"), self._pass(back, writer, "back")
+            )
+        except OSError:
+            pass  # one of the two has gone
+        finally:
+            for each in (writer, far):
+                if each is not None:
+                    self._open.discard(each)
+                    each.transport.abort()
+
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        direction: Direction,
+    ) -> None:
+        while piece := await reader.read(CHUNK):
+            self._pieces += 1
+            if self.is_cut or self.silent == direction:
+                self.harmed += 1
+                continue  # lost; the connection is reset in the end
+            if self.loss and self._pieces % self.loss == 0:
+                self.harmed += 1
+                raise ConnectionResetError
+            if self.delay:
+                self.harmed += 1
+                await asyncio.sleep(self.delay)
+            writer.write(piece)
+            await writer.drain()
+        writer.write_eof()

@@ -1,0 +1,34 @@
+"""The campaigns of real faults, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from faults.clocks import WrongClocks
+from faults.disks import FullDatabase
+from faults.memory import OutOfMemory
+from faults.ordeal import Part, Say, Scenario, run
+from faults.partitions import Partition
+from faults.promotions import Promotion
+from faults.restarts import PostmasterKill, RollingRestart
+
+Campaign = Callable[[int, float, Path, Say], Part]
+
+
+def _of(make: Callable[[], Scenario]) -> Campaign:
+    return lambda seed, seconds, folder, say: run(make(), seed, seconds, folder, say)
+
+
+CAMPAIGNS: Mapping[str, Campaign] = {
+    each.name: _of(each)
+    for each in (
+        FullDatabase,
+        OutOfMemory,
+        Partition,
+        PostmasterKill,
+        Promotion,
+        RollingRestart,
+        WrongClocks,
+    )
+}
