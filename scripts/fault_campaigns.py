@@ -1,12 +1,12 @@
 """Runs campaigns of real faults in parts, and writes their rows of a table.
 
-    scripts/fault_campaigns.py [NAME …] [--seconds 300] [--part 60] [--seed N]
-                               [--state build/faults] [--again]
+    scripts/fault_campaigns.py [NAME …] [--seconds 300 | --cases N] [--part 60]
+                               [--seed N] [--state build/faults] [--again]
 
 Without names it runs all of them; ``--list`` prints the names. A part has a cluster of
 its own. The sums of finished parts are kept in the folder of ``--state``, and the next
-call goes on until each campaign has run for ``--seconds`` in all; ``--again`` begins
-anew. A part that finds an error, or whose fault did not happen, ends the campaign with
+call goes on until each campaign has run for ``--seconds`` in all, or has seen
+``--cases`` faults; ``--again`` begins anew. The row is that of the sums. A part that finds an error, or whose fault did not happen, ends the campaign with
 exit code 1, and is not counted.
 """
 
@@ -42,7 +42,6 @@ class Total(msgspec.Struct):
     faults: dict[str, int] = msgspec.field(default_factory=dict)
     figures: dict[str, float] = msgspec.field(default_factory=dict)
     lists: dict[str, list[float]] = msgspec.field(default_factory=dict)
-    wrong: int = 0
 
     def add(self, part: Part) -> None:
         self.parts += 1
@@ -66,6 +65,13 @@ class Total(msgspec.Struct):
         return "; ".join([head, ", ".join(faults), ", ".join(figures), *lists])
 
 
+def measure_left(total: Total, asked: argparse.Namespace) -> float:
+    """Return the seconds that are left, or an estimate of them."""
+    if asked.cases is None:
+        return float(asked.seconds - total.seconds)
+    return float(asked.cases - sum(total.faults.values()))
+
+
 def run_campaign(name: str, asked: argparse.Namespace) -> bool:
     """Run parts until the campaign is long enough; return whether all is well."""
     file = asked.state / f"{name.replace(' ', '-')}.json"
@@ -74,13 +80,13 @@ def run_campaign(name: str, asked: argparse.Namespace) -> bool:
         total = msgspec.json.decode(file.read_bytes(), type=Total)
         print(f"{name}: going on after {total.seconds:.0f} s", flush=True)
     seed = asked.seed
-    while total.seconds < asked.seconds:
+    while (left := measure_left(total, asked)) > 0:
         began = time.monotonic()
 
         def say(text: str, began: float = began) -> None:
             print(f"{time.monotonic() - began:7.1f} s  {name}: {text}", flush=True)
 
-        length = min(asked.part, max(asked.seconds - total.seconds, 5.0))
+        length = min(asked.part, max(left, 5.0))
         with tempfile.TemporaryDirectory(prefix="noetl-faults-") as folder:
             part = CAMPAIGNS[name](seed, length, Path(folder) / "home", say)
         if part.wrong:
@@ -90,9 +96,9 @@ def run_campaign(name: str, asked: argparse.Namespace) -> bool:
             return False
         total.add(part)
         file.write_bytes(msgspec.json.encode(total))
+        cases = sum(total.faults.values())
+        print(write_row(name, cases, 0, total.describe(), PAGE), flush=True)
         seed += 1
-    cases = sum(total.faults.values())
-    print(write_row(name, cases, total.wrong, total.describe(), PAGE), flush=True)
     return True
 
 
@@ -101,6 +107,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--cases", type=int)
     parser.add_argument("--part", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "faults")

@@ -88,9 +88,9 @@ PLANTED = {
         "step.scheduled after the cancellation",
     ),
     "read that denies the cancellation": (
-        [*CALM[:5], did("read", 10, seq=4, status="running")],
+        [*CALM[:5], did("read", 10, seq=3, status="running")],
         {"x": CALM_LOG},
-        "was read as running after",
+        "was read at 3 after its cancellation at 4",
     ),
     "read that goes back": (
         [*CALM[:2], did("read", 4, seq=3), did("read", 6, seq=2)],

@@ -61,7 +61,8 @@ class Clients:
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(
-                target=_Client(self, f"client{number}", seed + number).run, daemon=True
+                target=_Client(self, f"client{seed}.{number}", seed + number).run,
+                daemon=True,
             )
             for number in range(count)
         ]

@@ -31,6 +31,18 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
+def wait_for(port: int) -> None:
+    """Wait until a server listens on this port."""
+    deadline = time.monotonic() + HUNG
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "a server does not start"
+            time.sleep(0.05)
+
+
 class Cluster:
     """Its parts have names: ``server0``, ``worker0``, ``nats``, ``postgres``.
 
@@ -96,7 +108,7 @@ class Cluster:
         self.urls.append(f"http://127.0.0.1:{port}")
         self.servers.append(name)
         self.start(name)
-        self._wait(port)
+        wait_for(port)
 
     def add_worker(self) -> None:
         name = f"worker{len(self.workers)}"
@@ -215,14 +227,4 @@ class Cluster:
         self._postgres.stop()
 
     def await_server(self, number: int) -> None:
-        self._wait(self._ports[number])
-
-    def _wait(self, port: int) -> None:
-        deadline = time.monotonic() + HUNG
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                return
-            except OSError:
-                assert time.monotonic() < deadline, "a server does not start"
-                time.sleep(0.05)
+        wait_for(self._ports[number])

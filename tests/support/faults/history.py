@@ -116,6 +116,7 @@ def check_cancels(history: Sequence[Operation], logs: Logs) -> Iterator[str]:
     nothing that was read later denies it."""
     asked: set[str] = set()
     told: dict[str, float] = {}
+    places: dict[str, int] = {}
     for each in history:
         if each.what == "cancel":
             asked.add(str(each.execution))
@@ -131,15 +132,19 @@ def check_cancels(history: Sequence[Operation], logs: Logs) -> Iterator[str]:
         if execution not in asked:
             yield f"execution {execution} is cancelled, and no client has asked for it"
         place = names.index("workflow.cancelled")
+        places[execution] = place + 1
         late = ADMISSIONS.intersection(names[place:])
         if late:
             yield f"execution {execution}: {min(late)} after the cancellation"
     for each in history:
         if each.what != "read" or each.outcome != "ok" or each.execution not in told:
             continue
-        if each.began > told[each.execution] and each.status in ("running", "waiting"):
-            of = f"execution {each.execution} was read as {each.status}"
-            yield f"{of} after its cancellation was acknowledged"
+        place = places.get(each.execution, 0)
+        if each.began > told[each.execution] and each.seq < place:
+            yield (
+                f"execution {each.execution} was read at {each.seq} after its "
+                f"cancellation at {place} was acknowledged"
+            )
 
 
 def check_reads(history: Iterable[Operation]) -> Iterator[str]:

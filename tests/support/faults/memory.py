@@ -127,7 +127,7 @@ class OutOfMemory(Scenario):
     async def strike(self, cluster: Cluster, dice: random.Random) -> str:
         self._turn += 1
         api = Api(cluster.urls[0], cluster.token)
-        if self._turn % 3 == 2:
+        if self._turn % 3 == 1:
             await self._try(cluster, api, GREEDY, "tool.memory", 0)
             return "greedy code"
         await self._try(cluster, api, KILLS, "worker.lost", OWNERS)

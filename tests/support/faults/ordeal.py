@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,7 +25,7 @@ from faults.campaign import LOOP, STUCK
 from faults.checker import Checker
 from faults.clients import Clients
 from faults.cluster import Cluster
-from faults.history import Fact, Logs, check, check_timers
+from faults.history import Fact, Logs, Operation, check, check_timers
 from faults.ledger import Ledger
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
@@ -33,19 +33,23 @@ from noetl.engine.events import Event
 from noetl.errors import StoreError
 
 WIDTH = 12
+NAMES = "SELECT execution_id FROM noetl.execution"
 
 
 class Scenario:
     """What is done to a cluster.
 
-    ``required`` are faults or figures without which a part has shown nothing, and
-    ``overlaps`` says that effects of two owners may meet.
+    ``required`` are faults or figures without which a part has shown nothing.
+    ``overlaps`` says that effects of two owners may meet. ``rest`` are seconds between
+    two loops, and ``verifies`` that all of the store is verified after each part.
     """
 
     name: ClassVar[str]
     required: ClassVar[frozenset[str]] = frozenset()
     overlaps: ClassVar[bool] = False
     loop: ClassVar[str] = LOOP
+    rest: ClassVar[float] = 0.0
+    verifies: ClassVar[bool] = True
 
     def open(self, folder: Path) -> Cluster:
         return Cluster(folder, 2, 3, nats=True)
@@ -114,6 +118,7 @@ class Ordeal:
         self._clients = Clients(cluster.urls, cluster.token, seed)
         self._part = Part(seed=seed)
         self._runs: dict[str, int] = {}
+        self._known: set[str] = set()
         self._over = False
         scenario.supervise = self._supervise  # type: ignore[method-assign]
 
@@ -121,8 +126,11 @@ class Ordeal:
         part, began = self._part, time.monotonic()
         database = Postgres(self._cluster.database)
         store = await PostgresStore.open(database)
-        await database.fetch("CREATE TABLE public.kept (run text, i integer)")
+        await database.fetch(
+            "CREATE TABLE IF NOT EXISTS public.kept (run text, i integer)"
+        )
         await record_leases(database)
+        self._known = {name for (name,) in await database.fetch(NAMES)}
         self._clients.start()
         busy = asyncio.create_task(self._keep_busy(store))
         try:
@@ -158,6 +166,7 @@ class Ordeal:
     async def _keep_busy(self, store: PostgresStore) -> None:
         """Have one loop under way, until the faults are over and it has ended."""
         while not self._over:
+            await asyncio.sleep(self._scenario.rest)
             name = await asyncio.to_thread(self._begin)
             if name is None:
                 continue
@@ -180,7 +189,7 @@ class Ordeal:
                 "dsn": self._cluster.database,
                 "ledger": self._ledger.url,
             },
-            "idempotency_key": f"loop-{len(self._runs)}",
+            "idempotency_key": f"loop-{self._part.seed}-{len(self._runs)}",
         }
         try:
             status, answer = self._clients.call(0, "POST", "/api/executions", body)
@@ -195,10 +204,11 @@ class Ordeal:
 
     async def _judge(self, database: Postgres, store: PostgresStore) -> None:
         part, history = self._part, self._clients.history
-        logs = await _read_facts(database, store)
+        names = {name for (name,) in await database.fetch(NAMES)} - self._known
+        logs = {name: facts_of(await store.read(name)) for name in names}
         found = await Checker(database, store, self._ledger).check(
             self._runs,
-            others=logs.keys() - self._runs.keys(),
+            others=self._known | (names - self._runs.keys()),
             overlaps=self._scenario.overlaps,
         )
         part.wrong += found.wrong
@@ -209,13 +219,11 @@ class Ordeal:
         }
         part.wrong += check(history, theirs)
         part.wrong += check_timers(logs)
-        part.wrong += await asyncio.to_thread(verify_all, self._cluster)
-        answered = Counter(each.outcome for each in history)
+        if self._scenario.verifies:
+            environ = self._cluster.environ_of("server0")
+            part.wrong += await asyncio.to_thread(verify_all, environ)
+        add_operations(part, logs, history)
         part.figures |= {
-            "executions": len(logs),
-            "events": sum(map(len, logs.values())),
-            "operations": len(history),
-            "unknown answers": answered["info"],
             "further claims": found.steals,
             "in doubt": found.in_doubt,
             "effects twice": found.duplicates,
@@ -236,11 +244,9 @@ async def _has_ended(store: PostgresStore, execution_id: str) -> bool:
         return False
 
 
-async def _read_facts(database: Postgres, store: PostgresStore) -> Logs:
-    rows = await database.fetch("SELECT execution_id FROM noetl.execution")
-    return {
-        name: [_fact_of(event) for event in await store.read(name)] for (name,) in rows
-    }
+def facts_of(events: Iterable[Event]) -> list[Fact]:
+    """Return what concerns clients of a log."""
+    return [_fact_of(event) for event in events]
 
 
 def _fact_of(event: Event) -> Fact:
@@ -266,14 +272,26 @@ def _fact_of(event: Event) -> Fact:
     )
 
 
-def verify_all(cluster: Cluster) -> list[str]:
+def add_operations(part: Part, logs: Logs, history: Sequence[Operation]) -> None:
+    """Add the figures of clients to a part."""
+    answered = Counter(each.outcome for each in history)
+    part.figures |= {
+        "executions": len(logs),
+        "events": sum(map(len, logs.values())),
+        "operations": len(history),
+        "unknown answers": answered["info"],
+    }
+
+
+def verify_all(environ: Mapping[str, str]) -> list[str]:
     """Return what ``noetl verify --execution all`` complains about."""
     done = subprocess.run(
         [sys.executable, "-m", "noetl", "verify", "--execution", "all"],
-        env={**cluster.environ_of("server0"), "LD_PRELOAD": ""},
+        env={**environ, "LD_PRELOAD": ""},
         capture_output=True,
         text=True,
     )
     if done.returncode == 0:
         return []
-    return [f"noetl verify: {line}" for line in (done.stdout + done.stderr).split("\n")]
+    said = (done.stdout + done.stderr).strip().split("\n")
+    return [f"noetl verify ends with {done.returncode}: {line}" for line in said]

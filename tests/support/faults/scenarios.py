@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from faults import full_home, kills
 from faults.clocks import WrongClocks
 from faults.disks import FullDatabase
 from faults.memory import OutOfMemory
@@ -20,15 +21,17 @@ def _of(make: Callable[[], Scenario]) -> Campaign:
     return lambda seed, seconds, folder, say: run(make(), seed, seconds, folder, say)
 
 
+SCENARIOS = (
+    FullDatabase,
+    OutOfMemory,
+    Partition,
+    PostmasterKill,
+    Promotion,
+    RollingRestart,
+    WrongClocks,
+)
 CAMPAIGNS: Mapping[str, Campaign] = {
-    each.name: _of(each)
-    for each in (
-        FullDatabase,
-        OutOfMemory,
-        Partition,
-        PostmasterKill,
-        Promotion,
-        RollingRestart,
-        WrongClocks,
-    )
+    kills.NAME: kills.run_kills,
+    full_home.NAME: full_home.run_full_home,
+    **{each.name: _of(each) for each in SCENARIOS},
 }
