@@ -6,8 +6,9 @@
 Without names it runs all of them; ``--list`` prints the names. A part has a cluster of
 its own. The sums of finished parts are kept in the folder of ``--state``, and the next
 call goes on until each campaign has run for ``--seconds`` in all, or has seen
-``--cases`` faults; ``--again`` begins anew. The row is that of the sums. A part that finds an error, or whose fault did not happen, ends the campaign with
-exit code 1, and is not counted.
+``--cases`` faults; ``--again`` begins anew. The row is that of the sums. A part that
+finds an error, or whose fault did not happen, ends the campaign with exit code 1, and
+is not counted.
 """
 
 from __future__ import annotations

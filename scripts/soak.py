@@ -46,7 +46,7 @@ ends where the soak was interrupted; its first part is its warm-up.
 SIZE = """
 SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'noetl' AND c.relkind = 'r' AND c.relname LIKE 'event%'
+WHERE n.nspname = 'noetl' AND c.relkind = 'r' AND c.relname LIKE 'batch%'
 """
 
 

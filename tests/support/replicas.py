@@ -42,7 +42,8 @@ class Node:
 
     def start(self) -> None:
         command = [str(self._programs / "bin" / "postgres"), "-D", str(self.data)]
-        for name, value in {**SETTINGS, "port": str(self.port)}.items():
+        own = {"port": str(self.port), "wal_retrieve_retry_interval": "100ms"}
+        for name, value in {**SETTINGS, **own}.items():
             command += ["-c", f"{name}={value}"]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(

@@ -137,8 +137,12 @@ class _Client:
                     self._signal(execution)
                 self._read(execution)
             time.sleep(0.1)
-        for execution in self._open:
-            self._clients.strange.append(f"execution {execution} does not end")
+        for execution, kind in self._open.items():
+            status, answer = self._ask("read", execution)
+            shown = {name: answer.get(name) for name in ("status", "events", "steps")}
+            told = f"{status} {json.dumps(shown)[:200]}"
+            message = f"execution {execution} ({kind}) does not end: {told}"
+            self._clients.strange.append(message)
 
     def _begin(self, kind: str) -> None:
         key = f"{self._name}-{self._keys}"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from faults.clients import Clients
 from faults.cluster import Cluster
+from faults.namespaces import Namespaces, Wire
 from faults.ordeal import Part, Scenario
 from faults.proxies import Link
 
@@ -37,8 +38,12 @@ class LinkedCluster(Cluster):
     def link(self, name: str, other: str, address: str) -> str:
         """Return the address of ``other`` as ``name`` knows it."""
         if (name, other) not in self.links:
-            self.links[name, other] = Link(urlsplit(address).port or 0)
+            port = urlsplit(address).port or 0
+            self.links[name, other] = self._make_link(port)
         return through(address, self.links[name, other])
+
+    def _make_link(self, port: int) -> Link:
+        return Link(port)
 
     def environ_of(self, name: str) -> dict[str, str]:
         environ = super().environ_of(name)
@@ -62,6 +67,21 @@ class LinkedCluster(Cluster):
         super().close()
         for link in self.links.values():
             link.close()
+
+
+class WiredCluster(LinkedCluster):
+    """A cluster whose links are wires of the kernel."""
+
+    def __init__(self, folder: Path, servers: int, workers: int) -> None:
+        self.namespaces = Namespaces()
+        super().__init__(folder, servers, workers)
+
+    def _make_link(self, port: int) -> Link:
+        return Wire(port, self.namespaces)
+
+    def close(self) -> None:
+        super().close()
+        self.namespaces.close()
 
 
 class Partition(Scenario):
@@ -103,19 +123,19 @@ class Partition(Scenario):
         for link in some:
             match harm:
                 case "cut":
-                    link.is_cut = True
+                    link.cut()
                 case "deaf":
-                    link.silent = "back"
+                    link.silence("back")
                 case "mute":
-                    link.silent = "there"
+                    link.silence("there")
                 case "slow":
-                    link.delay = dice.choice((0.1, 0.5))
+                    link.slow_down(dice.choice((0.1, 0.5)))
                 case "lossy":
-                    link.loss = 3
+                    link.lose_some()
         if harm == "flapping":
             for _ in range(round(seconds / FLAP_S)):
                 for link in some:
-                    link.is_cut = not link.is_cut
+                    link.cut(is_cut=not link.is_cut)
                 await asyncio.sleep(FLAP_S)
         else:
             await asyncio.sleep(seconds)
@@ -128,4 +148,23 @@ class Partition(Scenario):
         harmed = sum(link.harmed for link in self._links)
         if harmed:
             part.figures["pieces harmed"] = harmed
+        return ()
+
+
+class WirePartition(Partition):
+    """The same in network namespaces: packets are lost, and connections outlive it."""
+
+    name: ClassVar[str] = "partition of namespaces"
+    required: ClassVar[frozenset[str]] = frozenset(
+        {"worker-server cut", "server-postgres cut", "segments sent again"}
+    )
+
+    def open(self, folder: Path) -> Cluster:
+        self._cluster = WiredCluster(folder, 2, 3)
+        return self._cluster
+
+    def inspect(self, part: Part, clients: Clients) -> Iterable[str]:
+        resent = self._cluster.namespaces.resent()
+        if resent:
+            part.figures["segments sent again"] = resent
         return ()

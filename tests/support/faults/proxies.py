@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 Direction = Literal["there", "back"]
 CHUNK = 65536
@@ -41,12 +41,33 @@ class Link:
         asyncio.set_event_loop(self._loop)
 
         async def serve() -> None:
+            await self._prepare()
             server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
             ready.set_result(server.sockets[0].getsockname()[1])
             await server.serve_forever()
 
-        with suppress(asyncio.CancelledError, RuntimeError):
-            self._loop.run_until_complete(serve())
+        try:
+            with suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(serve())
+        except RuntimeError:
+            return  # stopped by ``close``
+        except Exception as error:
+            ready.set_exception(error)
+
+    async def _prepare(self) -> None:
+        """Make ready what lies between both ends."""
+
+    def cut(self, *, is_cut: bool = True) -> None:
+        self.is_cut = is_cut
+
+    def silence(self, direction: Direction) -> None:
+        self.silent = direction
+
+    def slow_down(self, seconds: float) -> None:
+        self.delay = seconds
+
+    def lose_some(self) -> None:
+        self.loss = 3
 
     def heal(self) -> None:
         """Let everything pass again; what hung in a cut is reset."""
@@ -69,13 +90,25 @@ class Link:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        await self._join(reader, writer, self._dial)
+
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while self.is_cut:  # the handshake does not come about
+            self.harmed += 1
+            await asyncio.sleep(0.1)
+        return await asyncio.open_connection("127.0.0.1", self.target)
+
+    async def _join(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        dial: Callable[[], Awaitable[tuple[Any, asyncio.StreamWriter]]],
+    ) -> None:
+        """Pass bytes between a connection and one that ``dial`` makes."""
         self._open.add(writer)
         far = None
         try:
-            while self.is_cut:  # the handshake does not come about
-                self.harmed += 1
-                await asyncio.sleep(0.1)
-            back, far = await asyncio.open_connection("127.0.0.1", self.target)
+            back, far = await dial()
             self._open.add(far)
             await asyncio.gather(
                 self._pass(reader, far, "there"), self._pass(back, writer, "back")

@@ -10,7 +10,7 @@ from faults.clocks import WrongClocks
 from faults.disks import FullDatabase
 from faults.memory import OutOfMemory
 from faults.ordeal import Part, Say, Scenario, run
-from faults.partitions import Partition
+from faults.partitions import Partition, WirePartition
 from faults.promotions import Promotion
 from faults.restarts import PostmasterKill, RollingRestart
 
@@ -28,6 +28,7 @@ SCENARIOS = (
     PostmasterKill,
     Promotion,
     RollingRestart,
+    WirePartition,
     WrongClocks,
 )
 CAMPAIGNS: Mapping[str, Campaign] = {
