@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 SIZE = 8
 CONNECT_TIMEOUT = 10.0
+SILENCE_S = 12
+"""Seconds without a sign of life of the other end that end a connection."""
 TRIES = 5
 _LOCK = 0x4E6F4554  # "NoET": serializes the migrations of servers that start together
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -213,14 +216,40 @@ class Postgres:
 
     async def _prepare(self, connection: Any) -> None:
         """Set up a new connection. Poolers refuse these settings when it is opened."""
+        _notice_silence(connection)
         await connection.execute(f"SET search_path = {self._schema}; {_SETTINGS}")
 
 
 # Plans are made while the tables are empty and then cached; a sequential scan would be
-# cached, too.
-_SETTINGS = """
-SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off
+# cached, too. A backend whose client is gone would keep its locks for hours.
+_SETTINGS = f"""
+SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
+SET tcp_keepalives_idle = {SILENCE_S // 2}; SET tcp_keepalives_interval = 2;
+SET tcp_keepalives_count = {SILENCE_S // 4}; SET tcp_user_timeout = {SILENCE_S * 1000};
+SET idle_in_transaction_session_timeout = '60s'
 """
+OPTIONS = (
+    ("SOL_SOCKET", "SO_KEEPALIVE", 1),
+    ("IPPROTO_TCP", "TCP_KEEPIDLE", SILENCE_S // 2),
+    ("IPPROTO_TCP", "TCP_KEEPINTVL", 2),
+    ("IPPROTO_TCP", "TCP_KEEPCNT", SILENCE_S // 4),
+    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", SILENCE_S * 1000),
+)
+
+
+def _notice_silence(connection: Any) -> None:
+    """Let the kernel end a connection whose other end is silent for ``SILENCE_S``.
+
+    The driver sets no such option: a call would wait for ever for the answer of a host
+    that has lost its power or its network.
+    """
+    transport = connection._transport
+    line = transport.get_extra_info("socket")
+    if line is None or line.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    for level, name, value in OPTIONS:
+        if hasattr(socket, name):  # not every system has all of them
+            line.setsockopt(getattr(socket, level), getattr(socket, name), value)
 
 
 def _wanted_node(dsn: str) -> str:

@@ -8,11 +8,12 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Literal
 
 from faults.proxies import Direction, Link
+from noetl.adapters import postgres
 
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 HERE = Path("/proc/thread-self/ns/net")
@@ -135,22 +136,30 @@ class Wire(Link):
         self._is_shaped = False
         super().__init__(port)
 
-    async def _prepare(self) -> None:
+    @property
+    def far_end(self) -> str:
+        """Host and port for programs inside of the near namespace."""
+        return f"{self._far}:{self._far_port}"
+
+    async def _prepare(self, stack: AsyncExitStack) -> None:
         """Listen at the far end of the wire, and pass on from there."""
         with self._namespaces.inside("far"):
             listening = socket.create_server((self._far, 0))
         self._far_port = listening.getsockname()[1]
-        self._passing = await asyncio.start_server(self._relay, sock=listening)
+        passing = await asyncio.start_server(self._relay, sock=listening)
+        stack.callback(passing.close)
 
     async def _relay(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        _notice_silence(writer.get_extra_info("socket"))
         await self._join(reader, writer, super()._dial)
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         with self._namespaces.inside("near"):
             calling = socket.socket()
         calling.setblocking(False)
+        _notice_silence(calling)
         loop = asyncio.get_running_loop()
         await loop.sock_connect(calling, (self._far, self._far_port))
         return await asyncio.open_connection(sock=calling)
@@ -189,3 +198,9 @@ class Wire(Link):
             self._lose("del", self._broken.pop())
         if self._is_shaped:
             self._shape(None)
+
+
+def _notice_silence(line: socket.socket) -> None:
+    """Give a wire's socket the options that NoETL gives its own connections."""
+    for level, name, value in postgres.OPTIONS:
+        line.setsockopt(getattr(socket, level), getattr(socket, name), value)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AsyncExitStack
 from typing import Any, Literal
 
 Direction = Literal["there", "back"]
@@ -32,29 +32,29 @@ class Link:
         self.harmed = 0
         self._pieces = 0
         self._open: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        ready: Future[int] = Future()
-        threading.Thread(target=self._run, args=(ready,), daemon=True).start()
-        self.port = ready.result()
+        self._over = asyncio.Event()
+        ready: Future[asyncio.AbstractEventLoop] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self._thread.start()
+        self._loop = ready.result()
 
-    def _run(self, ready: Future[int]) -> None:
-        asyncio.set_event_loop(self._loop)
-
-        async def serve() -> None:
-            await self._prepare()
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-            ready.set_result(server.sockets[0].getsockname()[1])
-            await server.serve_forever()
-
+    def _run(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
         try:
-            with suppress(asyncio.CancelledError):
-                self._loop.run_until_complete(serve())
-        except RuntimeError:
-            return  # stopped by ``close``
+            asyncio.run(self._listen(ready))
         except Exception as error:
             ready.set_exception(error)
 
-    async def _prepare(self) -> None:
+    async def _listen(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
+        async with AsyncExitStack() as stack:
+            await self._prepare(stack)
+            server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            stack.callback(server.close)
+            self.port = server.sockets[0].getsockname()[1]
+            ready.set_result(asyncio.get_running_loop())
+            await self._over.wait()
+            self._reset()
+
+    async def _prepare(self, stack: AsyncExitStack) -> None:
         """Make ready what lies between both ends."""
 
     def cut(self, *, is_cut: bool = True) -> None:
@@ -77,13 +77,14 @@ class Link:
             self._do(self._reset)
 
     def close(self) -> None:
-        self._do(self._loop.stop)
+        self._do(self._over.set)
+        self._thread.join()
 
     def _do(self, work: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(work)
 
     def _reset(self) -> None:
-        for writer in self._open:
+        for writer in [*self._open]:
             writer.transport.abort()
         self._open.clear()
 
