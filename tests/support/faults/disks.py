@@ -19,7 +19,8 @@ from servers import HELLO, Api
 from faults.campaign import LOOP
 from faults.clients import Clients
 from faults.cluster import POSTGRES, Cluster
-from faults.ordeal import Part, Scenario
+from faults.ordeal import Scenario
+from faults.parts import Part
 
 SIZE = 224 << 20
 BULK = 40_000

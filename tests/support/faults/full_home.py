@@ -18,7 +18,8 @@ from faults.clients import Clients
 from faults.cluster import HUNG, free_port, wait_for
 from faults.disks import HOLD_S, Refusals, SmallDisk, report
 from faults.history import Logs, check, check_timers
-from faults.ordeal import Part, Say, add_operations, facts_of, verify_all
+from faults.ordeal import Say, add_operations, facts_of, verify_all
+from faults.parts import Part
 from noetl.adapters.secrets.private_files import make_token
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.local.home import Home

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from faults.campaign import Plan, run
-from faults.ordeal import Part, Say
+from faults.ordeal import Say
+from faults.parts import Part
 
 NAME = "kills"
 SECONDS_A_FAULT = 1.2

@@ -16,7 +16,8 @@ from servers import Api, playbook
 
 from faults.clients import Clients
 from faults.cluster import HUNG, Cluster
-from faults.ordeal import Part, Scenario
+from faults.ordeal import Scenario
+from faults.parts import Part
 
 GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 320 << 20

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
 from lease_history import record_leases
 
 from faults.campaign import LOOP, STUCK
@@ -27,6 +26,7 @@ from faults.clients import Clients
 from faults.cluster import Cluster
 from faults.history import Fact, Logs, Operation, check, check_timers
 from faults.ledger import Ledger
+from faults.parts import Part
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.engine.events import Event
@@ -71,17 +71,6 @@ class Scenario:
     def inspect(self, part: Part, clients: Clients) -> Iterable[str]:
         """Return what else is wrong, and add figures to ``part``."""
         return ()
-
-
-class Part(msgspec.Struct, kw_only=True):
-    """The result of one part of a campaign."""
-
-    seed: int
-    seconds: float = 0.0
-    faults: dict[str, int] = msgspec.field(default_factory=dict)
-    figures: dict[str, float] = msgspec.field(default_factory=dict)
-    lists: dict[str, list[float]] = msgspec.field(default_factory=dict)
-    wrong: list[str] = msgspec.field(default_factory=list)
 
 
 Say = Callable[[str], None]

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 from faults.clients import Clients
 from faults.cluster import Cluster
 from faults.namespaces import Namespaces, Wire
-from faults.ordeal import Part, Scenario
+from faults.ordeal import Scenario
+from faults.parts import Part
 from faults.proxies import Link
 
 FLAP_S = 0.2

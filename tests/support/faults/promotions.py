@@ -16,7 +16,8 @@ from servers import HELLO
 
 from faults.clients import Clients, Unanswered
 from faults.cluster import HUNG, POSTGRES, Cluster, free_port
-from faults.ordeal import Part, Scenario
+from faults.ordeal import Scenario
+from faults.parts import Part
 
 SYNCHRONOUS = ("ALTER SYSTEM SET synchronous_standby_names = '*'",)
 ALONE = ("ALTER SYSTEM RESET synchronous_standby_names",)

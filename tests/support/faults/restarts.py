@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from faults.clients import Clients
 from faults.cluster import POSTGRES, Cluster
-from faults.ordeal import Part, Scenario
+from faults.ordeal import Scenario
+from faults.parts import Part
 
 
 class RollingRestart(Scenario):

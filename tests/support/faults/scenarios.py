@@ -9,8 +9,9 @@ from faults import full_home, kills
 from faults.clocks import WrongClocks
 from faults.disks import FullDatabase
 from faults.memory import OutOfMemory
-from faults.ordeal import Part, Say, Scenario, run
+from faults.ordeal import Say, Scenario, run
 from faults.partitions import Partition, WirePartition
+from faults.parts import Part
 from faults.promotions import Promotion
 from faults.restarts import PostmasterKill, RollingRestart
 
