@@ -5,6 +5,9 @@ WORKERS ?= 3
 CORES ?= 2
 COUNT ?= 200000
 IMAGES ?= 100000
+KILLS ?= 5000
+FAULT_SECONDS ?= 1800
+SOAK ?= 8h
 SEEDS ?= 1000000
 MATRIX := docs/reference/conformance-matrix.md
 # Groups of the conformance checklist in which every MUST needs a test.
@@ -105,11 +108,14 @@ coverage: setup ## branches that the tests take; writes bench/COVERAGE.md (MINUT
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/measure_coverage.py --workers $(WORKERS) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(LIST),--list) $(PARTS)
 
-long: setup ## simulation, crash images, failing calls, cut connections, mutants at length; goes on after an interruption
+long: setup ## simulation, crash images, failing calls, real faults, soak (SOAK=8h), mutants at length; goes on after an interruption
 	@mkdir -p build
 	@$(BIN)/python scripts/simulate.py --seeds $(SEEDS) --jobs $(CORES) --state build/simulation.jsonl
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/crash_images.py --count $(IMAGES)
 	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/storage_faults.py
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/fault_campaigns.py kills --cases $(KILLS) --part 300
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/fault_campaigns.py --seconds $(FAULT_SECONDS) --part 120
+	@$(BIN)/python scripts/soak.py --hours $(SOAK:h=)
 	@$(MAKE) --no-print-directory mutants
 
 mutants: setup ## small mistakes in the code, of which a test must notice 90 % (SAMPLE=n, PART=engine, AGAIN=1)

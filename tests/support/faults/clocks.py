@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +21,13 @@ from faults.ordeal import Scenario
 
 HOUR, DAY = 3600.0, 86400.0
 SECOND = 1_000_000_000
+
+
+def why_no_library() -> str | None:
+    """Return why the clock of a process cannot be shifted here."""
+    if sys.platform != "linux":
+        return "clocks are shifted on Linux only"
+    return None if shutil.which("cc") else "no C compiler: clocks cannot be shifted"
 
 
 @cache

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from faults import full_home, kills
-from faults.clocks import WrongClocks
-from faults.disks import FullDatabase
+from faults.clocks import WrongClocks, why_no_library
+from faults.disks import FullDatabase, why_no_disk
 from faults.memory import OutOfMemory
+from faults.namespaces import why_no_namespaces
 from faults.ordeal import Say, Scenario, run
 from faults.partitions import Partition, WirePartition
 from faults.parts import Part
@@ -37,3 +38,14 @@ CAMPAIGNS: Mapping[str, Campaign] = {
     full_home.NAME: full_home.run_full_home,
     **{each.name: _of(each) for each in SCENARIOS},
 }
+NEEDS: Mapping[str, Callable[[], str | None]] = {
+    full_home.NAME: why_no_disk,
+    FullDatabase.name: why_no_disk,
+    WirePartition.name: why_no_namespaces,
+    WrongClocks.name: why_no_library,
+}
+"""Functions that return why a campaign cannot run on this machine, or None.
+
+Without memory groups the campaign ``out of memory`` limits the address space instead;
+without namespaces ``partition`` shows what proxies can show.
+"""
