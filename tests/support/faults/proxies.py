@@ -25,7 +25,7 @@ class Link:
 
     def __init__(self, port: int) -> None:
         self.target = port
-        self.is_cut = False
+        self.is_cut = self.swallows = False
         self.silent: Direction | None = None
         self.delay = 0.0
         self.loss = 0
@@ -58,7 +58,7 @@ class Link:
         """Make ready what lies between both ends."""
 
     def cut(self, *, is_cut: bool = True) -> None:
-        self.is_cut = is_cut
+        self.is_cut = self.swallows = is_cut
 
     def silence(self, direction: Direction) -> None:
         self.silent = direction
@@ -72,7 +72,8 @@ class Link:
     def heal(self) -> None:
         """Let everything pass again; what hung in a cut is reset."""
         was_broken = self.is_cut or self.silent is not None
-        self.is_cut, self.silent, self.delay, self.loss = False, None, 0.0, 0
+        self.cut(is_cut=False)
+        self.silent, self.delay, self.loss = None, 0.0, 0
         if was_broken:
             self._do(self._reset)
 
@@ -94,7 +95,7 @@ class Link:
         await self._join(reader, writer, self._dial)
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        while self.is_cut:  # the handshake does not come about
+        while self.swallows:  # the handshake does not come about
             self.harmed += 1
             await asyncio.sleep(0.1)
         return await asyncio.open_connection("127.0.0.1", self.target)
@@ -130,7 +131,7 @@ class Link:
     ) -> None:
         while piece := await reader.read(CHUNK):
             self._pieces += 1
-            if self.is_cut or self.silent == direction:
+            if self.swallows or self.silent == direction:
                 self.harmed += 1
                 continue  # lost; the connection is reset in the end
             if self.loss and self._pieces % self.loss == 0:
