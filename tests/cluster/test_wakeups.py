@@ -14,7 +14,7 @@ import pytest
 from nats.aio.msg import Msg
 from nats_servers import NatsServer
 
-from noetl.adapters.nats.connection import NatsWakeups
+from noetl.adapters.nats.connection import CarefulClient, NatsWakeups
 from noetl.adapters.nats.permissions import WAKEUPS
 from noetl.runtime.worker_protocol import long_poll, messages
 
@@ -137,6 +137,23 @@ async def test_a_killed_nats_is_missed_and_found_again(
         await acquaint(made)
 
     assert "s3cret" not in "".join(r.getMessage() for r in caplog.records)
+
+
+async def test_an_answer_that_is_too_late_ends_no_connection(
+    nats_server: NatsServer,
+) -> None:
+    """A slow or cut link: who asked has given up, and the answer comes after all."""
+    client = CarefulClient()
+    await client.join(nats_server.address)
+    with pytest.raises(nats.errors.TimeoutError):
+        await client.flush(timeout=1e-9)  # type: ignore[arg-type]
+
+    await client.flush(timeout=HUNG)  # type: ignore[arg-type]
+    heard: asyncio.Queue[Msg] = asyncio.Queue()
+    await client.subscribe("late", cb=heard.put)
+    await client.publish("late", b"")
+    await asyncio.wait_for(heard.get(), HUNG)
+    await client.close()
 
 
 async def test_without_nats_everything_is_done(cluster_of: Any) -> None:

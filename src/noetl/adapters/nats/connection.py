@@ -49,6 +49,15 @@ class CarefulClient(Client):
                 broken._io_writer.transport.abort()
             raise
 
+    async def _process_pong(self) -> None:
+        """Accept the answer to a ping whose caller has given up.
+
+        The library would end its reading, and notice that minutes later.
+        """
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
     def _connect_command(self) -> bytes:
         """Make the command with the credential, after the server's greeting."""
         if self._wanted is not None and not self._server_info.get("tls_required"):
