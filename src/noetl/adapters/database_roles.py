@@ -34,12 +34,18 @@ _RIGHTS = {
     "task_log": "SELECT, INSERT",
     "execution": "SELECT, INSERT, UPDATE",
     "label": "SELECT, INSERT",
+    "fork": "SELECT, INSERT",
+    "retention": "SELECT, INSERT, UPDATE",
     "audit": "SELECT, INSERT, UPDATE (target, status, problem)",
     "migration": "SELECT",
     "made_functions": "SELECT",
 }
 """Rights of servers on tables with fewer rights than ``_ORDINARY``."""
-_FUNCTIONS = ("remove_executions(text[])", "add_partitions()")
+_FUNCTIONS = (
+    "remove_executions(text[])",
+    "add_partitions()",
+    "drop_partition()",
+)
 """Functions with the rights of the owner, which servers may call."""
 _TABLES = """
 SELECT quote_ident(relname) AS name, relispartition AS is_part FROM pg_class

@@ -187,6 +187,12 @@ class Playbook(Located, frozen=True, dict=True):
         """Labels that each of its executions has."""
         return self.metadata.get("labels") or {}
 
+    @property
+    def retention(self) -> str | None:
+        """Duration for which its executions are kept, if it has one of its own."""
+        own = (self.executor.get("spec") or {}).get("retention")
+        return None if own is None else str(own)
+
     @cached_property
     def limits(self) -> Limits:
         """Limits of its executions; the validator allows only lower ones than the

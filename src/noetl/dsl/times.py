@@ -62,6 +62,9 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 _TEXT = re.compile(r"\s*+([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*+(ms|s|m|h|d|)\s*+\Z")
 
 
+MIN_RETENTION_S = 60.0
+
+
 def parse_duration(value: object) -> float:
     """Return the seconds. Raises ``ValueError`` with a message for the author."""
     if isinstance(value, bool) or value is None:
@@ -76,6 +79,15 @@ def parse_duration(value: object) -> float:
         shown = value if len(value) <= 40 else value[:40] + "…"
         raise ValueError(f"'{shown}' is not a duration")
     raise ValueError(f"a {type(value).__name__} is not a duration")
+
+
+def parse_retention(value: object) -> float:
+    """Return the seconds for which executions are kept. Raises ``ValueError`` with a
+    message for the author."""
+    seconds = parse_duration(value)
+    if seconds < MIN_RETENTION_S:
+        raise ValueError(f"{value} is shorter than a minute, the minimum")
+    return seconds
 
 
 def _checked(seconds: float, value: object) -> float:

@@ -18,6 +18,7 @@ from noetl.ports.log_maintenance import (
     Records,
     Stray,
 )
+from noetl.ports.retention import Family, Removal, Retention
 from noetl.ports.secrets import Keys, SealedStore, SecretProvider, TaskPlace, Wanted
 from noetl.ports.store import (
     Backlog,
@@ -94,6 +95,7 @@ __all__ = [
     "EventLog",
     "ExecutionHistory",
     "ExecutionIndex",
+    "Family",
     "Grant",
     "Keys",
     "Lease",
@@ -112,7 +114,9 @@ __all__ = [
     "RecordReader",
     "Records",
     "Registered",
+    "Removal",
     "Reports",
+    "Retention",
     "SealedStore",
     "SecretProvider",
     "Snapshot",

@@ -114,6 +114,8 @@ def describe(loaded: Loaded, source: str, folder: str | None) -> dict[str, JSON]
         }
         if playbook.metadata.get("sensitive") is True:
             about["sensitive"] = True
+        if (own := playbook.retention) is not None:
+            about["retention"] = own
     return about
 
 

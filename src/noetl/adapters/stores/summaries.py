@@ -117,3 +117,13 @@ def keys_in(texts: Iterable[str]) -> set[str]:
         if isinstance(about, str):
             found.add(about)
     return found
+
+
+def durations_in(lines: Iterable[str]) -> list[str]:
+    """Return how long playbooks keep their executions, of those that say so."""
+    found = []
+    for line in lines:
+        own = _objects.decode(line).get("retention")
+        if isinstance(own, str):
+            found.append(own)
+    return found

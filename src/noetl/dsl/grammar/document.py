@@ -200,6 +200,12 @@ EXECUTOR_SPEC = Record(
         ),
         "limits": Field(mapping_of("limits"), "S-36", "Runaway guards."),
         "deadline": Field(DURATION, "S-36", "The maximum duration of the execution."),
+        "retention": Field(
+            Shape(("number", "text"), words="a duration from 1m on: 30d, 12h or 90m"),
+            "EXE-04",
+            "The time for which a server that removes old executions keeps those of "
+            "this playbook after their end.",
+        ),
         "concurrency": Field(
             mapping_of("concurrency"),
             "S-36",

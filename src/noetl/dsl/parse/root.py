@@ -27,6 +27,7 @@ from noetl.dsl.parse.inputs import check_knobs
 from noetl.dsl.parse.steps import parse_steps
 from noetl.dsl.parse.tasks import check_template
 from noetl.dsl.python_source import CodeBlock
+from noetl.dsl.times import parse_retention
 from noetl.dsl.tool_kinds import Kinds
 from noetl.types import JSON
 
@@ -147,7 +148,17 @@ def _executor(
                 )
         if "deadline" in spec:
             context.duration(spec["deadline"], "S-36", TemplateSite("", "admit"), _YEAR)
+        if "retention" in spec:
+            _check_retention(context, spec["retention"])
     return sound
+
+
+def _check_retention(context: Context, at: Location) -> None:
+    try:
+        parse_retention(at.node.value)
+    except ValueError as error:
+        hint = "write 30d, 12h or 90m"
+        context.report.error("EXE-04", "duration", at, str(error), hint)
 
 
 def _templates(context: Context, workbook: Location | None) -> dict[str, Location]:

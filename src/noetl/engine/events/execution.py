@@ -22,7 +22,7 @@ class ExecutionRequested(Payload):
 
     playbook: About
     """`{name, path, version, sha256, source, folder}`: the playbook and its text;
-    `sensitive`, if its data are."""
+    `sensitive`, if its data are; `retention`, if it has one of its own."""
     trace_id: str
     """W3C trace id: its own, or that of the calling execution."""
     parent: NotRequired[Values]

@@ -217,6 +217,11 @@ def remove(db: sqlite3.Connection, execution_ids: Sequence[str]) -> None:
             message = f"execution {execution_id} is not over: it is not removed"
             raise StoreError(message, "store.conflict")
         numbers.append((row[0], execution_id))
+    gone = {number for number, _ in numbers}
+    for number, execution_id in numbers:
+        if {fork for (fork,) in db.execute(SQL["forks_of"], (number,))} - gone:
+            message = f"execution {execution_id} has a fork: it is not removed"
+            raise StoreError(message, "store.conflict")
     # Triggers forbid deleting events. They are dropped for the removal of whole
     # executions, and created again in the same transaction.
     guards = [guard for name in _NAMES for (guard,) in db.execute(_GUARD, (name,))]

@@ -113,13 +113,13 @@ def count_delayed(db: sqlite3.Connection, limit: int) -> dict[str, int]:
 
 
 def parked(db: sqlite3.Connection, limit: int) -> list[Parked]:
-    rows, lines = db.execute(SQL["parked"], (limit,)), _Playbooks(db)
+    rows, lines = db.execute(SQL["parked"], (limit,)), Playbooks(db)
     return [
         Parked(read_line(name, text, lines), last_seq) for name, text, last_seq in rows
     ]
 
 
-class _Playbooks(dict[str, str]):
+class Playbooks(dict[str, str]):
     """The lines of playbooks by their keys, each read once."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -150,12 +150,12 @@ def find(
         rows = db.execute(SQL["find"], (number, limit))
     else:
         rows = db.execute(SQL["find_by_status"], (status, number, limit))
-    lines = _Playbooks(db)
+    lines = Playbooks(db)
     return [read_line(name, text, lines) for name, text in rows]
 
 
 def heads(db: sqlite3.Connection, after: int, limit: int) -> list[LogHead]:
-    rows, lines = db.execute(SQL["heads"], (after, limit)).fetchall(), _Playbooks(db)
+    rows, lines = db.execute(SQL["heads"], (after, limit)).fetchall(), Playbooks(db)
     return [
         LogHead(number, last_seq, decode_summary(execution_id, text, lines))
         for number, last_seq, execution_id, text in rows
@@ -181,7 +181,7 @@ def _records(db: sqlite3.Connection, execution_id: str) -> Records:
     return Records(
         last_seq,
         status,
-        decode_summary(execution_id, text, _Playbooks(db)),
+        decode_summary(execution_id, text, Playbooks(db)),
         request_key,
         [CommandRecord(*each) for each in db.execute(SQL["record_commands"], span)],
         [
@@ -225,7 +225,7 @@ def summary(db: sqlite3.Connection, execution_id: str) -> Summary:
     head = _head(db, execution_id)
     if head is None:
         raise StoreError(f"there is no execution {execution_id}", "store.missing")
-    return decode_summary(execution_id, head.summary, _Playbooks(db))
+    return decode_summary(execution_id, head.summary, Playbooks(db))
 
 
 def resolve(db: sqlite3.Connection, part: str, limit: int) -> list[str]:

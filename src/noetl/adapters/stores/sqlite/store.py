@@ -30,6 +30,7 @@ from noetl.adapters.stores.sqlite.leases import (
     set_status,
 )
 from noetl.adapters.stores.sqlite.reads import Readers
+from noetl.adapters.stores.sqlite.retention import SqliteRetention
 from noetl.adapters.stores.sqlite.schema import SQL, is_older, migrate, require_current
 from noetl.adapters.stores.sqlite.transitions import Memory, record, slots_of
 from noetl.adapters.stores.sqlite.writer import (
@@ -297,11 +298,15 @@ class SqliteStore:
         return await self._read(lambda db: reads.resolve(db, part, limit))
 
     async def remove(self, execution_ids: Sequence[str]) -> None:
-        def forget(db: sqlite3.Connection) -> None:
-            remove(db, execution_ids)
-            self._memory.clear()
+        await self._write(lambda db: self._forget(db, execution_ids))
 
-        await self._write(forget)
+    @property
+    def retention(self) -> SqliteRetention:
+        return SqliteRetention(self._read, self._write, self._forget)
+
+    def _forget(self, db: sqlite3.Connection, execution_ids: Sequence[str]) -> None:
+        remove(db, execution_ids)
+        self._memory.clear()
 
     async def verify(self, execution_id: str) -> Damage | None:
         return await self._read(lambda db: reads.verify(db, execution_id))

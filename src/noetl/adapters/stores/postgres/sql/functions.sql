@@ -297,6 +297,12 @@ BEGIN
   DELETE FROM timer WHERE execution = ANY (numbers);
   DELETE FROM place WHERE execution = ANY (numbers);
   DELETE FROM snapshot WHERE execution = ANY (numbers);
+  DELETE FROM fork WHERE execution = ANY (numbers);
+  SELECT min(o.execution_id) INTO wrong FROM fork AS f JOIN execution AS o
+  ON o.number = f.origin WHERE f.origin = ANY (numbers);
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION 'execution % has a fork: it is not removed', wrong;
+  END IF;
   DELETE FROM execution WHERE number = ANY (numbers);
 END $$;
 REVOKE ALL ON FUNCTION remove_executions(text[]) FROM PUBLIC;
@@ -333,3 +339,39 @@ EXCEPTION WHEN lock_not_available OR check_violation THEN
 END $$;
 REVOKE ALL ON FUNCTION add_partitions() FROM PUBLIC;
 SELECT add_partitions();
+
+-- Drop a partition of the log in which nothing is left, and return its name. Its space
+-- is free at once. Commits wait for it, so it gives up soon if a reader is in the way.
+-- A partition is looked at again after it is locked: an execution may have begun.
+CREATE OR REPLACE FUNCTION drop_partition()
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT
+SET lock_timeout = '100ms' AS $$
+DECLARE
+  size CONSTANT bigint := 100000;
+  newest bigint := coalesce((SELECT max(number) FROM execution), 0);
+  part text;
+  start bigint;
+  is_used boolean;
+BEGIN
+  FOR part IN SELECT c.relname FROM pg_inherits AS i JOIN pg_class AS c
+    ON c.oid = i.inhrelid WHERE i.inhparent = 'batch'::regclass
+    AND c.relname ~ '^batch_[0-9]+$' ORDER BY length(c.relname), c.relname
+  LOOP
+    start := substr(part, 7)::bigint;
+    EXIT WHEN start + size > newest;
+    CONTINUE WHEN EXISTS (SELECT 1 FROM execution AS x
+      WHERE x.number >= start AND x.number < start + size);
+    EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I)', part) INTO is_used;
+    CONTINUE WHEN is_used;
+    LOCK TABLE ONLY batch IN ACCESS EXCLUSIVE MODE;
+    EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', part);
+    EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I)', part) INTO is_used;
+    CONTINUE WHEN is_used;
+    EXECUTE format('DROP TABLE %I', part);
+    RETURN part;
+  END LOOP;
+  RETURN NULL;
+EXCEPTION WHEN lock_not_available OR undefined_table THEN
+  RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION drop_partition() FROM PUBLIC;

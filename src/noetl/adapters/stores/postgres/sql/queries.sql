@@ -265,3 +265,52 @@ FROM place AS p JOIN execution AS x ON x.number = p.execution
 WHERE NOT p.queued AND x.status NOT IN ('completed', 'failed', 'cancelled')
 GROUP BY p.key HAVING count(*) > max(p.most)
 LIMIT $1
+
+-- name: families
+-- Roots above $1, at most $2 of them, and the newest $3 members of each.
+SELECT r.number AS root, m.number, m.last_seq, m.execution_id, m.summary,
+  EXISTS (SELECT 1 FROM timer AS t WHERE t.execution = m.number) OR EXISTS (
+    SELECT 1 FROM fork AS f JOIN execution AS y ON y.number = f.execution
+    WHERE f.origin = m.number AND coalesce(y.family, y.number) <> r.number) AS is_held
+FROM (
+  SELECT number FROM execution WHERE number > $1 AND family IS NULL
+  ORDER BY number LIMIT $2
+) AS r CROSS JOIN LATERAL (
+  (SELECT number, last_seq, execution_id, summary FROM execution AS x
+  WHERE x.family = r.number ORDER BY x.number DESC LIMIT $3)
+  UNION ALL
+  SELECT number, last_seq, execution_id, summary FROM execution AS x
+  WHERE x.number = r.number
+) AS m ORDER BY r.number, m.number DESC
+
+-- name: kin
+-- Members of a family, the newest first, below $2.
+SELECT m.number, m.last_seq, m.execution_id, m.summary,
+  EXISTS (SELECT 1 FROM timer AS t WHERE t.execution = m.number) OR EXISTS (
+    SELECT 1 FROM fork AS f JOIN execution AS y ON y.number = f.execution
+    WHERE f.origin = m.number AND coalesce(y.family, y.number) <> $1) AS is_held
+FROM execution AS m WHERE m.family = $1 AND m.number < $2
+ORDER BY m.number DESC LIMIT $3
+
+-- name: own_retention
+SELECT body FROM playbook_line WHERE strpos(body, '"retention":') > 0
+
+-- name: take_retention
+INSERT INTO retention AS r (owner, expires_at) VALUES ($1, $2)
+ON CONFLICT (only_one) DO UPDATE SET owner = $1, expires_at = $2
+WHERE r.owner = $1 OR r.expires_at <= $3
+RETURNING plan
+
+-- name: plan_removal
+UPDATE retention SET plan = $2 WHERE owner = $1 RETURNING true
+
+-- name: remove_executions
+SELECT remove_executions($1)
+
+-- name: drop_partition
+SELECT drop_partition()
+
+-- name: raw_rows
+SELECT b.last_seq, b.hash, b.events, b.dictionary, b.body FROM batch AS b
+JOIN execution AS x ON x.number = b.execution
+WHERE x.execution_id = $1 AND b.last_seq > $2 ORDER BY b.last_seq LIMIT $3

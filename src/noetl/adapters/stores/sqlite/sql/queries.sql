@@ -387,3 +387,36 @@ ON CONFLICT (key) DO UPDATE SET due = excluded.due, told = excluded.told
 
 -- name: forget_call_lines
 DELETE FROM call_line WHERE told < ?1 AND due < ?1
+
+-- name: roots
+SELECT number, last_seq, execution_id, summary FROM execution
+WHERE number > ? AND family IS NULL ORDER BY number LIMIT ?
+
+-- name: kin
+-- Members of a family, the newest first, below a number.
+SELECT number, last_seq, execution_id, summary FROM execution
+WHERE family = ? AND number < ? ORDER BY number DESC LIMIT ?
+
+-- name: is_held
+-- Whether a timer of an execution is armed, or a fork of it is in another family.
+SELECT EXISTS (SELECT 1 FROM timer WHERE execution = ?1) OR EXISTS (
+  SELECT 1 FROM fork AS f JOIN execution AS y ON y.number = f.execution
+  WHERE f.origin = ?1 AND coalesce(y.family, y.number) <> ?2)
+
+-- name: own_retention
+SELECT body FROM playbook_line WHERE instr(body, '"retention":')
+
+-- name: take_retention
+INSERT INTO retention (only_one, owner, expires_at) VALUES (1, ?1, ?2)
+ON CONFLICT (only_one) DO UPDATE SET owner = ?1, expires_at = ?2
+WHERE retention.owner = ?1 OR retention.expires_at <= ?3
+RETURNING plan
+
+-- name: plan_removal
+UPDATE retention SET plan = ?2 WHERE owner = ?1
+
+-- name: has_turn
+SELECT 1 FROM retention WHERE owner = ?
+
+-- name: forks_of
+SELECT execution FROM fork WHERE origin = ?

@@ -1,0 +1,128 @@
+"""Removal of finished executions from a SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from noetl.adapters.stores.sqlite.reads import Playbooks
+from noetl.adapters.stores.sqlite.schema import SQL
+from noetl.adapters.stores.summaries import durations_in, read_line
+from noetl.errors import StoreError
+from noetl.ports import Family, LogHead, Removal
+from noetl.ports.retention import MAX_MEMBERS, Refused
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Removal).decode
+_BYTES_OF_EXECUTION = 16 * 1024
+"""Approximate bytes of pages that the removal of one execution changes."""
+
+
+class Reading(Protocol):
+    def __call__(self, work: Work[T]) -> Awaitable[T]: ...
+
+
+class Writing(Protocol):
+    def __call__(self, work: Work[T], *, size: int = 0) -> Awaitable[T]: ...
+
+
+class SqliteRetention:
+    """``remove`` removes executions within the transaction of its caller. Freed pages
+    are used again by new executions; the file keeps its size."""
+
+    def __init__(
+        self,
+        read: Reading,
+        write: Writing,
+        remove: Callable[[sqlite3.Connection, Sequence[str]], None],
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._remove = remove
+
+    async def families(self, *, after: int = 0, limit: int = 200) -> Sequence[Family]:
+        return await self._read(lambda db: _families(db, after, limit))
+
+    async def kin(self, root: int, *, before: int, limit: int = MAX_MEMBERS) -> Family:
+        return await self._read(lambda db: _kin(db, root, before, limit))
+
+    async def own_durations(self) -> Sequence[str]:
+        rows = await self._read(lambda db: db.execute(SQL["own_retention"]).fetchall())
+        return durations_in([body for (body,) in rows])
+
+    async def take_turn(
+        self, owner: str, *, now: float, ttl: float
+    ) -> Removal | Refused | None:
+        def take(db: sqlite3.Connection) -> list[Any]:
+            given = (owner, now + ttl, now)
+            return db.execute(SQL["take_retention"], given).fetchall()
+
+        rows = await self._write(take)
+        if not rows:
+            return Refused()
+        return None if rows[0][0] is None else _decode(rows[0][0])
+
+    async def plan(self, owner: str, removal: Removal | None) -> None:
+        text = None if removal is None else _encode(removal).decode()
+        await self._write(lambda db: _plan(db, owner, text))
+
+    async def carry_out(self, owner: str, removal: Removal) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            # What raises comes before what writes: see Job.
+            if not db.execute(SQL["has_turn"], (owner,)).fetchone():
+                raise _lost_turn()
+            self._remove(db, removal.execution_ids)
+            _plan(db, owner, None)
+
+        count = len(removal.execution_ids)
+        await self._write(work, size=count * _BYTES_OF_EXECUTION)
+
+    async def free_space(self) -> int:
+        return 0
+
+
+def _families(db: sqlite3.Connection, after: int, limit: int) -> list[Family]:
+    found = []
+    for root in db.execute(SQL["roots"], (after, limit)).fetchall():
+        number = root[0]
+        kin = _kin(db, number, (1 << 63) - 1, MAX_MEMBERS)
+        held = kin.held or _is_held(db, number, number)
+        members = [*kin.members, *_heads(db, [root])]
+        found.append(Family(number, members, held, kin.more))
+    return found
+
+
+def _kin(db: sqlite3.Connection, root: int, before: int, limit: int) -> Family:
+    rows = db.execute(SQL["kin"], (root, before, limit + 1)).fetchall()
+    some = rows[:limit]
+    held = any(_is_held(db, row[0], root) for row in some)
+    return Family(root, _heads(db, some), held, len(rows) > limit)
+
+
+def _is_held(db: sqlite3.Connection, number: int, root: int) -> bool:
+    (held,) = db.execute(SQL["is_held"], (number, root)).fetchone()
+    return bool(held)
+
+
+def _heads(db: sqlite3.Connection, rows: Sequence[Any]) -> list[LogHead]:
+    lines = Playbooks(db)
+    return [
+        LogHead(number, last_seq, read_line(name, text, lines))
+        for number, last_seq, name, text in rows
+    ]
+
+
+def _plan(db: sqlite3.Connection, owner: str, text: str | None) -> None:
+    if not db.execute(SQL["plan_removal"], (owner, text)).rowcount:
+        raise _lost_turn()
+
+
+def _lost_turn() -> StoreError:
+    message = "another process removes old executions now"
+    return StoreError(message, "store.conflict")
