@@ -56,6 +56,7 @@ from noetl.wiring.backend import (
 )
 from noetl.wiring.home_logs import HomeHistory, HomeTaskLogs
 from noetl.wiring.identifiers import new_execution_id, new_server_id
+from noetl.wiring.retention import make_sweeper
 from noetl.wiring.server_options import Options
 
 if TYPE_CHECKING:
@@ -199,6 +200,9 @@ class Server:
         metrics.watch_executions(self.orchestrator, self._subscriptions)
         if self._wakeup_bus is not None:
             metrics.watch_wakeups(self._wakeup_bus.count_missed)
+        owner = f"{socket.gethostname()}-{os.getpid()}-{self._server_id:03x}"
+        self._sweeper = make_sweeper(home, options, backend, self._clock, owner)
+        metrics.watch_retention(self._sweeper)
         self._site = make_services(
             backend,
             options,
@@ -212,6 +216,7 @@ class Server:
             metrics=metrics,
             quotas=quotas,
             streams=self._subscriptions,
+            sweeper=self._sweeper,
             tenancy=self._tenancy,
             isolation=self._isolation,
             server_id=self._server_id,
@@ -260,7 +265,12 @@ class Server:
         )
         serving = asyncio.create_task(http.serve(sockets=[bound]))
         work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
-        links = [self._listen, self._site.scheduler.serve, self._tenancy.serve]
+        links = [
+            self._listen,
+            self._sweeper.serve,
+            self._site.scheduler.serve,
+            self._tenancy.serve,
+        ]
         if self._link is not None:
             links.append(self._link.serve)
         self._tasks = [asyncio.create_task(_tend(each)) for each in (*work, *links)]

@@ -55,6 +55,7 @@ PERMISSIONS: Mapping[str, Permission] = {
         "Declare keychain entries that read the host or use its credentials.", "all"
     ),
     "log:export": Permission("Export event logs and the audit of the server."),
+    "executions:remove": Permission("Remove old executions from a server.", "all"),
     "workers:read": Permission("See pools, workers and their load.", "all"),
     "accounts:manage": Permission("Make, change and end accounts.", "all"),
     "tokens:manage": Permission("Make and end API tokens.", "all", bearer=True),

@@ -34,6 +34,7 @@ from noetl.api import (
     monitoring,
     pages,
     results,
+    retention,
     sessions,
     task_logs,
     triggers,
@@ -99,6 +100,7 @@ NOUNS = (
     worker_list,
     users,
     sessions,
+    retention,
     monitoring,
 )
 Answering = Callable[[Request], Awaitable[Response]]

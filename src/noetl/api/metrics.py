@@ -26,6 +26,7 @@ from noetl.runtime.executions.loaded import LoadedExecution
 from noetl.runtime.executions.snapshots import refusals
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
+from noetl.service.retention.sweeper import Sweeper
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 MAX_LABELS = 200
@@ -200,6 +201,29 @@ class Metrics:
             "noetl_snapshots_refused_total",
             "Snapshots that do not fit their logs; the logs are read instead.",
             lambda: float(refusals.count),
+        )
+
+    def watch_retention(self, sweeper: Sweeper) -> None:
+        """Add the metrics of removals."""
+        self.counter(
+            "noetl_retention_removed_total",
+            "Executions that this server removed because they were old.",
+            lambda: sweeper.removed,
+        )
+        self.counter(
+            "noetl_retention_values_removed_total",
+            "Stored values that this server removed because no log named them.",
+            lambda: sweeper.values_removed,
+        )
+        self.counter(
+            "noetl_retention_failures_total",
+            "Passes of this server that an error ended before all was removed.",
+            lambda: sweeper.failures,
+        )
+        self.gauge(
+            "noetl_retention_last_pass_timestamp_seconds",
+            "Time at which this server had last removed all that was old.",
+            lambda: sweeper.ended_at,
         )
 
     def watch_wakeups(self, count_missed: Callable[[], float]) -> None:

@@ -54,6 +54,7 @@ from noetl.service.executions.views.tallies import LogTallies
 from noetl.service.executions.views.track import Tracks
 from noetl.service.executions.views.why import Explanations
 from noetl.service.live import LiveFeed
+from noetl.service.retention.sweeper import Sweeper
 from noetl.service.triggers.admin import TriggerAdmin
 from noetl.service.triggers.backfills import Backfills
 from noetl.service.triggers.scheduler import TriggerScheduler
@@ -117,6 +118,7 @@ class Services:
     public_pace: TokenBucket
     review_pace: TokenBucket
     quotas: Quotas
+    sweeper: Sweeper
     mark: str
     ready: Callable[[], Awaitable[str | None]]
     backlog: Callable[[], Awaitable[Mapping[str, Backlog]]]
@@ -138,6 +140,7 @@ def make_services(
     metrics: Metrics,
     quotas: Quotas,
     streams: Subscriptions,
+    sweeper: Sweeper,
     tenancy: Tenancy,
     isolation: Isolation,
     server_id: int,
@@ -238,6 +241,7 @@ def make_services(
         public_pace=TokenBucket(PUBLIC_RATE),
         review_pace=TokenBucket(REVIEW_RATE),
         quotas=quotas,
+        sweeper=sweeper,
         mark=f"{server_id:03x}",
         ready=ready,
         backlog=backend.store.count_commands,

@@ -13,8 +13,15 @@ import msgspec
 
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.task_log_files import TaskLogFiles
+from noetl.client.http import Client
 from noetl.commands.local.logs import PAGE, each_log
 from noetl.commands.output.diagnostics import bytes_of, count_of
+from noetl.commands.remote.choose_server import (
+    named_server,
+    own_cluster,
+    own_server,
+    server_option,
+)
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings, read_plugins
 from noetl.dsl.times import parse_duration
@@ -211,10 +218,15 @@ class Duration(click.ParamType[float]):
     help="Remove executions that ended longer ago than this, such as 30d.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@server_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @pass_settings
 def command(
-    settings: Settings, older_than: float | None, dry_run: bool, as_json: bool
+    settings: Settings,
+    older_than: float | None,
+    dry_run: bool,
+    server: str | None,
+    as_json: bool,
 ) -> None:
     """Remove unreferenced results, and with --older-than old executions.
 
@@ -223,12 +235,25 @@ def command(
     that ended longer ago are removed with their children. Running and waiting
     executions stay, and so does every result that a remaining log references.
 
+    Executions of a server are removed by the server, which needs --older-than and the
+    role admin; those with a fork, and those whose playbook keeps them longer, stay. It
+    removes them by itself with NOETL_RETENTION.
+
     \b
     Examples:
       noetl clean --dry-run
       noetl clean --older-than 30d
+      noetl clean --older-than 90d --server https://noetl.example.com
     """
     home = Home.of(settings)
+    client = named_server(settings, server) or own_cluster(settings)
+    if client is not None:
+        _clean_server(client, older_than, dry_run=dry_run, as_json=as_json)
+        return
+    local = own_server(settings)
+    served = Served()
+    if local is not None and older_than is not None:
+        served = ask_server(local, older_than, dry_run=dry_run)
     removal = asyncio.run(
         collect(
             home,
@@ -239,9 +264,11 @@ def command(
         )
     )
     if as_json:
-        click.echo(json.dumps(_document(removal, dry_run)))
+        click.echo(json.dumps(_document(removal, served, dry_run)))
         return
     verb = "would remove" if dry_run else "removed"
+    if served.executions:
+        click.echo(_line(served, verb))
     click.echo(
         f"{verb} {count_of(len(removal.executions), 'execution')}, "
         f"{count_of(len(removal.blobs), 'result')} ({_size(removal.blobs)}) and "
@@ -254,13 +281,54 @@ def command(
         click.echo(f"kept {many}: another process is using their log", err=True)
 
 
+class Served(msgspec.Struct):
+    """What a server has removed from its own log, or would remove."""
+
+    url: str | None = None
+    executions: int = 0
+    events: int = 0
+
+
+def ask_server(client: Client, age: float, *, dry_run: bool) -> Served:
+    """Let a server remove its old executions. Raises ``Refused`` or ``Unreachable``."""
+    done = Served(client.url)
+    after: int | None = 0
+    while after is not None:
+        body = {"older_than": age, "dry_run": dry_run, "after": after}
+        answer = client.post("/api/retention/clean", body)
+        done.executions += answer["executions"]
+        done.events += answer["events"]
+        after = answer["after"]
+    return done
+
+
+def _clean_server(
+    client: Client, age: float | None, *, dry_run: bool, as_json: bool
+) -> None:
+    if age is None:
+        message = f"{client.url} removes unreferenced results by itself"
+        raise ConfigError(f"{message}; say which executions with --older-than 90d")
+    served = ask_server(client, age, dry_run=dry_run)
+    if as_json:
+        nothing = Removal([], [], [], [])
+        click.echo(json.dumps(_document(nothing, served, dry_run)))
+        return
+    click.echo(_line(served, "would remove" if dry_run else "removed"))
+
+
+def _line(served: Served, verb: str) -> str:
+    what = count_of(served.executions, "execution")
+    return f"{served.url}: {verb} {what} with {count_of(served.events, 'event')}"
+
+
 def _size(blobs: Sequence[Blob]) -> str:
     return bytes_of(sum(blob.size for blob in blobs))
 
 
-def _document(removal: Removal, dry_run: bool) -> dict[str, JSON]:
+def _document(removal: Removal, served: Served, dry_run: bool) -> dict[str, JSON]:
     return {
         "dry_run": dry_run,
+        "server": None if served.url is None else msgspec.to_builtins(served),
         "executions": list(removal.executions),
         "busy": list(removal.busy),
         "results": {

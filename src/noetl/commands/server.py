@@ -20,6 +20,7 @@ from noetl.commands.server_options import Door, read_oidc
 from noetl.commands.settings import pass_settings
 from noetl.config import (
     ANSWER_LINKS,
+    ARCHIVE_URL,
     BEHIND_PROXY,
     DATABASE,
     DATABASE_OWNER,
@@ -30,6 +31,7 @@ from noetl.config import (
     LEASE_TTL,
     PORT,
     PROXIES,
+    RETENTION,
     SLOTS,
     START_RATE,
     TLS_CERT,
@@ -232,6 +234,8 @@ def _run(door: Door) -> None:
         start_rate=settings[START_RATE],
         family_limit=settings[FAMILY_LIMIT],
         answer_links=settings[ANSWER_LINKS],
+        retention=settings[RETENTION],
+        archive=settings[ARCHIVE_URL],
         slots=settings[SLOTS] if database is None else 0,
         extensions=settings[EXTENSIONS],
         hosts=settings[HOSTS],

@@ -27,6 +27,7 @@ from noetl.config.reading import (
     read_settings,
     strays,
 )
+from noetl.config.retention import ARCHIVE_URL, RETENTION
 from noetl.config.security import (
     CA,
     OIDC_CLIENT_ID,
@@ -64,6 +65,7 @@ from noetl.config.table import (
 
 __all__ = [
     "ANSWER_LINKS",
+    "ARCHIVE_URL",
     "BEHIND_PROXY",
     "CA",
     "DATABASE",
@@ -100,6 +102,7 @@ __all__ = [
     "PROXIES",
     "PUBLIC_URL",
     "RESULTS_URL",
+    "RETENTION",
     "SERVER",
     "SETTINGS",
     "SLOTS",

@@ -7,6 +7,7 @@ from typing import Any
 from noetl.config.broker import BROKER
 from noetl.config.host import HOST_SETTINGS
 from noetl.config.limits import LIMIT_SETTINGS
+from noetl.config.retention import RETENTION_SETTINGS
 from noetl.config.security import SECURITY
 from noetl.config.setting import (
     Setting,
@@ -225,5 +226,6 @@ SETTINGS: tuple[Setting[Any], ...] = (
     WORKER_PROXY,
     *HOST_SETTINGS,
     *LIMIT_SETTINGS,
+    *RETENTION_SETTINGS,
     *SECURITY,
 )

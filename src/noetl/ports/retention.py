@@ -85,3 +85,16 @@ class Retention(Protocol):
         little time; return how many files or parts were freed. It is called again as
         long as it returns some."""
         ...
+
+
+class Archive(Protocol):
+    """Copies of executions that are removed, outside of the store."""
+
+    async def keep(self, removal: Removal) -> None:
+        """Copy the executions, with all that is needed to restore them; complete when
+        this returns. Again under the same name replaces the copy."""
+        ...
+
+    async def discard(self, removal: Removal) -> None:
+        """Remove the copy of a removal that did not take place."""
+        ...

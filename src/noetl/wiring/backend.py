@@ -34,6 +34,8 @@ from noetl.ports import (
     CatalogRows,
     Clock,
     LogVerifier,
+    RecordReader,
+    Retention,
     Store,
     TaskLogs,
     Triggers,
@@ -54,8 +56,9 @@ TOKENS_FRESH = 1.0
 """Seconds for which a token that another server revoked may still be accepted."""
 
 
-class ServerStore(Store, LogVerifier, Protocol):
-    """The store of a server; forks verify the log that they begin with."""
+class ServerStore(Store, LogVerifier, RecordReader, Protocol):
+    """The store of a server; forks verify the log that they begin with, and retention
+    walks through all logs."""
 
 
 T = TypeVar("T")
@@ -71,6 +74,7 @@ class Backend:
     """The open stores of a server; ``closing`` closes them."""
 
     store: ServerStore
+    retention: Retention
     catalog_rows: CatalogRows
     results: Results
     keys: Keyring
@@ -150,9 +154,8 @@ def _open_files(
     sealing = (Cipher(home.key), _receipts(token_bytes(32), settings))
     logs = TaskLogFiles(home.task_logs)
     closing.callback(logs.close)
-    return Backend(
-        store, catalog_rows, results, keys, stored, *known, *sealing, closing, logs
-    )
+    reading = (store, store.retention, catalog_rows, results, keys, stored)
+    return Backend(*reading, *known, *sealing, closing, logs)
 
 
 def _open_file(home: Home, closing: AsyncExitStack) -> SqliteFile:
@@ -179,6 +182,7 @@ async def _open_database(
         from noetl.adapters.secrets.execution_secrets import SealedRows
         from noetl.adapters.sql_database import PostgresDatabase
         from noetl.adapters.stores.postgres import PostgresStore
+        from noetl.adapters.stores.postgres.retention import PostgresRetention
         from noetl.adapters.stores.postgres.task_logs import PostgresTaskLogs
     except ModuleNotFoundError:
         raise _no_driver() from None
@@ -213,9 +217,9 @@ async def _open_database(
     known = (accounts, audit, records, sessions, triggers)
     sealing = (cipher, _receipts(await rows.secret(), settings))
     logs = PostgresTaskLogs(postgres)
-    return Backend(
-        store, catalog_rows, results, keys, stored, *known, *sealing, closing, logs
-    )
+    removing = PostgresRetention(postgres)
+    reading = (store, removing, catalog_rows, results, keys, stored)
+    return Backend(*reading, *known, *sealing, closing, logs)
 
 
 @asynccontextmanager

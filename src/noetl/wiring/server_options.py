@@ -53,6 +53,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     itself. ``oidc`` is its registration at a provider. ``limits`` default to values for
     the number of files that the process may open.
 
+    ``retention`` are the seconds for which executions are kept after their end; with
+    None they are kept. ``archive`` is the URL to which they are copied before.
+
     ``policy`` is what tools may reach and ``ceilings`` are the operator's limits; both
     default to the settings. ``personal`` is the folder of the ``noetl up`` that started
     the server.
@@ -77,6 +80,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: Path | None = None
     oidc: OidcClient | None = None
     limits: Limits | None = None
+    retention: float | None = None
+    archive: str | None = None
     policy: HostPolicy | None = None
     ceilings: Ceilings | None = None
     personal: str | None = None

@@ -100,6 +100,7 @@ STATUSES: Mapping[str, int] = {
     "execution.state": 409,
     "execution.unknown": 404,
     "fork.impossible": 409,
+    "retention.busy": 409,
     "host.not_allowed": 403,
     "inputs.invalid": 422,
     "internal": 500,

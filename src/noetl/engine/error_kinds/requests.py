@@ -55,6 +55,10 @@ API = {
         "The idempotency key was used for a request with another body.",
         "Use a new key for each request; reuse a key only to repeat the request.",
     ),
+    "retention.busy": ErrorKind(
+        "A server on the same store is removing old executions already.",
+        "Wait until it is done, and repeat the request.",
+    ),
     "again.impossible": ErrorKind(
         "`again` does not name the latest execution of the key or slot, or that "
         "execution has not failed.",

@@ -1,0 +1,1 @@
+"""Retention: which executions a server removes, when, and what goes with them."""
