@@ -15,6 +15,7 @@ from noetl.errors import ConfigError, NoetlError, Unreachable
 
 # The short helps are here so that `noetl --help` imports no command.
 COMMANDS = {
+    "archive": "List what a server has archived, and restore it.",
     "audit": "List the audit log of a server.",
     "backfill": "Run the missing slots of a schedule; stop, resume and show backfills.",
     "bench": "Measure the throughput of NoETL on this machine.",

@@ -107,6 +107,11 @@ MAX_ROWS = 1_000
     metavar="ID",
     help="Only this execution; may be given several times.",
 )
+@click.option(
+    "--archive",
+    is_flag=True,
+    help="Read the archive of NOETL_ARCHIVE_URL instead.",
+)
 @server_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per row.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated, with a header.")
@@ -115,6 +120,7 @@ def command(
     settings: Settings,
     query: str,
     executions: tuple[str, ...],
+    archive: bool,
     server: str | None,
     as_json: bool,
     as_csv: bool,
@@ -125,7 +131,8 @@ def command(
     tables as they are now, in all logs of the home, also while executions are running;
     it changes nothing and reads no other file. `describe events` shows the columns.
     payload, result and error are JSON: payload->>'$.on'. With a server, the executions
-    of --execution are copied first, or else the newest 100.
+    of --execution are copied first, or else the newest 100. With --archive it reads
+    what servers have archived, all of it.
 
     \b
     Examples:
@@ -134,6 +141,8 @@ def command(
     """
     if as_json and as_csv:
         raise click.UsageError("--json contradicts --csv")
+    if archive and (executions or server):
+        raise click.UsageError("--archive contradicts --execution and --server")
     require_duckdb()
     from noetl.adapters.analytics.query import ask, check
 
@@ -146,7 +155,10 @@ def command(
     home.make()
     try:
         with Warehouse(home.folder) as warehouse:
-            asyncio.run(_fill(settings, warehouse, query, executions, server))
+            if archive:
+                asyncio.run(_fill_archived(settings, warehouse, query))
+            else:
+                asyncio.run(_fill(settings, warehouse, query, executions, server))
             answer = ask(warehouse, query)
             if as_json:
                 _print_json(answer)
@@ -187,6 +199,19 @@ async def _fill(
     else:
         async for store in each_log(Home.of(settings)):
             await warehouse.add(store, events=events)
+    warehouse.seal(results=needs_results(query))
+
+
+async def _fill_archived(settings: Settings, warehouse: Warehouse, query: str) -> None:
+    """Copy the tables that the query reads from the archive."""
+    from noetl.adapters.analytics.query import needs_events, needs_results
+    from noetl.commands.archive import opened
+
+    names = ["executions", *(["events"] if needs_events(query) else [])]
+    with opened(settings) as reader:
+        for name in names:
+            async for file in reader.tables(name):
+                warehouse.add_parquet(name, file)
     warehouse.seal(results=needs_results(query))
 
 

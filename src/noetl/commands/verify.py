@@ -51,6 +51,9 @@ class Verdict:
     metavar="ID|all",
     help="Check this stored execution instead, or all of them.",
 )
+@click.option(
+    "--archive", is_flag=True, help="Check the archive of NOETL_ARCHIVE_URL instead."
+)
 @click.option("--extensions", metavar="NAMES", help="Dialects: legacy,classic.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @pass_settings
@@ -58,6 +61,7 @@ def command(
     settings: Settings,
     paths: tuple[str, ...],
     execution: str | None,
+    archive: bool,
     extensions: str | None,
     as_json: bool,
 ) -> None:
@@ -76,14 +80,24 @@ def command(
     execution, the event, what was expected and what to do. Exit code: 0 intact, 1
     something was found, 2 there is no such execution, 3 the database is not reached.
 
+    With --archive it checks what servers have archived: the digests of all files, the
+    hash chain of every log, all values, and that no execution is there twice. Exit
+    code: 0 intact, 1 something was found.
+
     \b
     Examples:
       noetl verify playbook.yaml
       noetl verify --json playbooks/
       noetl verify --execution all
+      noetl verify --archive
     """
-    if bool(paths) == bool(execution):
-        raise click.UsageError("name playbooks, or an execution with --execution")
+    if bool(paths) + bool(execution) + archive != 1:
+        message = "name playbooks, or an execution with --execution, or --archive"
+        raise click.UsageError(message)
+    if archive:
+        from noetl.commands.archive import verify_archive
+
+        sys.exit(0 if verify_archive(settings, as_json=as_json) else 1)
     if execution is not None:
         # Stores are not needed to analyse a file.
         from noetl.commands.local.verification import verify_executions

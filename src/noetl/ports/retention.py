@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -35,6 +35,17 @@ class Removal(msgspec.Struct, frozen=True):
     execution_ids: Sequence[str]
 
 
+class LogRow(NamedTuple):
+    """A row of a log as it is stored; ``last_seq`` is the position of its last
+    event."""
+
+    last_seq: int
+    hash: bytes
+    events: int
+    dictionary: int | None
+    body: bytes
+
+
 class Refused(msgspec.Struct, frozen=True):
     """Another owner has the turn to remove executions."""
 
@@ -58,6 +69,12 @@ class Retention(Protocol):
 
     async def own_durations(self) -> Sequence[str]:
         """Return the durations that playbooks have of their own."""
+        ...
+
+    async def rows(
+        self, execution_id: str, *, after: int, limit: int
+    ) -> Sequence[LogRow]:
+        """Return the rows that follow a position, as they are stored."""
         ...
 
     async def take_turn(

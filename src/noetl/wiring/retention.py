@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from noetl.adapters.analytics.duckdb_copy import require_duckdb
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.errors import StoreError
 from noetl.local.home import Home
@@ -26,12 +27,28 @@ def make_sweeper(
         async for each in other_logs(home, own):
             yield each
 
+    archive = None
+    if options.archive is not None:
+        from noetl.adapters.archive.places import open_place
+        from noetl.service.retention.archive import ParquetArchive
+
+        require_duckdb()
+        archive = ParquetArchive(
+            open_place(options.archive),
+            backend.store,
+            backend.retention,
+            backend.task_logs,
+            backend.results.own,
+            clock,
+            home.folder,
+        )
     return Sweeper(
         backend.retention,
         backend.task_logs,
         clock,
         owner,
         age=options.retention,
+        archive=archive,
         values=UnnamedValues(backend.results.own, logs, backend.catalog_rows),
     )
 

@@ -104,6 +104,15 @@ class Warehouse:
             after = heads[-1].number
         self._flush()
 
+    def add_parquet(self, table: str, file: str) -> None:
+        """Copy a file that has the columns of a table."""
+        from noetl.adapters.tools.duckdb.noetl_duck.errors import literal
+
+        assert self._filling is not None
+        with interruptible():
+            rows = f"SELECT * FROM read_parquet({literal(file)})"
+            self._filling.execute(f"INSERT INTO {table} BY NAME {rows}")
+
     def seal(self, *, results: bool = False) -> None:
         """End the filling; the file is only read from here on.
 
@@ -128,7 +137,7 @@ class Warehouse:
             if self._pending[name]:
                 file = self._scratch.write(b"".join(self._pending[name]))
                 with interruptible():
-                    insert = f"INSERT INTO {name} FROM {_reader(file, table)}"
+                    insert = f"INSERT INTO {name} FROM {reader_of(file, table)}"
                     self._filling.execute(insert)
                 os.unlink(file)
                 self._pending[name].clear()
@@ -146,7 +155,8 @@ def interruptible() -> Iterator[None]:
         raise
 
 
-def _reader(file: str, table: Table) -> str:
+def reader_of(file: str, table: Table) -> str:
+    """Return SQL that reads lines of JSON as rows of a table."""
     from noetl.adapters.tools.duckdb.noetl_duck.errors import literal, name
 
     columns = ", ".join(f"{name(k)}: '{c.type}'" for k, c in table.columns.items())

@@ -10,11 +10,14 @@ import asyncpg
 import msgspec
 
 from noetl.adapters.postgres import Postgres
+from noetl.adapters.stores.batches import MAX_EVENTS
 from noetl.adapters.stores.postgres.queries import SQL, PlaybookLines
 from noetl.adapters.stores.summaries import durations_in, read_line
 from noetl.errors import StoreError
 from noetl.ports import Family, LogHead, Removal
-from noetl.ports.retention import MAX_MEMBERS, Refused
+from noetl.ports.retention import MAX_MEMBERS, LogRow, Refused
+
+_LAST = (1 << 31) - 1
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Removal).decode
@@ -45,6 +48,13 @@ class PostgresRetention:
 
     async def own_durations(self) -> Sequence[str]:
         return durations_in([row[0] for row in await self._fetch("own_retention")])
+
+    async def rows(
+        self, execution_id: str, *, after: int, limit: int
+    ) -> Sequence[LogRow]:
+        given = (execution_id, after, _LAST, MAX_EVENTS, limit)
+        rows = await self._fetch("rows", *given)
+        return [LogRow(*row[1:]) for row in rows if row[1] is not None]
 
     async def take_turn(
         self, owner: str, *, now: float, ttl: float

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -66,6 +67,17 @@ def _rows(db: sqlite3.Connection, number: int, after: int = 0) -> Generator[Row]
     base = number << SEQ_BITS
     for key, *columns in db.execute(SQL["rows"], (base + after, base + _SEQ)):
         yield Row(key & _SEQ, *columns)
+
+
+def rows(
+    db: sqlite3.Connection, execution_id: str, after: int, limit: int
+) -> list[Row]:
+    """Return the rows that follow a position, as they are stored."""
+    head = _head(db, execution_id)
+    if head is None:
+        return []
+    with closing(_rows(db, head.number, after)) as found:
+        return [*islice(found, limit)]
 
 
 def length(db: sqlite3.Connection, execution_id: str) -> int:

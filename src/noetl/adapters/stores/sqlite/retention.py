@@ -8,12 +8,18 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from noetl.adapters.stores.sqlite import reads
 from noetl.adapters.stores.sqlite.reads import Playbooks
 from noetl.adapters.stores.sqlite.schema import SQL
-from noetl.adapters.stores.summaries import durations_in, read_line
+from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, run
+from noetl.adapters.stores.summaries import (
+    durations_in,
+    encode_summary,
+    read_line,
+)
 from noetl.errors import StoreError
-from noetl.ports import Family, LogHead, Removal
-from noetl.ports.retention import MAX_MEMBERS, Refused
+from noetl.ports import Family, LogHead, Removal, Summary
+from noetl.ports.retention import MAX_MEMBERS, LogRow, Refused
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -56,6 +62,12 @@ class SqliteRetention:
         rows = await self._read(lambda db: db.execute(SQL["own_retention"]).fetchall())
         return durations_in([body for (body,) in rows])
 
+    async def rows(
+        self, execution_id: str, *, after: int, limit: int
+    ) -> Sequence[LogRow]:
+        found = await self._read(lambda db: reads.rows(db, execution_id, after, limit))
+        return [LogRow(*row) for row in found]
+
     async def take_turn(
         self, owner: str, *, now: float, ttl: float
     ) -> Removal | Refused | None:
@@ -85,6 +97,16 @@ class SqliteRetention:
 
     async def free_space(self) -> int:
         return 0
+
+    async def restore(
+        self, summary: Summary, rows: Sequence[LogRow], request_key: str | None
+    ) -> None:
+        """Store a finished execution as it was: the rows of its whole log, with their
+        hashes. Raises ``StoreError`` (``store.conflict``) if it is there."""
+        size = sum(len(row.body) for row in rows)
+        await self._write(
+            lambda db: _restore(db, summary, rows, request_key), size=size
+        )
 
 
 def _families(db: sqlite3.Connection, after: int, limit: int) -> list[Family]:
@@ -126,3 +148,29 @@ def _plan(db: sqlite3.Connection, owner: str, text: str | None) -> None:
 def _lost_turn() -> StoreError:
     message = "another process removes old executions now"
     return StoreError(message, "store.conflict")
+
+
+def _restore(
+    db: sqlite3.Connection,
+    summary: Summary,
+    rows: Sequence[LogRow],
+    request_key: str | None,
+) -> None:
+    name, last = summary.execution_id, rows[-1]
+    if db.execute(SQL["head"], (name,)).fetchone():
+        raise StoreError(f"execution {name} is here already", "store.conflict")
+    text, key, line = encode_summary(summary)
+    if key is not None:
+        db.execute(SQL["keep_playbook"], (key, line))
+    (family,) = db.execute(SQL["family"], (summary.parent_id,)).fetchone() or (None,)
+    given = (name, summary.status, text, request_key, family)
+    number = db.execute(SQL["begin_execution"], given).lastrowid
+    assert number is not None
+    first = number << SEQ_BITS
+    for row in rows:
+        kept = (first + row.last_seq, row.hash, row.events, row.dictionary, row.body)
+        if row.dictionary is None:  # a row of an older version
+            db.execute(SQL["restore_event"], (kept[0], row.hash, row.body))
+        else:
+            run(db, SQL["append"], [kept])
+    db.execute(SQL["advance"], (last.last_seq, last.hash, number))

@@ -309,8 +309,3 @@ SELECT remove_executions($1)
 
 -- name: drop_partition
 SELECT drop_partition()
-
--- name: raw_rows
-SELECT b.last_seq, b.hash, b.events, b.dictionary, b.body FROM batch AS b
-JOIN execution AS x ON x.number = b.execution
-WHERE x.execution_id = $1 AND b.last_seq > $2 ORDER BY b.last_seq LIMIT $3

@@ -415,6 +415,9 @@ RETURNING plan
 -- name: plan_removal
 UPDATE retention SET plan = ?2 WHERE owner = ?1
 
+-- name: restore_event
+INSERT INTO event (key, hash, body) VALUES (?, ?, ?)
+
 -- name: has_turn
 SELECT 1 FROM retention WHERE owner = ?
 

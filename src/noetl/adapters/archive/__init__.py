@@ -1,0 +1,1 @@
+"""Archives of removed executions: where their files are, and what is in them."""

@@ -1,0 +1,107 @@
+"""Manifests of an archive: what each batch of removed executions consists of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+
+from noetl.adapters.archive.places import Place
+from noetl.errors import StoreError
+from noetl.ports import Summary
+
+FOLDER = "manifests"
+VERSION = 1
+
+
+class ArchivedFile(msgspec.Struct, frozen=True):
+    """A file of a batch: its path in the archive, and what proves that it is whole."""
+
+    path: str
+    sha256: str
+    bytes: int
+    rows: int
+
+
+class ArchivedExecution(msgspec.Struct, frozen=True):
+    """An execution of a batch. ``last_hash`` ends the hash chain of its log;
+    ``values`` are the keys of stored values that it names, ``missing`` those that were
+    in no store any more."""
+
+    summary: Summary
+    events: int
+    last_hash: str
+    request_key: str | None = None
+    values: Sequence[str] = ()
+    missing: Sequence[str] = ()
+
+    @property
+    def execution_id(self) -> str:
+        return self.summary.execution_id
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One batch. It is written last: files without a manifest do not count.
+
+    ``digest`` is the SHA-256 of the other members, as they are written.
+    """
+
+    name: str
+    written_at: str
+    files: Mapping[str, ArchivedFile]
+    executions: Sequence[ArchivedExecution]
+    version: int = VERSION
+    digest: str = ""
+
+    @property
+    def path(self) -> str:
+        return path_of(self.name)
+
+
+def path_of(name: str) -> str:
+    return f"{FOLDER}/{name}.json"
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    plain = msgspec.structs.replace(manifest, digest="")
+    digest = _digest(msgspec.json.encode(plain))
+    return msgspec.json.encode(msgspec.structs.replace(manifest, digest=digest))
+
+
+def decode_manifest(text: bytes, place: str) -> Manifest:
+    """Raises ``StoreError`` (``store.corrupt``)."""
+    try:
+        manifest = msgspec.json.decode(text, type=Manifest)
+    except msgspec.DecodeError as error:
+        message = f"{place}: the manifest cannot be read: {error}"
+        raise StoreError(message, "store.corrupt") from None
+    plain = msgspec.structs.replace(manifest, digest="")
+    if manifest.version != VERSION:
+        message = f"{place}: the manifest has version {manifest.version}, and this "
+        raise StoreError(f"{message}NoETL knows {VERSION}", "store.version")
+    if _digest(msgspec.json.encode(plain)) != manifest.digest:
+        message = f"{place}: the manifest was changed after it was written"
+        raise StoreError(message, "store.corrupt")
+    return manifest
+
+
+async def read_manifest(place: Place, name: str) -> Manifest | None:
+    text = await place.get(path_of(name))
+    return None if text is None else decode_manifest(text, path_of(name))
+
+
+async def each_manifest(place: Place) -> AsyncIterator[Manifest]:
+    """Read all manifests in order. Raises ``StoreError``."""
+    async for path in place.list_files(FOLDER):
+        text = await place.get(path)
+        if text is not None:
+            yield decode_manifest(text, path)
+
+
+def _digest(text: bytes) -> str:
+    return sha256(text).hexdigest()
+
+
+def value_path(key: str) -> str:
+    return f"values/{key[:2]}/{key[2:]}"
