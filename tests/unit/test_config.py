@@ -289,6 +289,8 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_POOLS_CODE",
         "NOETL_LIMITS_TOOL_TIME",
         "NOETL_LIMITS_EXECUTION_EVENTS",
+        "NOETL_RETENTION",
+        "NOETL_ARCHIVE_URL",
         "NOETL_PROXIES",
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",

@@ -87,9 +87,8 @@ def list_archived(settings: Settings, limit: int, as_json: bool) -> None:
     for each in found:
         summary = each.execution.summary
         path = summary.playbook.get("path") or summary.playbook.get("name") or "-"
-        click.echo(
-            f"{summary.execution_id}  {summary.status:<9}  {summary.finished_at}  {path}"
-        )
+        ended = f"{summary.status:<9}  {summary.finished_at}"
+        click.echo(f"{summary.execution_id}  {ended}  {path}")
     click.echo(count_of(len(found), "execution"), err=True)
 
 
@@ -179,9 +178,7 @@ def verify_archive(settings: Settings, *, as_json: bool) -> bool:
         about = f" ({fault.execution_id})" if fault.execution_id else ""
         click.echo(f"{fault.path}{about}: {fault.message}")
     for path in verdict.incomplete:
-        click.echo(
-            f"{path}: no manifest names it; nothing was removed for it", err=True
-        )
+        click.echo(f"{path}: no manifest names it", err=True)
     word = "intact" if not verdict.faults else count_of(len(verdict.faults), "fault")
     batches = "batch" if verdict.batches == 1 else "batches"
     click.echo(

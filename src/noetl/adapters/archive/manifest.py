@@ -12,6 +12,8 @@ from noetl.errors import StoreError
 from noetl.ports import Summary
 
 FOLDER = "manifests"
+HEAD = "head.json"
+"""The file that names the last manifest."""
 VERSION = 1
 
 
@@ -41,9 +43,24 @@ class ArchivedExecution(msgspec.Struct, frozen=True):
         return self.summary.execution_id
 
 
+class Link(msgspec.Struct, frozen=True):
+    """Name and digest of a manifest."""
+
+    name: str
+    digest: str
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The last manifest of an archive, and the one before it."""
+
+    last: Link
+    previous: Link | None
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """One batch. It is written last: files without a manifest do not count.
 
+    ``previous`` is the batch before it: so a manifest that is removed is missed.
     ``digest`` is the SHA-256 of the other members, as they are written.
     """
 
@@ -51,6 +68,7 @@ class Manifest(msgspec.Struct, frozen=True):
     written_at: str
     files: Mapping[str, ArchivedFile]
     executions: Sequence[ArchivedExecution]
+    previous: Link | None = None
     version: int = VERSION
     digest: str = ""
 
@@ -58,15 +76,32 @@ class Manifest(msgspec.Struct, frozen=True):
     def path(self) -> str:
         return path_of(self.name)
 
+    @property
+    def link(self) -> Link:
+        return Link(self.name, self.digest)
+
 
 def path_of(name: str) -> str:
     return f"{FOLDER}/{name}.json"
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
+def sealed(manifest: Manifest) -> Manifest:
+    """Return the manifest with its digest."""
     plain = msgspec.structs.replace(manifest, digest="")
     digest = _digest(msgspec.json.encode(plain))
-    return msgspec.json.encode(msgspec.structs.replace(manifest, digest=digest))
+    return msgspec.structs.replace(manifest, digest=digest)
+
+
+async def read_head(place: Place) -> Head | None:
+    text = await place.get(HEAD)
+    try:
+        return None if text is None else msgspec.json.decode(text, type=Head)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"{HEAD} cannot be read: {error}", "store.corrupt") from None
+
+
+async def set_head(place: Place, head: Head) -> None:
+    await place.put(HEAD, msgspec.json.encode(head))
 
 
 def decode_manifest(text: bytes, place: str) -> Manifest:

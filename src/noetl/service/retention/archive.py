@@ -13,12 +13,16 @@ import msgspec
 
 from noetl.adapters.analytics.tables import execution_line
 from noetl.adapters.archive.manifest import (
+    HEAD,
     ArchivedExecution,
     ArchivedFile,
+    Head,
     Manifest,
-    encode_manifest,
     path_of,
+    read_head,
     read_manifest,
+    sealed,
+    set_head,
     value_path,
 )
 from noetl.adapters.archive.parts import Part, PartWriter, row_line
@@ -61,7 +65,11 @@ class ParquetArchive:
         self._bench = Bench(str(folder))
 
     async def keep(self, removal: Removal) -> None:
-        if await self._is_kept(removal):
+        head = await read_head(self._place)
+        kept = await self._find_kept(removal)
+        if kept is not None:
+            if head is None or head.last != kept.link:
+                await set_head(self._place, Head(kept.link, kept.previous))
             return
         with self._scratch() as folder:
             with PartWriter(folder) as writer:
@@ -77,29 +85,40 @@ class ParquetArchive:
             }
             done = [await self._with_values(each, folder) for each in executions]
         at = rfc3339(self._clock.now())
-        manifest = Manifest(removal.name, at, files, done)
-        await self._place.put(manifest.path, encode_manifest(manifest))
+        previous = None if head is None else head.last
+        if head is not None and head.last.name == removal.name:
+            previous = head.previous
+        manifest = sealed(Manifest(removal.name, at, files, done, previous))
+        await self._place.put(manifest.path, msgspec.json.encode(manifest))
+        await set_head(self._place, Head(manifest.link, previous))
 
     async def discard(self, removal: Removal) -> None:
         manifest = await read_manifest(self._place, removal.name)
         if manifest is None:
             return
+        before = manifest.previous
+        if before is None:
+            await self._place.remove(HEAD)
+        else:
+            found = await read_manifest(self._place, before.name)
+            earlier = None if found is None else found.previous
+            await set_head(self._place, Head(before, earlier))
         await self._place.remove(path_of(removal.name))
         for file in manifest.files.values():
             await self._place.remove(file.path)
 
-    async def _is_kept(self, removal: Removal) -> bool:
-        """Return whether a server has copied this batch before it was killed."""
+    async def _find_kept(self, removal: Removal) -> Manifest | None:
+        """Return the copy of this batch that a server made before it was killed."""
         manifest = await read_manifest(self._place, removal.name)
         if manifest is None:
-            return False
+            return None
         names = [each.execution_id for each in manifest.executions]
-        return names == list(removal.execution_ids) and all(
-            [
-                await self._place.size(file.path) == file.bytes
-                for file in manifest.files.values()
-            ]
-        )
+        if names != list(removal.execution_ids):
+            return None
+        for file in manifest.files.values():
+            if await self._place.size(file.path) != file.bytes:
+                return None
+        return manifest
 
     async def _add(self, writer: PartWriter, execution_id: str) -> ArchivedExecution:
         """Add the rows of one execution to the files."""

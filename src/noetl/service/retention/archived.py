@@ -9,11 +9,15 @@ import msgspec
 
 from noetl.adapters.archive.manifest import FOLDER as MANIFESTS
 from noetl.adapters.archive.manifest import (
+    HEAD,
     ArchivedExecution,
     ArchivedFile,
+    Link,
     Manifest,
     decode_manifest,
     each_manifest,
+    path_of,
+    read_head,
     value_path,
 )
 from noetl.adapters.archive.parts import TABLES, read_chunks, read_rows
@@ -33,8 +37,9 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct):
-    """What was checked, and what is wrong. ``incomplete`` are files of batches whose
-    manifest was never written: these were not removed because of them."""
+    """What was checked, and what is wrong. ``incomplete`` are files that no manifest
+    names: a server was killed before it had written all of a batch, which it then
+    writes again under the same name."""
 
     batches: int = 0
     executions: int = 0
@@ -122,6 +127,7 @@ class ArchiveReader:
         its values, and that no execution is there twice."""
         done, where = Verdict(), dict[str, str]()
         known: set[str] = set()
+        links: dict[Link, Link | None] = {}
         async for path in self._place.list_files(MANIFESTS):
             text = await self._place.get(path)
             try:
@@ -130,6 +136,7 @@ class ArchiveReader:
                 done.faults.append(Fault(path, str(error)))
                 continue
             done.batches += 1
+            links[manifest.link] = manifest.previous
             known.update(file.path for file in manifest.files.values())
             for each in manifest.executions:
                 earlier = where.setdefault(each.execution_id, path)
@@ -137,6 +144,7 @@ class ArchiveReader:
                     message = f"the execution is in {earlier}, too"
                     done.faults.append(Fault(path, message, each.execution_id))
             await self._verify(manifest, done)
+        await self._verify_links(done, links)
         await self._verify_values(done, where)
         for name in TABLES:
             async for path in self._place.list_files(name):
@@ -159,6 +167,24 @@ class ArchiveReader:
                 done.faults.append(Fault(described.path, str(error)))
         done.executions += len(manifest.executions)
         done.events += sum(each.events for each in manifest.executions)
+
+    async def _verify_links(
+        self, done: Verdict, links: dict[Link, Link | None]
+    ) -> None:
+        """Check that no manifest is missing: each names the one before it."""
+        try:
+            head = await read_head(self._place)
+        except StoreError as error:
+            done.faults.append(Fault(HEAD, str(error)))
+            return
+        if head is None and links:
+            done.faults.append(Fault(HEAD, "the file is missing"))
+        named = [*links.values(), *([head.last] if head is not None else [])]
+        done.faults += [
+            Fault(path_of(each.name), "the manifest is missing, or is another one")
+            for each in named
+            if each is not None and each not in links
+        ]
 
     async def _verify_values(self, done: Verdict, known: dict[str, str]) -> None:
         """Check the values that the archive has, and that it has those it names."""
