@@ -36,7 +36,9 @@ async def fill(where: str, facts: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_kills_neither_lose_nor_double(kind, request, facts, run, tmp_path):
+def test_a_kill_at_any_step_loses_and_doubles_nothing(
+    kind, request, facts, run, tmp_path
+):
     where = str(tmp_path / "log.db")
     if kind == "postgres":
         where = request.getfixturevalue("postgres")

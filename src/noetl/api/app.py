@@ -34,7 +34,6 @@ from noetl.api import (
     monitoring,
     pages,
     results,
-    retention,
     sessions,
     task_logs,
     triggers,
@@ -100,7 +99,6 @@ NOUNS = (
     worker_list,
     users,
     sessions,
-    retention,
     monitoring,
 )
 Answering = Callable[[Request], Awaitable[Response]]

@@ -25,7 +25,7 @@ from noetl.commands.remote.choose_server import (
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings, read_plugins
 from noetl.dsl.times import parse_duration
-from noetl.engine.times import seconds_of
+from noetl.engine.retention import removable_at
 from noetl.errors import ConfigError, StoreError
 from noetl.local.home import Home
 from noetl.ports import Blob, Blobs, LocalStore, Summary
@@ -73,7 +73,7 @@ async def collect(
     if unlisted is not None and age is None:
         raise ConfigError(unlisted)
     found = [kept async for kept in _survey(home)]
-    old = _old(found, now - age) if age is not None else []
+    old = _old(found, now, age) if age is not None else []
     busy: list[Kept] = []
     if not dry_run:
         busy = await _remove(home, old)
@@ -126,7 +126,7 @@ async def _read(store: LocalStore, summary: Summary) -> Kept:
     return Kept(store.path, summary, blobs, frozenset(logs - {summary.execution_id}))
 
 
-def _old(found: Sequence[Kept], before: float) -> list[Kept]:
+def _old(found: Sequence[Kept], now: float, age: float) -> list[Kept]:
     """Return families that have finished and whose logs no remaining log reads."""
     parents = {kept.summary.execution_id: kept.summary.parent_id for kept in found}
 
@@ -140,7 +140,7 @@ def _old(found: Sequence[Kept], before: float) -> list[Kept]:
     young = {
         name
         for name, family in families.items()
-        if any(_ended(kept.summary) >= before for kept in family)
+        if any(_removable(kept.summary, age) >= now for kept in family)
     }
     waiting = list(young)
     while waiting:  # a log that a kept log reads must be kept, too
@@ -151,10 +151,9 @@ def _old(found: Sequence[Kept], before: float) -> list[Kept]:
     return [kept for name in families.keys() - young for kept in families[name]]
 
 
-def _ended(summary: Summary) -> float:
-    if summary.finished_at is None:
-        return float("inf")
-    return seconds_of(summary.finished_at)
+def _removable(summary: Summary, age: float) -> float:
+    own = summary.playbook.get("retention")
+    return removable_at(summary.finished_at, own, age, at_least=True)
 
 
 async def _remove(home: Home, old: Sequence[Kept]) -> list[Kept]:
@@ -233,11 +232,12 @@ def command(
     A result that no log references was left by a task that never ended, or by an
     execution that was removed. It is removed after a day. With --older-than, executions
     that ended longer ago are removed with their children. Running and waiting
-    executions stay, and so does every result that a remaining log references.
+    executions stay, and so does every result that a remaining log references. A
+    playbook may keep its executions longer (executor.spec.retention).
 
     Executions of a server are removed by the server, which needs --older-than and the
-    role admin; those with a fork, and those whose playbook keeps them longer, stay. It
-    removes them by itself with NOETL_RETENTION.
+    role admin; those with a fork stay. It removes old ones by itself with
+    NOETL_RETENTION.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Retention: from when on an execution that is over may be removed."""
+"""Retention: the time from which a finished execution may be removed."""
 
 from __future__ import annotations
 

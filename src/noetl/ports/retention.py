@@ -51,7 +51,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Retention(Protocol):
-    """What the removal of old executions needs of a store.
+    """Lists families of executions in a store, and removes finished ones.
 
     One owner at a time has the turn, which expires unless it is taken again. A removal
     that was planned and not carried out is the first thing that the next owner gets: so

@@ -17,7 +17,7 @@ from noetl.types import JSON
 
 MEMORY = 256 * 1024**2
 THREADS = 1
-"""The server has other work to do meanwhile."""
+"""One processor, as the server serves requests at the same time."""
 _ROWS = 1_000
 
 LOG = Table(

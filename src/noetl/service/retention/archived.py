@@ -1,4 +1,4 @@
-"""What an archive has: a listing, the proof that it is whole, and restoring."""
+"""Reading an archive: a listing, the proof that it is whole, and restoring."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from noetl.service.retention.archive import digest_of
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with a part of an archive."""
+    """A defect of a part of an archive."""
 
     path: str
     message: str
@@ -37,9 +37,11 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct):
-    """What was checked, and what is wrong. ``incomplete`` are files that no manifest
-    names: a server was killed before it had written all of a batch, which it then
-    writes again under the same name."""
+    """Counts of checked parts, and their defects.
+
+    ``incomplete`` are files that no manifest names: a server was killed before it had
+    written all of a batch, which it then writes again under the same name.
+    """
 
     batches: int = 0
     executions: int = 0

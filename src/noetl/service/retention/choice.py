@@ -18,7 +18,7 @@ EVENTS = 200_000
 
 
 class Age(msgspec.Struct, frozen=True):
-    """How long executions are kept after their end, in seconds.
+    """The seconds for which executions are kept after their end.
 
     A playbook's own duration replaces it; with ``at_least`` only a longer one does.
     """

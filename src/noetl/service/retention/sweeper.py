@@ -29,7 +29,7 @@ BUDGET_S = 5.0
 
 
 class Removed(msgspec.Struct):
-    """What one request or pass has removed, or would remove.
+    """The executions that one request or pass has removed, or would remove.
 
     ``after`` is the number of a root, at which the next request continues; None at the
     end.
@@ -180,8 +180,8 @@ class Sweeper:
         except StoreError as error:
             if error.kind not in ("store.conflict", "store.missing"):
                 raise
-            # A fork has begun meanwhile. Another server that has the turn now does the
-            # same removal, and needs the copy.
+            # A fork has begun since the choice. Another server that has the turn now
+            # does the same removal, and needs the copy.
             if not isinstance(await self._take_turn(), Refused):
                 if self._archive is not None:
                     await self._archive.discard(removal)

@@ -86,7 +86,7 @@ class SqliteRetention:
 
     async def carry_out(self, owner: str, removal: Removal) -> None:
         def work(db: sqlite3.Connection) -> None:
-            # What raises comes before what writes: see Job.
+            # A job writes nothing before its last check: see Job.
             if not db.execute(SQL["has_turn"], (owner,)).fetchone():
                 raise _lost_turn()
             self._remove(db, removal.execution_ids)
