@@ -67,7 +67,7 @@ async def fill(database: str, count: int) -> None:
     await connection.close()
 
 
-async def count_old(database: str) -> int:
+async def count_all(database: str) -> int:
     connection = await asyncpg.connect(
         database, server_settings={"search_path": "noetl"}
     )
@@ -140,16 +140,16 @@ def main() -> None:
         if options.archive:
             os.environ["NOETL_ARCHIVE_URL"] = f"file://{folder}/archive"
         service = Service(Path(folder) / "home", database)
+        before, began = asyncio.run(count_all(database)), time.perf_counter()
         with service.running():
-            before, began = asyncio.run(count_old(database)), time.perf_counter()
             line = asyncio.run(measure(service, options.rate, options.seconds))
             took = time.perf_counter() - began
             started = int(options.rate) * 5 + int(options.rate * options.seconds)
-            gone = before + started - asyncio.run(count_old(database))
+            gone = before + started - asyncio.run(count_all(database))
             print(f"| old ones are removed | {line} |", flush=True)
             print(f"removed {gone:,} in {took:.0f} s: {gone / took:,.0f} a second")
             left = options.count // 10 + before - options.count + started
-            while (now := asyncio.run(count_old(database))) > left:
+            while (now := asyncio.run(count_all(database))) > left:
                 time.sleep(1.0)
                 if time.perf_counter() - began > 1_000:
                     break

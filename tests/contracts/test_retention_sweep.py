@@ -194,6 +194,21 @@ async def test_children_of_a_large_family_go_before_their_root(world, monkeypatc
     assert [*world.copies.kept.values()] == [["f", "e"], ["d", "c"], ["b", "a", "z"]]
 
 
+async def test_a_wrong_clock_of_one_execution_does_not_stop_a_pass(world, monkeypatch):
+    monkeypatch.setattr(choice, "YOUNG", 3)
+    await world.end("from-the-future", -400)
+    await world.end("old", 40)
+    for name in ("a", "b", "c"):
+        await world.end(name, 1)
+    await world.end("behind-many-young-ones", 40)
+
+    await world.sweeper().sweep(30 * DAY)
+
+    assert await world.names() == {
+        *("from-the-future", "a", "b", "c", "behind-many-young-ones"),
+    }
+
+
 @pytest.mark.parametrize("fails", ["before", "after"])
 async def test_a_pass_that_is_killed_is_continued_with_the_same_copy(world, fails):
     for name in ("a", "b"):

@@ -13,6 +13,9 @@ from noetl.ports import Family, LogHead, Retention, Summary
 
 BATCH = 500
 """Executions that are removed in one transaction, unless one family has more."""
+YOUNG = 1_000
+"""Families in a row that began too late to be old, after which a walk ends: they are in
+the order of their beginnings, unless the clock of a server was wrong."""
 EVENTS = 200_000
 """Events after which a batch ends."""
 
@@ -51,6 +54,7 @@ class Choice:
         self._found: deque[Family] = deque()
         self._begun_before: float | None = None
         self._large: set[int] = set()
+        self._young = 0
 
     async def next(self) -> Sequence[LogHead]:
         """Return executions that may be removed together; none at the end. Of a family
@@ -87,13 +91,19 @@ class Choice:
 
     async def _look(self) -> Family | None:
         """Return the next family; None behind the last one that can be old enough."""
-        if not self._found:
-            self._found.extend(await self._retention.families(after=self.after))
-        if not self._found:
-            return None
-        root = self._found[0].members[-1].summary
-        if not root.started_at or seconds_of(root.started_at) < await self._limit():
-            return self._found[0]
+        limit = await self._limit()
+        while self._young < YOUNG:
+            if not self._found:
+                self._found.extend(await self._retention.families(after=self.after))
+            if not self._found:
+                return None
+            family = self._found[0]
+            root = family.members[-1].summary
+            if not root.started_at or seconds_of(root.started_at) < limit:
+                self._young = 0
+                return family
+            self._young += 1
+            self._pass(family)
         return None
 
     def _pass(self, family: Family) -> None:
