@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -12,6 +13,8 @@ import asyncpg
 import msgspec
 import pytest
 
+from noetl.access.audit import Entry
+from noetl.adapters.accounts.tables import REMOVING, SqlAudit
 from noetl.adapters.blobs.postgres import PostgresBlobs
 from noetl.adapters.catalogs.postgres import PostgresCatalogRows
 from noetl.adapters.database_roles import (
@@ -212,6 +215,24 @@ async def test_what_is_over_can_be_removed_as_a_whole(roles, facts):
         assert len(await fetch(owner, "SELECT name FROM label")) == 1
         with pytest.raises(asyncpg.RaiseError, match="append-only"):
             await execute(owner, "DELETE FROM batch")
+
+
+async def test_a_server_removes_old_entries_of_the_audit_and_no_recent_ones(roles):
+    owner, server = roles
+    await prepare_database(owner, server)
+    database = Postgres(server)
+    audit = SqlAudit(PostgresDatabase(database), REMOVING)
+    now = time.time()
+    for days in (400, 40, 20):
+        at = now - days * 86_400
+        await audit.note(Entry(audit_id=f"{days:03}", at=at, action="x"))
+
+    removed = [await audit.remove(now - 100 * 86_400, 10), await audit.remove(now, 10)]
+    left = [each.audit_id for each in await audit.entries(limit=10)]
+    await database.close()
+
+    assert removed == [1, 1]
+    assert left == ["020"]
 
 
 async def test_tables_of_ones_own_do_not_mislead_the_removal(postgres, roles, facts):

@@ -11,7 +11,10 @@ import pytest
 from memory_blobs import MemoryBlobs
 from memory_task_logs import MemoryTaskLogs
 
+from noetl.access.audit import Entry
+from noetl.adapters.accounts.tables import SqlAudit
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
+from noetl.adapters.sql_database import SqliteFile
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.engine.retention import removable_at
 from noetl.engine.times import rfc3339
@@ -307,3 +310,22 @@ async def test_values_go_when_no_log_names_them(world):
 
     assert removed == 1
     assert {blob.key async for blob in world.blobs.each()} == {named, registered}
+
+
+async def test_old_entries_of_the_audit_go_and_others_stay(
+    world, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("noetl.service.retention.sweeper.ENTRIES", 2)
+    file = SqliteFile.open(tmp_path / "accounts.db")
+    audit = SqlAudit(file)
+    for days in (50, 45, 42, 41, 39):
+        at = NOW - days * DAY
+        await audit.note(Entry(audit_id=str(days), at=at, action="x"))
+
+    removed = await world.sweeper(audit=audit, audit_age=40 * DAY).sweep_audit()
+    kept = await world.sweeper(audit=audit).sweep_audit()
+    left = await audit.entries(limit=10)
+    await file.close()
+
+    assert (removed, kept) == (4, 0)
+    assert [each.audit_id for each in left] == ["39"]

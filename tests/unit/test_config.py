@@ -291,6 +291,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_LIMITS_EXECUTION_EVENTS",
         "NOETL_RETENTION",
         "NOETL_ARCHIVE_URL",
+        "NOETL_RETENTION_AUDIT",
         "NOETL_PROXIES",
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",

@@ -55,6 +55,13 @@ class Audit(Protocol):
         seen."""
         ...
 
+    async def remove(self, before: float, limit: int) -> int:
+        """Remove at most ``limit`` entries from before a time; return how many.
+
+        A database may refuse to remove entries of the last 30 days: these stay.
+        """
+        ...
+
 
 def plain(value: JSON) -> JSON:
     """Shorten a value from a request, and mask tokens, which users paste by mistake."""

@@ -45,6 +45,7 @@ _FUNCTIONS = (
     "remove_executions(text[])",
     "add_partitions()",
     "drop_partition()",
+    "remove_audit(double precision, integer)",
 )
 """Functions with the rights of the owner, which servers may call."""
 _TABLES = """

@@ -27,7 +27,7 @@ from noetl.config.reading import (
     read_settings,
     strays,
 )
-from noetl.config.retention import ARCHIVE_URL, RETENTION
+from noetl.config.retention import ARCHIVE_URL, RETENTION, RETENTION_AUDIT
 from noetl.config.security import (
     CA,
     OIDC_CLIENT_ID,
@@ -103,6 +103,7 @@ __all__ = [
     "PUBLIC_URL",
     "RESULTS_URL",
     "RETENTION",
+    "RETENTION_AUDIT",
     "SERVER",
     "SETTINGS",
     "SLOTS",

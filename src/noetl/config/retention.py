@@ -12,6 +12,7 @@ from noetl.errors import ConfigError
 from noetl.types import JSON
 
 _OFF = "off"
+_LEAST_AUDIT_S = 30 * 86_400.0
 _SCHEMES = ("file", "s3", "gs", "az")
 
 
@@ -23,6 +24,13 @@ def parse_age(value: JSON, _: Path) -> float | None:
     if not isinstance(value, str):
         raise ValueError
     return parse_retention(value)
+
+
+def parse_audit_age(value: JSON, folder: Path) -> float | None:
+    seconds = parse_age(value, folder)
+    if seconds is not None and seconds < _LEAST_AUDIT_S:
+        raise ValueError
+    return seconds
 
 
 def parse_archive(value: JSON, folder: Path) -> str | None:
@@ -58,4 +66,13 @@ ARCHIVE_URL: Setting[str | None] = Setting(
     default=_none,
     default_words="none: what is removed is not copied",
 )
-RETENTION_SETTINGS: tuple[Setting[Any], ...] = (RETENTION, ARCHIVE_URL)
+RETENTION_AUDIT: Setting[float | None] = Setting(
+    name="retention_audit",
+    words="a duration from 30d on (365d), or off",
+    doc="The time after which a server removes an entry of the audit. They are not "
+    "archived: `noetl audit --json` exports them.",
+    parse=parse_audit_age,
+    default=_none,
+    default_words="off: the audit is kept",
+)
+RETENTION_SETTINGS: tuple[Setting[Any], ...] = (RETENTION, ARCHIVE_URL, RETENTION_AUDIT)

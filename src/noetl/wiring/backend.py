@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from noetl.access.audit import Audit
 from noetl.access.oidc import OidcClient, Provider
-from noetl.adapters.accounts.tables import SqlAccounts, SqlAudit, SqlWorkerRecords
+from noetl.adapters.accounts.tables import (
+    REMOVING,
+    SqlAccounts,
+    SqlAudit,
+    SqlWorkerRecords,
+)
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
@@ -205,7 +210,7 @@ async def _open_database(
     keys = Keyring(providers, sealed)
     tables = PostgresDatabase(postgres)
     accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)
-    audit, records = SqlAudit(tables), SqlWorkerRecords(tables)
+    audit, records = SqlAudit(tables, REMOVING), SqlWorkerRecords(tables)
     if link is None:  # SES-01: sessions are not in PostgreSQL; each server has its own
         sessions: Sessions = SqliteSessions(_open_file(home, closing))
     else:

@@ -49,6 +49,8 @@ def make_sweeper(
         owner,
         age=options.retention,
         archive=archive,
+        audit=backend.audit,
+        audit_age=options.audit_retention,
         values=UnnamedValues(backend.results.own, logs, backend.catalog_rows),
     )
 

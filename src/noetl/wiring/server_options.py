@@ -55,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     ``retention`` are the seconds for which executions are kept after their end; with
     None they are kept. ``archive`` is the URL to which they are copied before.
+    ``audit_retention`` are the seconds for which entries of the audit are kept.
 
     ``policy`` is what tools may reach and ``ceilings`` are the operator's limits; both
     default to the settings. ``personal`` is the folder of the ``noetl up`` that started
@@ -82,6 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits | None = None
     retention: float | None = None
     archive: str | None = None
+    audit_retention: float | None = None
     policy: HostPolicy | None = None
     ceilings: Ceilings | None = None
     personal: str | None = None

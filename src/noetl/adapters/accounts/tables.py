@@ -173,8 +173,14 @@ _AUDIT_SQL = read_queries(__package__)
 
 
 class SqlAudit:
-    def __init__(self, database: Database) -> None:
+    """``removing`` is the query that removes entries, if the role of a server may not
+    delete them."""
+
+    def __init__(
+        self, database: Database, removing: str = _AUDIT_SQL["remove_entries"]
+    ) -> None:
         self._database = database
+        self._removing = removing
 
     async def note(self, entry: Entry) -> None:
         values = msgspec.structs.asdict(entry)
@@ -193,6 +199,14 @@ class SqlAudit:
         wanted = (user, action, since, before, limit)
         rows = await self._database.fetch(_AUDIT_SQL["entries"], *wanted)
         return [_entry(row) for row in rows]
+
+    async def remove(self, before: float, limit: int) -> int:
+        rows = await self._database.fetch(self._removing, before, limit)
+        return sum(row[0] for row in rows)
+
+
+REMOVING = "SELECT remove_audit($1, $2)"
+"""The query for PostgreSQL, where a function of the owner removes entries."""
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

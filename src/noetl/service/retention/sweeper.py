@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from noetl.access.audit import Audit
 from noetl.errors import StoreError
 from noetl.ports import Clock, LogHead, Removal, Retention, TaskLogs
 from noetl.ports.retention import Archive, Refused
@@ -24,6 +25,8 @@ TURN_S = 120.0
 """Seconds after which another server takes over from one that is gone."""
 REST = 3.0
 """Times the length of a batch for which a pass then rests: others need the store."""
+ENTRIES = 1_000
+"""Entries of the audit that are removed at a time."""
 BUDGET_S = 5.0
 """Seconds after which a request is answered, and asks to be continued."""
 
@@ -55,6 +58,7 @@ class Sweeper:
     """Removes executions of one store, on one server at a time.
 
     ``age`` is how long executions are kept; with None only requests remove any.
+    ``audit_age`` is how long entries of the audit are kept; with None for ever.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Sweeper:
         age: float | None = None,
         archive: Archive | None = None,
         values: ValueSweep | None = None,
+        audit: Audit | None = None,
+        audit_age: float | None = None,
     ) -> None:
         self._retention = retention
         self._task_logs = task_logs
@@ -75,6 +81,8 @@ class Sweeper:
         self._age = age
         self._archive = archive
         self._values = values
+        self._audit = audit
+        self._audit_age = audit_age
         self._alone = asyncio.Lock()
         self.removed = 0
         self.values_removed = 0
@@ -83,9 +91,11 @@ class Sweeper:
 
     async def serve(self) -> None:
         """Remove what is old, again and again, until cancelled."""
-        while self._age is not None:
+        while self._age is not None or self._audit_age is not None:
             try:
-                await self.sweep(self._age)
+                if self._age is not None:
+                    await self.sweep(self._age)
+                await self.sweep_audit()
             except StoreError as error:
                 self.failures += 1
                 log.warning("old executions were not removed: %s", error)
@@ -108,6 +118,17 @@ class Sweeper:
             await self._take_turn(ttl=0.0)
         self.ended_at = self._clock.now()
         return done
+
+    async def sweep_audit(self) -> int:
+        """Remove old entries of the audit; return how many."""
+        if self._audit is None or self._audit_age is None:
+            return 0
+        before, removed = self._clock.now() - self._audit_age, 0
+        while some := await self._audit.remove(before, ENTRIES):
+            removed += some
+        if removed:
+            log.info("removed %d entries of the audit", removed)
+        return removed
 
     async def clean(self, age: float, *, after: int, dry_run: bool) -> Removed:
         """Remove executions that ended more than ``age`` seconds ago, for a few

@@ -70,6 +70,11 @@ WHERE (CAST($1 AS text) IS NULL OR principal = $1)
 ORDER BY audit_id DESC
 LIMIT $5
 
+-- name: remove_entries
+DELETE FROM audit WHERE audit_id IN (
+  SELECT audit_id FROM audit WHERE at < $1 ORDER BY audit_id LIMIT $2)
+RETURNING 1
+
 -- name: note_worker
 INSERT INTO worker (worker, pool, slots, running, seen_at, address)
 VALUES ($1, $2, $3, $4, $5, $6)

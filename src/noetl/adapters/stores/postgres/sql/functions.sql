@@ -375,3 +375,20 @@ EXCEPTION WHEN lock_not_available OR undefined_table THEN
   RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION drop_partition() FROM PUBLIC;
+
+-- Remove entries of the audit from before a time, at most so many, and return their
+-- number. Servers may not delete them: the function has the rights of the owner, and
+-- those of the last 30 days stay.
+CREATE OR REPLACE FUNCTION remove_audit(before double precision, most integer)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+  found bigint;
+BEGIN
+  DELETE FROM audit WHERE audit_id IN (
+    SELECT a.audit_id FROM audit AS a
+    WHERE a.at < least(before, extract(epoch FROM now()) - 30 * 86400)
+    ORDER BY a.audit_id LIMIT most);
+  GET DIAGNOSTICS found = ROW_COUNT;
+  RETURN found;
+END $$;
+REVOKE ALL ON FUNCTION remove_audit(double precision, integer) FROM PUBLIC;
