@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from memory_task_logs import MemoryTaskLogs
 
 from noetl.access.audit import Entry
 from noetl.adapters.accounts.tables import SqlAudit
+from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.sql_database import SqliteFile
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.commands.clean import collect
 from noetl.engine.retention import removable_at
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
+from noetl.local.home import Home
 from noetl.ports import Registered, Removal
 from noetl.service.errors import RequestRefused
 from noetl.service.retention import choice
@@ -329,3 +333,27 @@ async def test_old_entries_of_the_audit_go_and_others_stay(
 
     assert (removed, kept) == (4, 0)
     assert [each.audit_id for each in left] == ["39"]
+
+
+async def test_the_command_spares_texts_of_registered_playbooks(tmp_path):
+    home = Home(tmp_path)
+    blobs = FileBlobs(home.blobs)
+    registered, stray = await blobs.put(b"a playbook"), await blobs.put(b"a stray")
+    catalog = SqliteCatalogRows(home.catalog)
+    await catalog.add(
+        Registered(
+            playbook_id="p",
+            path="p",
+            version="1",
+            name="p",
+            sha256="0" * 64,
+            source=registered,
+            registered_at=END,
+        )
+    )
+    await catalog.close()
+
+    removal = await collect(home, blobs, time.time() + 2 * DAY, None, dry_run=False)
+
+    assert [each.key for each in removal.blobs] == [stray]
+    assert [each.key async for each in blobs.each()] == [registered]

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.client.http import Client
@@ -30,6 +31,7 @@ from noetl.errors import ConfigError, StoreError
 from noetl.local.home import Home
 from noetl.ports import Blob, Blobs, LocalStore, Summary
 from noetl.service.executions.results import LOG, execution_of, keys_in
+from noetl.service.retention.values import sources_in
 from noetl.types import JSON
 from noetl.wiring.result_stores import make_blobs
 
@@ -81,6 +83,7 @@ async def collect(
     gone = {kept.summary.execution_id for kept in removed}
     left = [kept for kept in found if kept.summary.execution_id not in gone]
     named = frozenset[str]().union(*(kept.blobs for kept in left))
+    named |= await _registered(home)
     return Removal(
         sorted(gone),
         [kept.summary.execution_id for kept in busy],
@@ -90,6 +93,17 @@ async def collect(
         await blobs.sweep(now - GRACE_S, dry_run=dry_run),
         unlisted,
     )
+
+
+async def _registered(home: Home) -> set[str]:
+    """Return the keys of the playbooks that the server of the home has registered."""
+    if not home.catalog.exists():
+        return set()
+    catalog = SqliteCatalogRows(home.catalog)
+    try:
+        return await sources_in(catalog)
+    finally:
+        await catalog.close()
 
 
 async def _why_not_listed(blobs: Blobs) -> str | None:

@@ -67,21 +67,12 @@ class UnnamedValues:
 
     async def _remove(self, keys: set[str], before: float) -> int:
         if keys:
-            await self._spare_registered(keys)
+            keys -= await sources_in(self._catalog)
         async for log in self._logs():
             if not keys:
                 break
             await self._spare_named(log, keys, before)
         return sum([await self._blobs.remove(key, before) for key in keys])
-
-    async def _spare_registered(self, keys: set[str]) -> None:
-        """Spare the texts of registered playbooks."""
-        after = ""
-        while page := await self._catalog.latest(after=after):
-            for each in page:
-                for version in await self._catalog.versions(each.path, limit=1 << 30):
-                    keys.discard(version.source)
-            after = page[-1].path
 
     async def _spare_named(self, log: Log, keys: set[str], before: float) -> None:
         """Spare what executions name that began before the time."""
@@ -95,6 +86,18 @@ class UnnamedValues:
                     for event in events:
                         keys.difference_update(keys_in(event))
             after = heads[-1].number
+
+
+async def sources_in(catalog: CatalogRows) -> set[str]:
+    """Return the keys of the texts of all registered playbooks."""
+    found: set[str] = set()
+    after = ""
+    while page := await catalog.latest(after=after):
+        for each in page:
+            versions = await catalog.versions(each.path, limit=1 << 30)
+            found.update(version.source for version in versions)
+        after = page[-1].path
+    return found
 
 
 def _began(head: LogHead) -> float:
