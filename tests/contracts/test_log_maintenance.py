@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.sqlite.retention import compact
 from noetl.errors import StoreError
 
 
@@ -96,3 +97,29 @@ async def test_afterwards_the_log_is_as_well_guarded_as_before(store, facts, tmp
         db.execute("DELETE FROM batch")
     assert db.execute("SELECT command_id FROM command").fetchall() == [("b-1",)]
     db.close()
+
+
+async def test_free_pages_are_given_back_unless_the_file_is_in_use(
+    store, facts, tmp_path
+):
+    path = tmp_path / "log.db"
+    for name in [f"e{number}" for number in range(40)]:
+        transition = over(facts, name)
+        log = msgspec.structs.replace(transition.log, snapshot=bytes(20_000))
+        await store.commit([msgspec.structs.replace(transition, log=log)])
+    await store.commit([over(facts, "stays")])
+    await store.remove([f"e{number}" for number in range(40)])
+    with pytest.raises(StoreError) as refusal:
+        compact(path)
+    await store.close()
+    before = path.stat().st_size
+
+    given = compact(path)
+
+    assert refusal.value.kind == "store.locked"
+    assert given > 500_000
+    assert path.stat().st_size <= before - given
+    assert compact(path) == 0
+    again = SqliteStore.open(path)
+    assert await again.verify("stays") is None
+    await again.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -11,14 +12,18 @@ import msgspec
 import pytest
 from memory_blobs import MemoryBlobs
 from memory_task_logs import MemoryTaskLogs
+from servers import HEAD
 
 from noetl.access.audit import Entry
 from noetl.adapters.accounts.tables import SqlAudit
 from noetl.adapters.blobs.files import FileBlobs
+from noetl.adapters.catalogs.files import describe
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.sql_database import SqliteFile
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.tools import BUILTIN
 from noetl.commands.clean import collect
+from noetl.dsl.load import load
 from noetl.engine.retention import removable_at
 from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
@@ -26,7 +31,7 @@ from noetl.local.home import Home
 from noetl.ports import Registered, Removal
 from noetl.service.errors import RequestRefused
 from noetl.service.retention import choice
-from noetl.service.retention.sweeper import Sweeper
+from noetl.service.retention.sweeper import EVERY_S, Sweeper
 from noetl.service.retention.values import GRACE_S, SKEW_S, UnnamedValues
 
 DAY = 86_400.0
@@ -148,6 +153,21 @@ def test_an_execution_is_kept_for_the_time_after_its_end(own, at_least, kept):
 
     assert removable_at(END, own, 100.0, at_least=at_least) == ended + kept
     assert removable_at(None, own, 100.0) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("spec", "recorded"),
+    [("{retention: 7d}", "7d"), ("{retention: 3600}", "3600"), ("{}", None)],
+)
+def test_an_execution_records_how_long_its_playbook_keeps_it(spec, recorded):
+    text = f"""{HEAD}metadata: {{name: a, path: a}}
+executor: {{spec: {spec}}}
+workflow:
+  - {{step: start, tool: {{kind: noop}}}}
+"""
+    about = describe(load(text.encode(), BUILTIN), "0" * 64, None)
+
+    assert about.get("retention") == recorded
 
 
 async def test_what_is_old_goes_with_its_family_and_nothing_else(world):
@@ -288,6 +308,30 @@ async def test_a_request_is_answered_soon_and_continued(world, monkeypatch):
             after = done.after
             steps.append(done.executions)
         assert steps == [1, 1, 1, 0]
+
+
+async def test_a_server_goes_on_after_a_pass_that_failed(world, caplog):
+    await world.end("old", 40)
+    passes = []
+
+    async def fix_and_end(seconds: float) -> None:
+        passes.append(seconds)
+        world.copies.fails = ""
+        if await world.names() == set():
+            raise asyncio.CancelledError
+
+    world.copies.fails = "before"
+    world.watch.sleep = fix_and_end
+    sweeper = world.sweeper(age=30 * DAY)
+
+    with pytest.raises(asyncio.CancelledError):
+        await sweeper.serve()
+
+    assert EVERY_S in passes
+    assert (sweeper.failures, sweeper.removed) == (1, 1)
+    assert "old executions were not removed: the archive is away" in caplog.text
+    caplog.clear()
+    await world.sweeper().serve()  # no time is set: there is nothing to do
 
 
 async def test_values_go_when_no_log_names_them(world):

@@ -57,7 +57,8 @@ def command() -> None:
     """List what a server has archived before it removed it, and restore it.
 
     The archive is that of NOETL_ARCHIVE_URL. `noetl verify --archive` proves that it is
-    whole, `noetl sql --archive` queries it.
+    whole, `noetl sql --archive` queries it. Each command prints one JSON document with
+    --json.
 
     \b
     Examples:

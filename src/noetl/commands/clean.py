@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import msgspec
 
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.stores.sqlite import SqliteStore
+from noetl.adapters.stores.sqlite.retention import compact
 from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.client.http import Client
 from noetl.commands.local.logs import PAGE, each_log
@@ -192,6 +194,8 @@ async def _remove(home: Home, old: Sequence[Kept]) -> list[Kept]:
             await task_logs.remove(names)
         finally:
             await store.close()
+        with suppress(StoreError):  # another process has opened it: it is smaller later
+            await asyncio.to_thread(compact, log)
     return busy
 
 

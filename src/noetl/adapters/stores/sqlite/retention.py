@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from noetl.adapters.stores.sqlite import reads
+from noetl.adapters.stores.sqlite.connection import Lock, connect_writer, translated
 from noetl.adapters.stores.sqlite.reads import Playbooks
 from noetl.adapters.stores.sqlite.schema import SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, run
@@ -174,3 +178,31 @@ def _restore(
         else:
             run(db, SQL["append"], [kept])
     db.execute(SQL["advance"], (last.last_seq, last.hash, number))
+
+
+FREE = 0.25
+"""Part of a file that must be free before it is written anew."""
+
+
+def compact(path: Path) -> int:
+    """Give the free pages of a file back to the file system; return the bytes.
+
+    The file is written anew, so nothing is done while it is in use, if little of it is
+    free, or if the disk has no room for a copy. Raises ``StoreError``.
+    """
+    with translated(path), ExitStack() as undo:
+        lock = Lock(path)
+        undo.callback(lock.release)
+        db = connect_writer(path)
+        undo.callback(db.close)
+        size, free, page = (
+            int(db.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        room = shutil.disk_usage(path.parent).free
+        if free < size * FREE or room < 2 * (size - free) * page:
+            return 0
+        db.execute("VACUUM")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        (left,) = db.execute("PRAGMA page_count").fetchone()
+        return (size - int(left)) * page
