@@ -3,7 +3,7 @@
 A plug-in is an entry point of a package; the operator enables the package by the
 setting ``plugins``. Each group of entry points has its own declaration: ``noetl.tools``
 a ``ToolPlugin``, ``noetl.secrets`` a ``SecretPlugin``, ``noetl.results`` a
-``ResultPlugin``, ``noetl.quantum`` a ``QuantumPlugin``.
+``ResultPlugin``, ``noetl.quantum`` a ``QuantumPlugin``, ``noetl.keys`` a ``KeyPlugin``.
 
 ``API`` changes when a working plug-in could stop working. Names may be added without a
 change of ``API``; no name of this module is removed, or changes its meaning, under the
@@ -130,6 +130,34 @@ class QuantumPlugin(msgspec.Struct, frozen=True, kw_only=True):
     make: Callable[[], QuantumProvider]
 
 
+class KeyService(Protocol):
+    """A service that holds the key of a cluster's keychain, and never gives it away.
+
+    It seals the keys that NoETL makes; NoETL proves that it opens them again.
+    """
+
+    async def seal(self, key: bytes) -> bytes:
+        """Return the key in sealed form: up to 64 KiB, which are stored as they
+        are."""
+        ...
+
+    async def open(self, sealed: bytes) -> bytes:
+        """Return the key. Raises ``SecretError`` if it cannot be opened."""
+        ...
+
+
+class KeyPlugin(msgspec.Struct, frozen=True, kw_only=True):
+    """A service of keys. The entry point has the name of its scheme in the setting
+    ``keychain_key``.
+
+    ``make`` gets the whole setting. It raises ``ValueError`` for one that it cannot
+    use.
+    """
+
+    api: int
+    make: Callable[[str], KeyService]
+
+
 __all__ = [
     "ANY",
     "BOOLEAN",
@@ -144,6 +172,8 @@ __all__ = [
     "Field",
     "Input",
     "JobStatus",
+    "KeyPlugin",
+    "KeyService",
     "KeychainKind",
     "Kind",
     "Outcome",

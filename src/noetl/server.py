@@ -273,6 +273,8 @@ class Server:
         ]
         if self._link is not None:
             links.append(self._link.serve)
+        if self._backend.rotation is not None:
+            links.append(self._backend.rotation.serve)
         self._tasks = [asyncio.create_task(_tend(each)) for each in (*work, *links)]
         await http.ready.wait()
         await self._join()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from servers import Api, Running, playbook
+from servers import KEY, Api, Running, playbook
 from stored_log import contents
+
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
+from noetl.adapters.secrets.private_files import write_private
+from noetl.errors import ConfigError
+from noetl.local.home import Home
 
 VALUE = "s3cret-of-the-keychain-4711"
 
@@ -90,3 +98,65 @@ def test_an_invalid_secret_is_refused(
 
     assert answer.status == 422
     assert VALUE not in str(answer.body)
+
+
+def test_a_server_without_a_database_has_no_keys_to_rotate(server: Running) -> None:
+    admin = Api(server.url, server.token)
+    for refused in (admin.get("/api/keys"), admin.post("/api/keys", {})):
+        assert (refused.status, refused.body["kind"]) == (409, "keychain.one_key")
+    keeper = server.person("keeper-of-keys", "secrets", "developer", "auditor")
+    assert keeper.get("/api/keys").status == 403
+    assert keeper.post("/api/keys", {}).status == 403
+
+
+def test_servers_on_one_database_share_the_keychain_and_its_rotation(
+    tmp_path: Path, postgres: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path / "two")
+    home.make()
+    write_private(home.key, KEY)
+    left = StoredKeychain(home.keychain, Cipher(home.key))
+    left.set("of_home", VALUE, "secret_manager", "T")
+    one = Running(tmp_path / "one", database=postgres, slots=4)
+    two = Running(home.folder, database=postgres, slots=4)
+    try:
+        here, there = Api(one.url, one.token), Api(two.url, two.token)
+        assert "(of_home); run there: noetl keychain move" in caplog.text
+        assert here.post("/api/keychain/shared", {"value": VALUE}).status == 201
+        made = here.post("/api/keys", {})
+        assert made.status == 201
+        assert here.post("/api/keychain/late", {"value": VALUE}).status == 201
+        deadline = time.monotonic() + 60
+        while len(keys := there.get("/api/keys").body["keys"]) > 1:
+            assert time.monotonic() < deadline
+        assert [each["key_id"] for each in keys] == [made.body["key_id"]]
+
+        names = ("shared", "late", "of_home")
+        listed = there.get("/api/keychain").body["keychain"]
+        sealed_by = {each["name"]: each["key"] for each in listed}
+        assert sealed_by == {
+            **dict.fromkeys(("shared", "late"), made.body["key_id"]),
+            "of_home": None,
+        }
+        length = " + ".join(f"(keychain.{name} | length)" for name in names)
+        entries = ", ".join(f"{{name: {n}, kind: secret_manager}}" for n in names)
+        text = playbook(
+            "shares",
+            f"""
+            - step: start
+              tool:
+                kind: noop
+                result: "{{{{ {length} }}}}"
+            """,
+            f"keychain: [{entries}]\n",
+        )
+        ran = there.run(text)
+        assert ran["steps"][0]["result"] == 3 * len(VALUE), ran
+        audit = here.get("/api/audit?action=rotate_keys").body["entries"]
+        assert audit[0]["target"] == {"key_id": made.body["key_id"]}
+    finally:
+        one.stop()
+        two.stop()
+    write_private(home.key, bytes(32))
+    with pytest.raises(ConfigError, match=r"another key .*see keychain_key"):
+        Running(home.folder, database=postgres)

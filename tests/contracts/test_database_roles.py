@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import asyncpg
 import msgspec
 import pytest
+from kept_secrets import read_from
 
 from noetl.access.audit import Entry
 from noetl.adapters.accounts.tables import REMOVING, SqlAudit
@@ -27,7 +28,11 @@ from noetl.adapters.database_roles import (
 )
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.execution_secrets import SealedRows
+from noetl.adapters.secrets.cluster_keychain import ClusterKeychain
+from noetl.adapters.secrets.data_keys import DataKeys
+from noetl.adapters.secrets.master_keys import KeyTexts
+from noetl.adapters.secrets.private_files import write_private
+from noetl.adapters.secrets.rotation import Rotation
 from noetl.adapters.sql_database import PostgresDatabase
 from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres import PostgresStore
@@ -111,8 +116,15 @@ async def test_a_server_works_with_the_rights_of_its_role_alone(roles, facts, tm
     database = Postgres(server)
     store = await PostgresStore.open(database)
     await PostgresCatalogRows.open(database)
-    (tmp_path / "key").write_bytes(bytes(32))
-    await SealedRows(database, Cipher(tmp_path / "key")).open()
+    write_private(tmp_path / "key", bytes(32))
+    key = Cipher(tmp_path / "key").read
+    keys = DataKeys(database, KeyTexts("a file", key))
+    await keys.open(lambda: None)
+    keychain = ClusterKeychain(database, keys)
+    await keychain.set("api", PASSWORD, "secret_manager", "T")
+    await Rotation(database, keys).begin()
+    await Rotation(database, keys).seal_anew()
+    assert await read_from(keychain, "api") == PASSWORD
     await PostgresBlobs(database, str(tmp_path)).open()
     for part in ("accounts", "triggers"):
         await PostgresDatabase(database, part).fetch("SELECT 1")
@@ -176,6 +188,8 @@ FORBIDDEN = {
     "the audit is changed": "UPDATE audit SET principal = 'another'",
     "the audit is emptied": "DELETE FROM audit",
     "versions are changed": "UPDATE migration SET version = 1",
+    "a key is changed": "UPDATE data_key SET sealed = ''",
+    "the key of the servers is removed": "DELETE FROM server_key",
 }
 
 

@@ -12,11 +12,13 @@ import pytest
 
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.data_keys import DataKeys
 from noetl.adapters.secrets.execution_secrets import (
     MemorySealed,
     SealedFiles,
     SealedRows,
 )
+from noetl.adapters.secrets.master_keys import KeyTexts
 from noetl.errors import SecretError
 from noetl.ports import SealedStore
 
@@ -45,9 +47,10 @@ def sealed(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
 async def on_postgres(address: str, folder: Path) -> AsyncIterator[SealedStore]:
     database = Postgres(address)
     try:
-        rows = SealedRows(database, Cipher(folder / "key"))
-        await rows.open()
-        yield rows
+        cipher = Cipher(folder / "key")
+        keys = DataKeys(database, KeyTexts("a file", cipher.read, cipher.make))
+        await keys.open(lambda: None)
+        yield SealedRows(database, keys)
     finally:
         await database.close()
 
@@ -124,9 +127,10 @@ def test_in_a_database_nothing_can_be_read_without_the_key(
         async with on_postgres(postgres, tmp_path) as one:
             await one.save("e1", "h1", SECRET)
         (tmp_path / "other").mkdir()
-        async with on_postgres(postgres, tmp_path / "other") as other:
-            with pytest.raises(SecretError, match="cannot be opened"):
-                await other.load("e1")
+        Cipher(tmp_path / "other" / "key").make()
+        with pytest.raises(SecretError, match="a file has another key"):
+            async with on_postgres(postgres, tmp_path / "other"):
+                pass
         database = Postgres(postgres)
         [(value,)] = await database.fetch("SELECT value FROM sealed")
         assert SECRET.encode() not in value

@@ -16,7 +16,7 @@ from textwrap import dedent, indent
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from noetl.adapters.secrets.private_files import read_token
+from noetl.adapters.secrets.private_files import read_token, write_private
 from noetl.config import read_settings
 from noetl.local.home import Home
 from noetl.local.process_files import members
@@ -39,12 +39,18 @@ class Answer(NamedTuple):
     headers: dict[str, str]
 
 
+KEY = bytes(range(32))
+
+
 class Running:
     """A server that runs until ``stop``; ``token`` opens it."""
 
     def __init__(self, home: Path, **options: Any) -> None:
         self.home = Home(home)
         self._options = Options(**{"port": 0, "slots": 8, **options})
+        if "database" in options and not self.home.key.exists():
+            self.home.make()  # servers on one database have the same key
+            write_private(self.home.key, KEY)
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.server: Server | None = None

@@ -310,7 +310,7 @@ LISTS: dict[str, list[tuple[str, str, Any]]] = {
 WHOLE = {
     *("list_audit", "list_users", "add_user", "show_user", "set_roles"),
     *("set_password", "delete_user", "end_sessions", "add_token", "list_tokens"),
-    *("revoke_token", "declare_secret", "remove_old"),
+    *("revoke_token", "declare_secret", "remove_old", "list_keys", "rotate_keys"),
 }
 """Routes that need a role for the whole server: a role for some paths is refused."""
 

@@ -54,6 +54,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "secrets:declare": Permission(
         "Declare keychain entries that read the host or use its credentials.", "all"
     ),
+    "secrets:rotate": Permission(
+        "See the keys that seal the keychain, and make a new one.", "all"
+    ),
     "log:export": Permission("Export event logs and the audit of the server."),
     "executions:remove": Permission("Remove old executions from a server.", "all"),
     "workers:read": Permission("See pools, workers and their load.", "all"),

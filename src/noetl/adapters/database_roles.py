@@ -37,6 +37,8 @@ _RIGHTS = {
     "fork": "SELECT, INSERT",
     "retention": "SELECT, INSERT, UPDATE",
     "audit": "SELECT, INSERT, UPDATE (target, status, problem)",
+    "data_key": "SELECT, INSERT, DELETE",
+    "server_key": "SELECT, INSERT, UPDATE",
     "migration": "SELECT",
     "made_functions": "SELECT",
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -17,12 +16,12 @@ from noetl.access.secrets import (
     may_manage,
     read_bindings,
 )
-from noetl.adapters.secrets.home_keychain import Bind, Change, Record
 from noetl.api.http.problems import Problem
 from noetl.api.http.routes import Call, Nothing, Reply, Routes
 from noetl.api.schemas.executions import Name, Strict, Text
 from noetl.engine.times import rfc3339
 from noetl.errors import AccessError
+from noetl.ports.keychain import Bind, Change, KeyRotation, Record, SealingKey
 from noetl.types import JSON
 
 routes = Routes()
@@ -30,6 +29,8 @@ routes = Routes()
 READ = "secrets:read"
 WRITE = "secrets:write"
 DECLARE = "secrets:declare"
+ROTATE = "secrets:rotate"
+MAX_KEYS = 16
 _PROBLEMS = ("keychain.taken", "request.invalid")
 
 Bindings = Annotated[list[Name], Meta(min_length=1, max_length=MAX_BINDINGS)]
@@ -58,7 +59,10 @@ class DeclareSecret(Strict):
 
 
 class SecretLine(msgspec.Struct):
-    """A secret without its value; ``declared`` are the fields of a declared entry."""
+    """A secret without its value; ``declared`` are the fields of a declared entry.
+
+    ``key`` is the id of the key that seals it; null in the keychain of a home.
+    """
 
     name: str
     kind: str
@@ -66,10 +70,17 @@ class SecretLine(msgspec.Struct):
     updated_at: str
     for_: list[str] = msgspec.field(name="for")
     declared: dict[str, str] | None
+    key: str | None
 
 
 class SecretList(msgspec.Struct):
     keychain: list[SecretLine]
+
+
+class KeyList(msgspec.Struct):
+    """The keys that seal the keychain, the newest one first; only that one seals."""
+
+    keys: list[SealingKey]
 
 
 @routes.route("GET", "/api/keychain", permission=READ, answers={200: SecretList})
@@ -78,7 +89,7 @@ async def list_secrets(call: Call[Nothing, Nothing]) -> Reply:
 
     Only secrets whose bindings the caller may all see.
     """
-    records = await asyncio.to_thread(call.site.keychain.list)
+    records = await call.site.keychain.list()
     lines = [
         _line(name, record)
         for name, record in records.items()
@@ -139,19 +150,68 @@ async def delete_secret(call: Call[Nothing, Nothing]) -> Reply:
         _check_declared(call, record)
         return True
 
-    if not await asyncio.to_thread(call.site.keychain.delete, name, may):
+    if not await call.site.keychain.delete(name, may):
         raise Problem("keychain.unknown", f"the keychain has no '{name[:80]}'")
     return Reply(200, {})
 
 
+@routes.route(
+    "GET",
+    "/api/keys",
+    permission=ROTATE,
+    answers={200: KeyList},
+    problems=("keychain.one_key",),
+)
+async def list_keys(call: Call[Nothing, Nothing]) -> Reply:
+    """List the keys that seal the keychain of these servers, never the keys
+    themselves.
+
+    After a rotation `uses` of the older ones sinks to 0, and they are removed.
+    """
+    return Reply(200, {"keys": [*map(_key, await _rotation(call).keys())]})
+
+
+@routes.route(
+    "POST",
+    "/api/keys",
+    permission=ROTATE,
+    answers={201: SealingKey},
+    problems=("keychain.one_key", "keychain.rotating"),
+)
+async def rotate_keys(call: Call[Nothing, Nothing]) -> Reply:
+    """Make a new key, which seals from now on.
+
+    Servers then seal with it what older keys seal, and remove those. Secrets can be
+    used all the time.
+    """
+    rotation = _rotation(call)
+    if len(await rotation.keys()) >= MAX_KEYS:
+        message = f"there are {MAX_KEYS} keys already, and all of them are in use"
+        raise Problem("keychain.rotating", message)
+    made = await rotation.begin()
+    call.trail.add(key_id=made.key_id)
+    return Reply(201, _key(made))
+
+
+def _rotation(call: Call[Nothing, Nothing]) -> KeyRotation:
+    if call.site.rotation is None:
+        message = "this server has no database: one key seals the keychain of its home"
+        raise Problem("keychain.one_key", message)
+    return call.site.rotation
+
+
+def _key(key: SealingKey) -> JSON:
+    return msgspec.to_builtins(key)
+
+
 async def _keep(
-    call: Call[Any, Nothing], keep: Callable[[str, str, Bind], Change]
+    call: Call[Any, Nothing], keep: Callable[[str, str, Bind], Awaitable[Change]]
 ) -> Reply:
     """Store an entry with ``keep``, which takes a name, the time and a binding."""
     name = _name(call.params["name"])
     call.trail.add(kind=call.body.kind)
     now, bind = rfc3339(time.time()), _binding(call, name, call.body.for_)
-    return _changed(name, await asyncio.to_thread(keep, name, now, bind))
+    return _changed(name, await keep(name, now, bind))
 
 
 def _binding(call: Call[Any, Nothing], name: str, asked: list[str] | None) -> Bind:
@@ -205,4 +265,5 @@ def _line(name: str, record: Record) -> JSON:
         "updated_at": record.updated_at,
         "for": list(record.bound),
         "declared": record.declared,
+        "key": record.key,
     }

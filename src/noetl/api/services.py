@@ -18,13 +18,13 @@ from noetl.access.request_guard import Proxies, RequestGuard
 from noetl.adapters.accounts.passwords import Argon2Passwords
 from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.processes.isolation import Isolation, State
-from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.api.http.quotas import Connections, Quotas
 from noetl.api.http.server import known_names
 from noetl.api.metrics import Metrics
 from noetl.dsl.grammar.keychain import KeychainKind
 from noetl.dsl.tool_kinds import Kinds
 from noetl.ports import Backlog, Clock, TaskLogs
+from noetl.ports.keychain import Keychain, KeyRotation
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
 from noetl.runtime.values.ownership import Owners
@@ -108,7 +108,8 @@ class Services:
     backfills: Backfills
     gateway: WorkerGateway
     roll: WorkerRegistry
-    keychain: StoredKeychain
+    keychain: Keychain
+    rotation: KeyRotation | None
     keychain_kinds: Mapping[str, KeychainKind]
     streams: Subscriptions
     metrics: Metrics
@@ -232,6 +233,7 @@ def make_services(
         ),
         roll=roll,
         keychain=backend.keychain,
+        rotation=backend.rotation,
         keychain_kinds=kinds.keychain,
         streams=streams,
         metrics=metrics,

@@ -16,6 +16,7 @@ from noetl.commands.doctor_checks import Finding, worst
 from noetl.commands.doctor_checks.home import (
     check_database,
     check_home,
+    check_keychain,
     check_logs,
     check_schedules,
     check_services,
@@ -91,6 +92,8 @@ def examine() -> Iterator[Finding]:
         yield from _guarded("services", lambda: check_services(mine, settings))
         yield from _guarded("schedules", lambda: check_schedules(mine))
     yield from _guarded("database", lambda: check_database(database))
+    if home is not None:
+        yield from _guarded("keychain", lambda: check_keychain(mine, settings))
     yield from _guarded(
         "python child", lambda: asyncio.run(check_processes(isolation, pools))
     )

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
-from noetl.adapters.secrets.home_keychain import Change
 from noetl.commands.local.keychain import for_option, line_of, open_kept, words_of
 from noetl.commands.output.diagnostics import warn_of_new_names
+from noetl.commands.remote import keychain_keys
 from noetl.commands.remote.choose_server import ca_option
 from noetl.commands.settings import pass_settings
 from noetl.config import Settings
 from noetl.dsl.diagnostics import nearest
 from noetl.dsl.grammar.keychain import KEYCHAIN
 from noetl.errors import ConfigError
+from noetl.ports.keychain import Change
 from noetl.types import JSON
 
 DEFAULT_KIND = "secret_manager"
@@ -208,6 +209,9 @@ def delete(settings: Settings, name: str, server: str | None, as_json: bool) -> 
         raise ConfigError(f"the keychain has no '{name}'; {hint}")
     click.echo(json.dumps({"name": name}) if as_json else f"deleted: {name}")
 
+
+for each in (keychain_keys.rotate, keychain_keys.keys, keychain_keys.move):
+    command.add_command(each)
 
 _RENAMED = {
     **{f"db_{name}": name for name in ("host", "port", "user", "password")},

@@ -30,6 +30,7 @@ from noetl.config.reading import (
 from noetl.config.retention import ARCHIVE_URL, RETENTION, RETENTION_AUDIT
 from noetl.config.security import (
     CA,
+    KEYCHAIN_KEY,
     OIDC_CLIENT_ID,
     OIDC_CLIENT_SECRET,
     OIDC_ISSUER,
@@ -78,6 +79,7 @@ __all__ = [
     "HOST",
     "HOSTS",
     "ISOLATION",
+    "KEYCHAIN_KEY",
     "LEASE_TTL",
     "LIMITS_EXECUTION_EVENTS",
     "LIMITS_MEMORY",

@@ -59,6 +59,17 @@ CA = Setting(
     default=_none,
     default_words="none",
 )
+KEYCHAIN_KEY = Setting(
+    name="keychain_key",
+    words="file:/path, env:VARIABLE, command:PROGRAM, or the scheme of a plug-in",
+    doc="The key that seals the keychain of servers on one database; all of them need "
+    "the same. A file or variable has 32 random bytes in base64, or several keys, of "
+    "which the first one seals. A program is called as `PROGRAM seal` and `PROGRAM "
+    "open`. Without it, the file `key` of the home.",
+    parse=_text,
+    default=_none,
+    default_words="`key` in the home",
+)
 OIDC_ISSUER = Setting(
     name="oidc_issuer",
     words="the address of a provider: https://id.example.com",
@@ -115,6 +126,7 @@ SECURITY: tuple[Setting[Any], ...] = (
     TLS_CERT,
     TLS_KEY,
     CA,
+    KEYCHAIN_KEY,
     PUBLIC_URL,
     OIDC_ISSUER,
     OIDC_CLIENT_ID,

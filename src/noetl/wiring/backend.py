@@ -21,8 +21,8 @@ from noetl.adapters.accounts.tables import (
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
-from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.home_keychain import StoredKeychain
+from noetl.adapters.secrets.aes_gcm import AesGcm, Cipher
+from noetl.adapters.secrets.home_keychain import HomeKeychain, StoredKeychain
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.sql_database import TRIGGERS, SqliteFile
@@ -46,10 +46,11 @@ from noetl.ports import (
     Triggers,
 )
 from noetl.ports.access import Accounts, Sessions, WorkerRecords
+from noetl.ports.keychain import Keychain, KeyRotation
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.values.stores import Results
 from noetl.runtime.worker_protocol.sealing import UploadReceipts
-from noetl.wiring.keyring import make_keyring
+from noetl.wiring.keyring import cluster_keychain, make_keyring, open_data_keys
 from noetl.wiring.result_stores import make_results
 
 if TYPE_CHECKING:
@@ -83,13 +84,14 @@ class Backend:
     catalog_rows: CatalogRows
     results: Results
     keys: Keyring
-    keychain: StoredKeychain
+    keychain: Keychain
+    rotation: KeyRotation | None
     accounts: Accounts
     audit: Audit
     records: WorkerRecords
     sessions: Sessions
     triggers: Triggers
-    cipher: Cipher
+    cipher: AesGcm
     receipts: UploadReceipts | None
     closing: AsyncExitStack
     task_logs: TaskLogs
@@ -148,7 +150,7 @@ def _open_files(
     closing.push_async_callback(catalog_rows.close)
     results = make_results(home, plugins, settings, nats=nats)
     keys = make_keyring(home, plugins, declared_only=True, network=network)
-    stored = StoredKeychain(home.keychain, Cipher(home.key))
+    stored = HomeKeychain(StoredKeychain(home.keychain, Cipher(home.key)))
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
     audit, records = SqlAudit(file), SqlWorkerRecords(file)
@@ -159,7 +161,7 @@ def _open_files(
     sealing = (Cipher(home.key), _receipts(token_bytes(32), settings))
     logs = TaskLogFiles(home.task_logs)
     closing.callback(logs.close)
-    reading = (store, store.retention, catalog_rows, results, keys, stored)
+    reading = (store, store.retention, catalog_rows, results, keys, stored, None)
     return Backend(*reading, *known, *sealing, closing, logs)
 
 
@@ -185,6 +187,7 @@ async def _open_database(
         from noetl.adapters.database_roles import judge_role, look_at_role
         from noetl.adapters.postgres import Postgres
         from noetl.adapters.secrets.execution_secrets import SealedRows
+        from noetl.adapters.secrets.rotation import Rotation
         from noetl.adapters.sql_database import PostgresDatabase
         from noetl.adapters.stores.postgres import PostgresStore
         from noetl.adapters.stores.postgres.retention import PostgresRetention
@@ -200,14 +203,12 @@ async def _open_database(
     if warning is not None:
         log.warning("%s; see NOETL_DATABASE_OWNER in the guide to deploying", warning)
     catalog_rows = await PostgresCatalogRows.open(postgres)
-    cipher = Cipher(home.key)
-    sealed = SealedRows(postgres, cipher)
-    await sealed.open()
-    stored = StoredKeychain(home.keychain, cipher)
+    data_keys, cipher = await open_data_keys(home, postgres, plugins, settings)
+    stored = cluster_keychain(home, postgres, data_keys)
     providers = Providers(
         stored, plugins=plugins.secrets, declared_only=True, network=network
     )
-    keys = Keyring(providers, sealed)
+    keys = Keyring(providers, SealedRows(postgres, data_keys))
     tables = PostgresDatabase(postgres)
     accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)
     audit, records = SqlAudit(tables, REMOVING), SqlWorkerRecords(tables)
@@ -222,8 +223,9 @@ async def _open_database(
     known = (accounts, audit, records, sessions, triggers)
     sealing = (cipher, _receipts(await rows.secret(), settings))
     logs = PostgresTaskLogs(postgres)
+    rotation = Rotation(postgres, data_keys)
     removing = PostgresRetention(postgres)
-    reading = (store, removing, catalog_rows, results, keys, stored)
+    reading = (store, removing, catalog_rows, results, keys, stored, rotation)
     return Backend(*reading, *known, *sealing, closing, logs)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.home_keychain import StoredKeychain
+from noetl.adapters.secrets.home_keychain import HomeKeychain, StoredKeychain
 from noetl.adapters.secrets.registry import Providers
 from noetl.ports import Wanted
 
@@ -30,7 +30,7 @@ def environ() -> dict[str, str]:
 
 @pytest.fixture
 def providers(stored: StoredKeychain, environ: dict[str, str]) -> Providers:
-    return Providers(stored, environ)
+    return Providers(HomeKeychain(stored), environ)
 
 
 @pytest.fixture

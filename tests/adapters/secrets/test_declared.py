@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.home_keychain import StoredKeychain
+from noetl.adapters.secrets.home_keychain import HomeKeychain, StoredKeychain
 from noetl.adapters.secrets.registry import Providers
 from noetl.errors import SecretError
 from noetl.plugins import KeychainKind, SecretPlugin
@@ -39,7 +39,9 @@ class Host:
     def __init__(self, folder: Path, environ: dict[str, str]) -> None:
         self.stored = StoredKeychain(folder / "keychain.json", Cipher(folder / "key"))
         self._providers = {
-            on_server: Providers(self.stored, environ, ACME, declared_only=on_server)
+            on_server: Providers(
+                HomeKeychain(self.stored), environ, ACME, declared_only=on_server
+            )
             for on_server in (True, False)
         }
 

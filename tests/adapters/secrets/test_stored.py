@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept_secrets import read
 
 from noetl.adapters.secrets.aes_gcm import Cipher
 from noetl.adapters.secrets.home_keychain import StoredKeychain
@@ -30,8 +31,8 @@ def test_what_is_stored_is_read_again_and_nothing_of_it_is_on_the_disk(
     assert not stored.set("pg", fields, "oauth2", "T2").replaced
     assert stored.set("api", SECRET + "2", "secret_manager", "T3").replaced
 
-    assert stored.read("api") == SECRET + "2"
-    assert stored.read("pg") == {"user": "u", "password": SECRET}
+    assert read(stored, "api") == SECRET + "2"
+    assert read(stored, "pg") == {"user": "u", "password": SECRET}
     assert {name: record.fields for name, record in stored.list().items()} == {
         "api": None,
         "pg": ["password", "user"],
@@ -47,7 +48,7 @@ def test_one_that_is_deleted_is_gone(stored: StoredKeychain) -> None:
     assert stored.delete("api") is True
     assert stored.delete("api") is False
     with pytest.raises(SecretError, match="has no 'api'; store it with: noetl"):
-        stored.read("api")
+        read(stored, "api")
 
 
 @pytest.mark.spec("S-81")
@@ -61,7 +62,7 @@ def test_a_file_of_before_bindings_opens_and_is_for_all_playbooks(
         del records["api"][name]
     path.write_text(json.dumps(records))
 
-    assert stored.read("api") == stored.read("api", "any/path") == SECRET
+    assert read(stored, "api") == read(stored, "api", "any/path") == SECRET
     assert stored.list()["api"].bound == ("*",)
 
 
@@ -71,10 +72,10 @@ def test_a_new_value_keeps_its_bindings(stored: StoredKeychain) -> None:
     change = stored.set("api", SECRET + "2", "secret_manager", "T2")
 
     assert change.record.bound == ("finance/*",)
-    assert stored.read("api", "finance/x") == SECRET + "2"
+    assert read(stored, "api", "finance/x") == SECRET + "2"
     for path in ("hr/x", None):
         with pytest.raises(SecretError, match="has no 'api'"):
-            stored.read("api", path)
+            read(stored, "api", path)
 
 
 @pytest.mark.spec("S-81")
@@ -87,14 +88,14 @@ def test_what_is_refused_changes_nothing(stored: StoredKeychain) -> None:
     with pytest.raises(SecretError, match="no"):
         stored.set("api", "other", "secret_manager", "T2", refuse)
     assert not stored.delete("api", lambda _: False)
-    assert stored.read("api") == SECRET
+    assert read(stored, "api") == SECRET
 
 
 def test_a_name_that_is_nearly_there_is_offered(stored: StoredKeychain) -> None:
     stored.set("api_token", SECRET, "secret_manager", "T1")
 
     with pytest.raises(SecretError, match="did you mean 'api_token'") as e:
-        stored.read("api_tokn")
+        read(stored, "api_tokn")
     assert e.value.kind == "secret.missing"
 
 
@@ -106,7 +107,7 @@ def test_a_value_under_another_name_does_not_open(
     path.write_text(path.read_text().replace('"one"', '"two"'))
 
     with pytest.raises(SecretError, match=r"'two' in .* does not open") as e:
-        stored.read("two")
+        read(stored, "two")
     assert e.value.kind == "secret.sealed"
 
 
@@ -131,7 +132,7 @@ def test_a_key_that_does_not_fit_is_explained(
     again = StoredKeychain(tmp_path / "keychain.json", Cipher(tmp_path / "key"))
 
     with pytest.raises(SecretError, match=words):
-        again.read("api")
+        read(again, "api")
 
 
 def test_a_file_of_another_format_is_not_overwritten(
@@ -161,7 +162,7 @@ for number in range(10):
     assert [program.wait() for program in programs] == [0, 0, 0]
     stored = StoredKeychain(tmp_path / "keychain.json", Cipher(tmp_path / "key"))
     assert len(stored.list()) == 30
-    assert {stored.read(name) for name in stored.list()} == {"value"}
+    assert {read(stored, name) for name in stored.list()} == {"value"}
 
 
 @pytest.mark.spec("KEY-02", "S-67")

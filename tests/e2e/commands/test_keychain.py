@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kept_secrets import read as read_kept
 
 from noetl.adapters.secrets.aes_gcm import Cipher
 from noetl.adapters.secrets.home_keychain import StoredKeychain
@@ -36,7 +37,7 @@ def keychain(noetl: Run, tmp_path: Path) -> Run:
 
 
 def read(home: Path, name: str) -> JSON:
-    return StoredKeychain(home / "keychain.json", Cipher(home / "key")).read(name)
+    return read_kept(StoredKeychain(home / "keychain.json", Cipher(home / "key")), name)
 
 
 def test_a_value_comes_from_standard_input(keychain: Run, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from noetl.adapters.secrets.aes_gcm import Cipher
 from noetl.adapters.secrets.private_files import make_token
 from noetl.local.home import Home
 from noetl.local.services.nats import Nats
@@ -75,6 +76,7 @@ class Cluster:
         self.workers: list[str] = []
         bus = self._open_services()
         self.token = make_token(self.home.token)
+        Cipher(self.home.key).make()
         self._environ = {
             **os.environ,
             "NOETL_DATABASE": self.server_database,
@@ -83,6 +85,7 @@ class Cluster:
             "NOETL_LEASE_TTL": f"{ttl:g}",
             "NOETL_RESULTS_URL": f"file://{folder}/results",
             "NOETL_TOKEN": self.token,
+            "NOETL_KEYCHAIN_KEY": f"file:{self.home.key}",
             "NOETL_NETWORK_PRIVATE": "allow",  # peers of tests are on loopback
         }
         for _ in range(servers):

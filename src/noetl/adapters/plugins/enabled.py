@@ -20,9 +20,18 @@ if TYPE_CHECKING:
     # Importing it takes 20 ms, which every `noetl run` would pay.
     from importlib.metadata import Distribution, EntryPoint
 
-    from noetl.plugins import QuantumPlugin, ResultPlugin, SecretPlugin, ToolPlugin
+    from noetl.plugins import (
+        KeyPlugin,
+        QuantumPlugin,
+        ResultPlugin,
+        SecretPlugin,
+        ToolPlugin,
+    )
 
-GROUPS = ("noetl.tools", "noetl.secrets", "noetl.results", "noetl.quantum")
+GROUPS = (
+    *("noetl.tools", "noetl.secrets", "noetl.results", "noetl.quantum"),
+    "noetl.keys",
+)
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -111,6 +120,7 @@ class Plugins(msgspec.Struct, frozen=True, dict=True):
     secrets: Mapping[str, SecretPlugin] = msgspec.field(default_factory=dict)
     results: Mapping[str, ResultPlugin] = msgspec.field(default_factory=dict)
     quantum: Mapping[str, QuantumPlugin] = msgspec.field(default_factory=dict)
+    keys: Mapping[str, KeyPlugin] = msgspec.field(default_factory=dict)
 
     @cached_property
     def kinds(self) -> Kinds:

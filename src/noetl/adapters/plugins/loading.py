@@ -16,9 +16,18 @@ from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
 from noetl.dsl.grammar.tasks import TASK_SPEC
 from noetl.dsl.tool_kinds import Kind
 from noetl.errors import ConfigError
-from noetl.plugins import API, QuantumPlugin, ResultPlugin, SecretPlugin, ToolPlugin
+from noetl.plugins import (
+    API,
+    KeyPlugin,
+    QuantumPlugin,
+    ResultPlugin,
+    SecretPlugin,
+    ToolPlugin,
+)
 
-Declaration: TypeAlias = ToolPlugin | SecretPlugin | ResultPlugin | QuantumPlugin
+Declaration: TypeAlias = (
+    ToolPlugin | SecretPlugin | ResultPlugin | QuantumPlugin | KeyPlugin
+)
 
 # Type of the object that an entry point of each group must name.
 DECLARATIONS: Mapping[str, type[Declaration]] = {
@@ -26,6 +35,7 @@ DECLARATIONS: Mapping[str, type[Declaration]] = {
     "noetl.secrets": SecretPlugin,
     "noetl.results": ResultPlugin,
     "noetl.quantum": QuantumPlugin,
+    "noetl.keys": KeyPlugin,
 }
 # Reserved names: built-in kinds, members of an outcome, and siblings of `spec.<kind>`.
 _TAKEN = {
@@ -34,6 +44,7 @@ _TAKEN = {
     "noetl.secrets": {*KEYCHAIN, "stored"},
     "noetl.results": {"file"},
     "noetl.quantum": {"local"},
+    "noetl.keys": {"command", "env", "file"},
 }
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,62}\Z")
@@ -128,5 +139,6 @@ def _what(entry: EntryPoint) -> str:
         "noetl.secrets": "keychain kind",
         "noetl.results": "result store",
         "noetl.quantum": "quantum provider",
+        "noetl.keys": "key service",
     }
     return f"{words[entry.group]} '{entry.name}'"

@@ -74,6 +74,16 @@ class WorkerSeal(AesGcm):
         return sha256(_OF_WORKERS + self.token.encode()).digest()
 
 
+@dataclass(eq=False)
+class GivenKey(AesGcm):
+    """Cipher of a key in memory."""
+
+    key: bytes = field(repr=False)
+
+    def _read_key(self) -> bytes:
+        return self.key
+
+
 class Cipher(AesGcm):
     """Cipher of a home; its key is a file that only its user can read."""
 
@@ -83,12 +93,20 @@ class Cipher(AesGcm):
             f"it does not open with the key {path}: another key, or damaged"
         )
 
-    def _read_key(self) -> bytes:
+    def make(self) -> bytes:
+        """Return the key, and make it at the first use. Raises ``SecretError``."""
         if not self._path.exists():
             make_folder(self._path.parent)
             with suppress(FileExistsError):  # another process was first: use its key
                 key = secrets.token_bytes(_SIZE)
                 write_private(self._path, key, replace=False)
+        return self.read()
+
+    def _read_key(self) -> bytes:
+        return self.make()
+
+    def read(self) -> bytes:
+        """Return the key. Raises ``SecretError``."""
         try:
             file = os.open(self._path, _READ)
             try:

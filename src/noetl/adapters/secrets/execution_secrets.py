@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.data_keys import KeyRemoved
 from noetl.adapters.secrets.private_files import make_folder, write_private
-from noetl.adapters.sql_files import read_migrations
 from noetl.errors import SecretError
 from noetl.types import JSON
 
 if TYPE_CHECKING:  # a run without a cluster has no driver
     from noetl.adapters.postgres import Postgres
+    from noetl.adapters.secrets.data_keys import DataKey, DataKeys
 
 
 class SealedFiles:
@@ -93,35 +94,43 @@ class MemorySealed:
 
 
 _SAVE = (
-    "INSERT INTO sealed (execution_id, name, value) VALUES ($1, $2, $3) "
-    "ON CONFLICT (execution_id, name) DO UPDATE SET value = excluded.value"
+    "INSERT INTO sealed (execution_id, name, value, key_id) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (execution_id, name) "
+    "DO UPDATE SET value = excluded.value, key_id = excluded.key_id"
 )
-_LOAD = "SELECT name, value FROM sealed WHERE execution_id = $1"
+_LOAD = "SELECT name, value, key_id FROM sealed WHERE execution_id = $1"
 _DROP = "DELETE FROM sealed WHERE execution_id = $1"
 _KEPT = "SELECT DISTINCT execution_id FROM sealed"
 
 
 class SealedRows:
-    """All servers must have the same key, as a file in their home folders."""
+    """Secrets in rows of PostgreSQL, sealed with the keys of the keychain."""
 
-    def __init__(self, postgres: Postgres, cipher: Cipher) -> None:
+    def __init__(self, postgres: Postgres, keys: DataKeys) -> None:
         self._postgres = postgres
-        self._cipher = cipher
-
-    async def open(self) -> None:
-        steps = read_migrations("noetl.adapters.secrets")
-        await self._postgres.migrate("secrets", steps)
+        self._keys = keys
 
     async def save(self, execution_id: str, name: str, value: JSON) -> None:
         text = msgspec.json.encode(value)
-        sealed = self._cipher.seal(text, f"{execution_id}/{name}")
-        await self._postgres.fetch(_SAVE, execution_id, name, sealed)
+
+        async def store(key: DataKey) -> None:
+            sealed = key.seal(text, f"{execution_id}/{name}")
+            row = (execution_id, name, sealed, key.key_id)
+            await self._postgres.fetch(_SAVE, *row)
+
+        await self._keys.sealing(store)
 
     async def load(self, execution_id: str) -> dict[str, JSON]:
+        rows = await self._postgres.fetch(_LOAD, execution_id)
+        try:
+            keys = [await self._keys.get(used) for *_, used in rows]
+        except KeyRemoved:
+            rows = await self._postgres.fetch(_LOAD, execution_id)
+            keys = [await self._keys.get(used) for *_, used in rows]
         found: dict[str, JSON] = {}
-        for name, sealed in await self._postgres.fetch(_LOAD, execution_id):
+        for (name, sealed, _), key in zip(rows, keys, strict=True):
             try:
-                text = self._cipher.open(sealed, f"{execution_id}/{name}")
+                text = key.open(sealed, f"{execution_id}/{name}")
             except SecretError as error:
                 message = f"the sealed secrets of {execution_id} cannot be opened: "
                 raise SecretError(error.kind, message + error.message) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import fcntl
 import os
@@ -11,44 +12,18 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.access.secrets import EVERYWHERE, is_for
 from noetl.adapters.secrets.aes_gcm import Cipher
 from noetl.adapters.secrets.private_files import make_folder, write_private
-from noetl.dsl.diagnostics import nearest
 from noetl.errors import SecretError
+from noetl.ports.keychain import (
+    Bind,
+    Change,
+    Record,
+    fields_of,
+    keep_bindings,
+    may_always,
+)
 from noetl.types import JSON
-
-
-class Record(msgspec.Struct, frozen=True):
-    """Description of a secret, with its sealed value.
-
-    ``bound`` are the paths of the playbooks that may use it. ``declared`` are the
-    fields of an entry that an admin has declared: it names the place of a secret, and
-    has no sealed value.
-    """
-
-    kind: str
-    fields: list[str] | None
-    updated_at: str
-    sealed: str
-    bound: tuple[str, ...] = msgspec.field(default=(EVERYWHERE,), name="for")
-    declared: dict[str, str] | None = None
-
-
-class Change(msgspec.Struct, frozen=True):
-    """New record, and whether it replaced another."""
-
-    record: Record
-    replaced: bool
-
-
-Bind = Callable[[Record | None], tuple[str, ...]]
-"""Returns the bindings of a record, given the one that is replaced. If it raises,
-nothing is changed."""
-
-
-def keep_bindings(before: Record | None) -> tuple[str, ...]:
-    return before.bound if before is not None else (EVERYWHERE,)
 
 
 class StoredKeychain:
@@ -57,28 +32,6 @@ class StoredKeychain:
     def __init__(self, path: Path, cipher: Cipher) -> None:
         self._path = path
         self._cipher = cipher
-
-    def read(self, name: str, path: str | None = None) -> JSON:
-        """Return a secret for the playbook with this path. Raises ``SecretError``."""
-        return self.open(name, self.find(name, path))
-
-    def find(self, name: str, path: str | None) -> Record:
-        """Return the record of a secret that the playbook may use.
-
-        Raises ``SecretError``, with the same text for a missing secret and for one that
-        is bound to other playbooks.
-        """
-        records = self.visible(path)
-        if name not in records:
-            match = nearest(name, records)
-            known = f"; did you mean '{match}'?" if match else ""
-            raise SecretError("secret.missing", _missing(name, path, known))
-        return records[name]
-
-    def visible(self, path: str | None) -> dict[str, Record]:
-        """Return the records that the playbook with this path may use."""
-        records = self.list().items()
-        return {name: each for name, each in records if is_for(each.bound, path)}
 
     def open(self, name: str, record: Record) -> JSON:
         """Return the value of a sealed record. Raises ``SecretError``."""
@@ -112,8 +65,7 @@ class StoredKeychain:
         """Seal and store a secret, or replace one."""
         text = msgspec.json.encode(value)
         sealed = base64.b64encode(self._cipher.seal(text, name)).decode()
-        fields = sorted(value) if isinstance(value, Mapping) else None
-        return self._put(name, Record(kind, fields, now, sealed), bind)
+        return self._put(name, Record(kind, fields_of(value), now, sealed), bind)
 
     def declare(
         self,
@@ -127,7 +79,7 @@ class StoredKeychain:
         record = Record(kind, sorted(fields), now, "", declared=dict(fields))
         return self._put(name, record, bind)
 
-    def delete(self, name: str, may: Callable[[Record], bool] = lambda _: True) -> bool:
+    def delete(self, name: str, may: Callable[[Record], bool] = may_always) -> bool:
         """Delete a secret; returns whether one existed that the caller may delete."""
         with self._changing() as records:
             if name not in records or not may(records[name]):
@@ -157,7 +109,44 @@ class StoredKeychain:
             os.close(lock)
 
 
-def _missing(name: str, path: str | None, known: str) -> str:
-    where = f" for the playbook '{path}'" if path is not None else ""
-    cure = f"store it with: noetl keychain set {name}"
-    return f"the stored keychain has no '{name}'{where}{known}; {cure}"
+class HomeKeychain:
+    """Keychain of a home, for asynchronous code: files are read and locked on
+    threads."""
+
+    def __init__(self, stored: StoredKeychain) -> None:
+        self.stored = stored
+
+    async def get(self, name: str) -> Record | None:
+        return (await self.list()).get(name)
+
+    async def list(self) -> dict[str, Record]:
+        return await asyncio.to_thread(self.stored.list)
+
+    async def open(self, name: str, record: Record) -> JSON:
+        return await asyncio.to_thread(self.stored.open, name, record)
+
+    async def set(
+        self,
+        name: str,
+        value: JSON,
+        kind: str,
+        now: str,
+        bind: Bind = keep_bindings,
+    ) -> Change:
+        return await asyncio.to_thread(self.stored.set, name, value, kind, now, bind)
+
+    async def declare(
+        self,
+        name: str,
+        kind: str,
+        fields: Mapping[str, str],
+        now: str,
+        bind: Bind = keep_bindings,
+    ) -> Change:
+        declare = self.stored.declare
+        return await asyncio.to_thread(declare, name, kind, fields, now, bind)
+
+    async def delete(
+        self, name: str, may: Callable[[Record], bool] = may_always
+    ) -> bool:
+        return await asyncio.to_thread(self.stored.delete, name, may)

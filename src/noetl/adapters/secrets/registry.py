@@ -12,7 +12,6 @@ from noetl.access.secrets import disagreements, find_declared
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.tool_guard import GuardedProvider
 from noetl.adapters.secrets.by_path import CredentialProvider, SecretManager, chosen
-from noetl.adapters.secrets.home_keychain import Record, StoredKeychain
 from noetl.adapters.secrets.providers import (
     CloudProvider,
     EnvProvider,
@@ -27,6 +26,7 @@ from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
 from noetl.errors import SecretError
 from noetl.plugins import SecretPlugin
 from noetl.ports import SecretProvider, Wanted
+from noetl.ports.keychain import Keychain, Record, find, visible
 from noetl.types import JSON
 
 _NAME = re.compile(r"[\w.-]{1,80}")
@@ -42,15 +42,15 @@ class HostKind(msgspec.Struct, frozen=True):
 class KeptSecrets:
     """Finds a secret by name: a stored value, or that of a declared entry."""
 
-    def __init__(self, stored: StoredKeychain, hosts: Mapping[str, HostKind]) -> None:
+    def __init__(self, stored: Keychain, hosts: Mapping[str, HostKind]) -> None:
         self.stored = stored
         self._hosts = hosts
 
     async def get(self, wanted: Wanted) -> JSON:
         name = str(wanted.fields.get("path") or wanted.name)
-        record = self.stored.find(name, wanted.playbook)
+        record = await find(self.stored, name, wanted.playbook)
         if record.declared is None:
-            return self.stored.open(name, record)
+            return await self.stored.open(name, record)
         return await self.follow(wanted, name, record, frozenset({"path"}))
 
     async def follow(
@@ -88,7 +88,7 @@ class DeclaredOnly:
         self._kept = kept
 
     async def get(self, wanted: Wanted) -> JSON:
-        records = self._kept.stored.visible(wanted.playbook)
+        records = visible(await self._kept.stored.list(), wanted.playbook)
         kinds = {
             name: record.kind
             for name, record in records.items()
@@ -98,7 +98,8 @@ class DeclaredOnly:
         if found is None:
             raise SecretError("keychain.unresolved", _undeclared(self._kind, wanted))
         name, naming = found
-        return await self._kept.follow(wanted, name, records[name], naming)
+        record = await find(self._kept.stored, name, wanted.playbook)
+        return await self._kept.follow(wanted, name, record, naming)
 
 
 def _undeclared(kind: str, wanted: Wanted) -> str:
@@ -126,7 +127,7 @@ class Providers(Mapping[str, SecretProvider]):
 
     def __init__(
         self,
-        stored: StoredKeychain,
+        stored: Keychain,
         environ: Mapping[str, str] = os.environ,
         plugins: Mapping[str, SecretPlugin] | None = None,
         *,

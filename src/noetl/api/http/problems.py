@@ -105,6 +105,8 @@ STATUSES: Mapping[str, int] = {
     "inputs.invalid": 422,
     "internal": 500,
     "json.invalid": 400,
+    "keychain.one_key": 409,
+    "keychain.rotating": 409,
     "keychain.taken": 409,
     "keychain.unknown": 404,
     "keychain.unresolved": 422,

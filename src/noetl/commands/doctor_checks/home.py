@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noetl.adapters.secrets.aes_gcm import Cipher
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.adapters.stores.sqlite.connection import (
     Holder,
     connect_reader,
@@ -25,7 +27,7 @@ from noetl.adapters.stores.sqlite.connection import (
 from noetl.adapters.stores.sqlite.schema import check_version, newest_version
 from noetl.commands.doctor_checks import Finding, Status
 from noetl.commands.local.services import parts_of
-from noetl.config import Settings
+from noetl.config import DATABASE, Settings, read_plugins
 from noetl.errors import NoetlError, StoreError
 from noetl.extras import install_command
 from noetl.local.home import Home
@@ -232,6 +234,43 @@ def check_database(address: str | None) -> Iterator[Finding]:
             f"answers; the role '{role.name}' may add to the log and not change it"
         )
         yield Finding(_CHECK, "ok", message)
+
+
+def check_keychain(home: Home, settings: Settings) -> Iterator[Finding]:
+    """Check that the key of this home or setting opens the keychain of its servers'
+    database; nothing is made or written."""
+    address = settings[DATABASE]
+    if address is None:
+        return
+    cure = "give this machine the same key as the other servers: see keychain_key"
+    try:
+        count = asyncio.run(_count_keys(home, settings, address))
+    except (NoetlError, TimeoutError) as error:
+        if not (isinstance(error, StoreError) and error.kind == "store.unreachable"):
+            yield Finding("keychain", "problem", str(error) or "no answer", cure)
+        return
+    opened = f"the key opens it ({count} sealing keys)"
+    message = opened if count else "none yet: the first server makes it"
+    left = len(StoredKeychain(home.keychain, Cipher(home.key)).list())
+    if left:
+        message += f"; {left} secrets are in this home, where other servers see none"
+        yield Finding("keychain", "warning", message, "run: noetl keychain move")
+    else:
+        yield Finding("keychain", "ok", message)
+
+
+async def _count_keys(home: Home, settings: Settings, address: str) -> int:
+    from noetl.adapters.postgres import Postgres
+    from noetl.adapters.secrets.data_keys import DataKeys
+    from noetl.wiring.keyring import master_key
+
+    postgres = Postgres(address, size=1)
+    master = master_key(home, settings, read_plugins(settings))
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await DataKeys(postgres, master).count()
+    finally:
+        await postgres.close()
 
 
 async def _look(address: str) -> Role:

@@ -11,17 +11,13 @@ import msgspec
 
 from noetl.access.secrets import EVERYWHERE, check_declaration, read_bindings
 from noetl.adapters.secrets.aes_gcm import Cipher
-from noetl.adapters.secrets.home_keychain import (
-    Change,
-    Record,
-    StoredKeychain,
-    keep_bindings,
-)
+from noetl.adapters.secrets.home_keychain import StoredKeychain
 from noetl.client.http import Client, Refused
 from noetl.commands.remote.choose_server import need_server
-from noetl.config import Settings
+from noetl.config import DATABASE, Settings
 from noetl.engine.times import rfc3339
 from noetl.local.home import Home
+from noetl.ports.keychain import Change, Record, keep_bindings
 from noetl.types import JSON
 
 for_option = click.option(
@@ -51,7 +47,12 @@ class Kept(Protocol):
 
 
 def open_kept(settings: Settings, server: str | None) -> Kept:
-    if server is None:
+    """Open the keychain of a server, or of this home. Raises ``ConfigError``.
+
+    A server on a database has its keychain there; ``noetl run`` and a server without
+    one use the file of the home.
+    """
+    if server is None and settings[DATABASE] is None:
         return OfHome(settings)
     return OfServer(need_server(settings, server))
 
@@ -138,6 +139,7 @@ def line_of(name: str, record: Record) -> dict[str, JSON]:
         "updated_at": record.updated_at,
         "for": list(record.bound),
         "declared": record.declared,
+        "key": record.key,
     }
 
 

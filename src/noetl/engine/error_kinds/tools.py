@@ -100,6 +100,16 @@ HTTP = {
     ),
 }
 SECRETS = {
+    "keychain.one_key": ErrorKind(
+        "The keychain of this server is sealed by one key, the file `key` of its home: "
+        "only servers on a database have keys that change.",
+        "Use a server with a database.",
+    ),
+    "keychain.rotating": ErrorKind(
+        "The keychain has many older keys that still seal something.",
+        "Wait until `noetl keychain keys` shows fewer; the servers' logs say what does "
+        "not open.",
+    ),
     "keychain.taken": ErrorKind(
         "The name belongs to a secret that the caller may not change.",
         "Choose another name, for example with the team's name in front.",
