@@ -28,7 +28,10 @@ FIELDS = {
     "oauth2": tuple(KEYCHAIN["oauth2"].fields),
 }
 """Fields that tools read from a credential; templates may use others."""
-SECRET = frozenset({"password", "token", "value", "dsn", "client_secret"})
+SECRET = frozenset(
+    {"password", "token", "value", "dsn", "client_secret", "refresh_token"}
+    | {"private_key"}
+)
 MAX_BYTES = 1024 * 1024
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _server = click.option(

@@ -11,7 +11,7 @@ import pytest
 
 from noetl.adapters.secrets.by_path import SecretManager
 from noetl.adapters.secrets.home_keychain import StoredKeychain
-from noetl.adapters.secrets.providers import OAuth2Provider
+from noetl.adapters.secrets.oauth2 import OAuth2Provider
 from noetl.adapters.secrets.registry import Providers
 from noetl.errors import SecretError
 from noetl.extras import install_command

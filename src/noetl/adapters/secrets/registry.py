@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -11,18 +12,24 @@ import msgspec
 from noetl.access.secrets import disagreements, find_declared
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.tool_guard import GuardedProvider
-from noetl.adapters.secrets.by_path import CredentialProvider, SecretManager, chosen
+from noetl.adapters.secrets.by_path import (
+    DEFAULT,
+    CredentialProvider,
+    SecretManager,
+    chosen,
+)
+from noetl.adapters.secrets.oauth2 import OAuth2Provider
 from noetl.adapters.secrets.providers import (
     CloudProvider,
     EnvProvider,
     FileProvider,
-    OAuth2Provider,
-    VaultProvider,
     read_aws,
     read_azure,
     read_gcp,
 )
+from noetl.adapters.secrets.vault import VaultProvider
 from noetl.dsl.grammar.keychain import KEYCHAIN, KeychainKind
+from noetl.engine.times import rfc3339
 from noetl.errors import SecretError
 from noetl.plugins import SecretPlugin
 from noetl.ports import SecretProvider, Wanted
@@ -52,6 +59,20 @@ class KeptSecrets:
         if record.declared is None:
             return await self.stored.open(name, record)
         return await self.follow(wanted, name, record, frozenset({"path"}))
+
+    async def remember(self, wanted: Wanted, old: str, new: str) -> None:
+        """Replace the refresh token of a stored credential, unless it is another one
+        by now. Its bindings are kept."""
+        if wanted.fields.get("provider") not in (None, DEFAULT):
+            return
+        name = str(wanted.fields.get("path") or wanted.name)
+        record = await find(self.stored, name, wanted.playbook)
+        if record.declared is not None:
+            return
+        value = await self.stored.open(name, record)
+        if isinstance(value, Mapping) and value.get("refresh_token") == old:
+            value = {**value, "refresh_token": new}
+            await self.stored.set(name, value, record.kind, rfc3339(time.time()))
 
     async def follow(
         self, wanted: Wanted, name: str, record: Record, naming: frozenset[str]
@@ -143,7 +164,12 @@ class Providers(Mapping[str, SecretProvider]):
             "secret_manager": manager,
             "postgres_credential": credentials,
             "http_credential": credentials,
-            "oauth2": OAuth2Provider(manager, fixed=declared_only, network=network),
+            "oauth2": OAuth2Provider(
+                manager,
+                fixed=declared_only,
+                network=network,
+                remember=kept.remember,
+            ),
         }
         for kind, host in hosts.items():
             declared = DeclaredOnly(kind, kept) if declared_only else None

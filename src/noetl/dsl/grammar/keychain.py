@@ -52,25 +52,40 @@ KEYCHAIN: Mapping[str, KeychainKind] = {
         open=True,
     ),
     "oauth2": KeychainKind(
-        "A token by client credentials: `access_token`, `token_type`, `expires_at`. "
-        "Fields that the entry omits are taken from a stored credential.",
+        "A token: `access_token`, `token_type`, `expires_at`. It is kept until it "
+        "expires. Fields that the entry omits are taken from a stored credential; a "
+        "refresh token that the endpoint replaces is stored there.",
         {
             **_STORED,
+            "grant": "`client_credentials` (default), `refresh_token` or `jwt_bearer`.",
             "token_url": "The URL of the token endpoint.",
-            "client_id": "Who asks.",
-            "client_secret": "Its secret, e.g. `{{ keychain.other }}`.",
+            "client_id": "The id of the client.",
+            "client_secret": "Its secret, e.g. `{{ keychain.other }}`; a public client "
+            "with a refresh token has none.",
             "scope": "The scope of the token.",
-            "audience": "The audience of the token.",
+            "audience": "The audience of the token; of an assertion, its `aud` (the "
+            "`token_url`).",
             "client_auth": "The place of id and secret: `basic` (default) or `body`.",
+            "refresh_token": "The token of `refresh_token`.",
+            "private_key": "The key, in PEM, that signs the assertion of `jwt_bearer`.",
+            "issuer": "The `iss` of the assertion: the client or service account.",
+            "subject": "The `sub` of the assertion: the user for whom it asks.",
+            "algorithm": "`RS256` (default), `ES256` or another of JWS.",
+            "key_id": "The `kid` of the assertion.",
         },
     ),
     "vault": KeychainKind(
-        "A secret of HashiCorp Vault; the token is `VAULT_TOKEN`, or in "
-        "`~/.vault-token`.",
+        "A secret of HashiCorp Vault or OpenBao. The token is `VAULT_TOKEN`, or in "
+        "`~/.vault-token`; or a login gives one. Variables may begin with `BAO_`, too.",
         {
             "path": "Below `/v1/`, e.g. `secret/data/app` (the entry's name).",
             "address": "The server (`VAULT_ADDR`).",
             "namespace": "The namespace (`VAULT_NAMESPACE`).",
+            "login": "`token` (default), `approle` or `kubernetes` (`VAULT_LOGIN`).",
+            "role": "The role, or AppRole's role id (`VAULT_ROLE`).",
+            "mount": "The path of the login method (`VAULT_LOGIN_MOUNT`, its name).",
+            "secret_file": "The file with AppRole's secret id (`VAULT_SECRET_FILE`; or "
+            "`VAULT_SECRET_ID`), or with the token of the pod (its usual place).",
             "field": "Only this field.",
         },
     ),

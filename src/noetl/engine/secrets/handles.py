@@ -19,6 +19,7 @@ PUBLIC = frozenset(
         *("type", "token_type", "scope", "audience", "expires_in", "expires_at"),
         *("host", "hostaddr", "port", "database", "dbname", "schema", "sslmode"),
         *("user", "username", "client_id", "url", "token_url", "region"),
+        *("grant", "client_auth", "algorithm", "key_id", "issuer", "subject"),
     }
 )
 """Fields of a credential with user or host: they are not masked, because masking a host
