@@ -51,8 +51,8 @@ class Endpoint:
             if form.get("refresh_token") != self.refresh or not self._is_client(form):
                 refused = {"error": "invalid_grant", "got": json.dumps(form)}
                 return web.json_response(refused, status=400)
-            await asyncio.sleep(0)  # others may come in between
             self.refresh = answer["refresh_token"] = f"refresh-token-{number}"
+            await asyncio.sleep(0)  # others may come in between
         elif grant == BEARER:
             key = EC if "ES256" in str(request.query) else RSA
             token = jwt.decode(
