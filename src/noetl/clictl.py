@@ -31,6 +31,8 @@ COMMANDS = {
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "keychain": "Store secrets for playbooks, sealed.",
     "list": "List executions, the newest first.",
+    "login": "Sign in to a server as yourself, through its provider.",
+    "logout": "End the login at a server.",
     "logs": "Print what tasks printed and logged; follow it live.",
     "migrate": "Rewrite a playbook of an older dialect into the current language.",
     "pause": "Pause an execution: running tasks finish, no new ones start.",

@@ -35,6 +35,9 @@ class OidcPeer:
         self.looks = 0
         self.redirect = REDIRECT
         self.now = 1_800_000_000
+        self.devices: set[str] = set()
+        self.device_answer: dict[str, Any] = {}
+        self.decisions: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
 
     def _make(self, kid: str) -> ECKey:
@@ -51,6 +54,7 @@ class OidcPeer:
             "authorization_endpoint": f"{self.address}/authorize",
             "token_endpoint": f"{self.address}/token",
             "jwks_uri": f"{self.address}/jwks",
+            "device_authorization_endpoint": f"{self.address}/device",
         }
         return web.json_response({**known, **self.metadata})
 
@@ -69,10 +73,41 @@ class OidcPeer:
             status=302, headers={"Location": f"{self.redirect}?{answer}"}
         )
 
+    async def device(self, request: web.Request) -> web.Response:
+        """A device may begin; ``decisions`` are the answers until the user decides."""
+        form = dict(await request.post())
+        if not self._knows(request, form):
+            return web.json_response({"error": "invalid_client"}, status=401)
+        assert form["client_id"] == CLIENT
+        assert "openid" in str(form["scope"]).split()
+        code = f"device-code-{len(self.devices)}-of-the-server-alone"
+        self.devices.add(code)
+        known = {
+            "device_code": code,
+            "user_code": "WDJB-MJHT",
+            "verification_uri": f"{self.address}/activate",
+            "expires_in": 600,
+            "interval": 1,
+        }
+        return web.json_response({**known, **self.device_answer})
+
+    def _of_device(self, form: dict[str, Any]) -> web.Response:
+        if form.get("device_code") not in self.devices:
+            return web.json_response({"error": "invalid_grant"}, status=400)
+        if self.decisions:
+            error = self.decisions.pop(0)
+            return web.json_response({"error": error}, status=400)
+        self.devices.remove(form["device_code"])
+        return self._id_token({})
+
     async def token(self, request: web.Request) -> web.Response:
         if self.token_answer is not None:
             return self.token_answer
         form = await request.post()
+        if str(form["grant_type"]).endswith(":device_code"):
+            if not self._knows(request, dict(form)):
+                return web.json_response({"error": "invalid_client"}, status=401)
+            return self._of_device(dict(form))
         asked = self._codes.pop(str(form["code"]), None)
         proof = sha256(str(form["code_verifier"]).encode()).digest()
         challenge = urlsafe_b64encode(proof).rstrip(b"=").decode()
@@ -80,10 +115,13 @@ class OidcPeer:
             return web.json_response({"error": "invalid_client"}, status=401)
         if asked is None or challenge != asked["code_challenge"]:
             return web.json_response({"error": "invalid_grant"}, status=400)
+        return self._id_token({"nonce": asked["nonce"]})
+
+    def _id_token(self, more: dict[str, Any]) -> web.Response:
         claims = {
             "iss": self.address + "/",
             "aud": CLIENT,
-            "nonce": asked["nonce"],
+            **more,
             "iat": self.now,
             "exp": self.now + 3600,
             **self.claims,
@@ -112,6 +150,7 @@ async def serving() -> AsyncIterator[OidcPeer]:
     application.router.add_get("/.well-known/openid-configuration", peer.discovery)
     application.router.add_get("/authorize", peer.authorize)
     application.router.add_post("/token", peer.token)
+    application.router.add_post("/device", peer.device)
     application.router.add_get("/jwks", peer.jwks)
     runner = web.AppRunner(application)
     await runner.setup()

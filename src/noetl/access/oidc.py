@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from math import isfinite
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -17,6 +17,9 @@ from noetl.access.credentials import find_cookies
 from noetl.access.permissions import Grant, read_grant
 from noetl.errors import AccessError, ConfigError
 from noetl.types import JSON
+
+if TYPE_CHECKING:
+    from noetl.access.device_flow import DeviceCode, Waiting
 
 CLOCK_SKEW_S = 60.0
 """Seconds by which the provider's clock may differ from the server's."""
@@ -42,7 +45,7 @@ class OidcClient(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("issuer", "redirect_uri"):
-            _need_tls(name, getattr(self, name))
+            need_tls(name, getattr(self, name))
         try:
             for text in self.roles.values():
                 read_grant(text)
@@ -61,6 +64,7 @@ class Metadata(msgspec.Struct, frozen=True):
     token_endpoint: str
     jwks_uri: str
     token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    device_authorization_endpoint: str | None = None
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -104,6 +108,15 @@ class Provider(Protocol):
         """Return the identity from the query of the provider's redirect."""
         ...
 
+    async def begin_device(self) -> DeviceCode:
+        """Begin the sign-in of a command. The kind ``oidc.no_device`` is for a provider
+        that has none."""
+        ...
+
+    async def finish_device(self, device_code: str) -> Identity | Waiting:
+        """Return the identity, if the user has signed in by now."""
+        ...
+
 
 def read_metadata(value: JSON, client: OidcClient) -> Metadata:
     try:
@@ -114,9 +127,12 @@ def read_metadata(value: JSON, client: OidcClient) -> Metadata:
     if metadata.issuer.rstrip("/") != client.issuer.rstrip("/"):
         published = f"{metadata.issuer:.200}"
         raise refused(f"{client.issuer} publishes the issuer '{published}'")
-    for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+    names = ["authorization_endpoint", "token_endpoint", "jwks_uri"]
+    if metadata.device_authorization_endpoint is not None:
+        names.append("device_authorization_endpoint")
+    for name in names:
         try:
-            _need_tls(name, getattr(metadata, name))
+            need_tls(name, getattr(metadata, name))
         except ConfigError as error:
             raise refused(f"{client.issuer}: {error}") from None
     return metadata
@@ -172,9 +188,13 @@ def read_answer(
 
 
 def read_claims(
-    claims: Mapping[str, JSON], client: OidcClient, pending: Pending, now: float
+    claims: Mapping[str, JSON], client: OidcClient, pending: Pending | None, now: float
 ) -> Identity:
-    """Return the identity in a verified ID token. Raises ``AccessError``."""
+    """Return the identity in a verified ID token. Raises ``AccessError``.
+
+    Without a ``pending`` sign-in of a browser there is no nonce: the token came from
+    the provider itself.
+    """
     audience = claims.get("aud")
     if str(claims.get("iss")).rstrip("/") != client.issuer.rstrip("/"):
         raise refused("the ID token is from another issuer")
@@ -184,7 +204,7 @@ def read_claims(
     if claims.get("azp", client.client_id) != client.client_id:
         raise refused("the ID token was given to another client")
     nonce = str(claims.get("nonce", "")).encode()
-    if not hmac.compare_digest(nonce, pending.nonce.encode()):
+    if pending is not None and not hmac.compare_digest(nonce, pending.nonce.encode()):
         raise refused("the ID token is of another sign-in")
     if not _moment(claims, "exp") > now - CLOCK_SKEW_S:
         raise refused("the ID token has expired")
@@ -240,7 +260,8 @@ def _text(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _need_tls(name: str, address: str) -> None:
+def need_tls(name: str, address: str) -> None:
+    """Raise ``ConfigError`` unless the address is https, or http on loopback."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -32,6 +32,7 @@ from noetl.runtime.worker_protocol.gateway import WorkerGateway
 from noetl.runtime.worker_protocol.worker_registry import PoolQueries, WorkerRegistry
 from noetl.service.access.accounts import AccountService
 from noetl.service.access.authenticate import Access, Authenticator, Tenancy
+from noetl.service.access.device_sign_in import CommandSignIns
 from noetl.service.access.sign_in import SignInService
 from noetl.service.authoring import Authoring, Suites
 from noetl.service.catalog import CatalogService
@@ -79,6 +80,7 @@ class Services:
     provider: Provider | None
     people: AccountService
     logins: SignInService
+    command_logins: CommandSignIns
     history: HomeHistory
     inbox: InboxQueries
     answers: AnswerLinks | None
@@ -150,6 +152,8 @@ def make_services(
     """Make the services of a server over its backend and its orchestrator."""
     accounts, sessions = backend.accounts, backend.sessions
     passwords = Argon2Passwords()
+    people = AccountService(accounts, sessions, passwords, clock)
+    logins = SignInService(accounts, sessions, passwords, clock)
     roll = WorkerRegistry(backend.records, clock)
     blobs, new_id = backend.results.own, partial(new_execution_id, server_id)
     steering = ExecutionControl(orchestrator)
@@ -193,8 +197,9 @@ def make_services(
         access=access,
         audit=backend.audit,
         provider=make_provider(options.oidc, backend, clock),
-        people=AccountService(accounts, sessions, passwords, clock),
-        logins=SignInService(accounts, sessions, passwords, clock),
+        people=people,
+        logins=logins,
+        command_logins=CommandSignIns(logins, people, backend.cipher, clock),
         history=history,
         inbox=InboxQueries(backend.store, questions),
         answers=answers if options.answer_links else None,

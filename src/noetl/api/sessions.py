@@ -25,6 +25,7 @@ from noetl.api.schemas.accounts import (
     Whoami,
 )
 from noetl.api.schemas.executions import Strict
+from noetl.api.users import provider_of
 from noetl.engine.times import rfc3339
 from noetl.errors import AccessError
 from noetl.service.access.sign_in import SignedIn
@@ -140,8 +141,13 @@ async def show_myself(call: Call[Nothing, Nothing]) -> Reply:
     problems=("auth.required", "host.not_allowed", "session.store_down"),
 )
 async def sign_out(call: Call[Nothing, Nothing]) -> Reply:
-    """End the session of the cookie, and delete the cookie."""
+    """End the session of the cookie, and delete the cookie; or revoke the token of the
+    request, if `noetl login` has got it."""
     credential = call.look()
+    if credential is not None and credential.means == "token":
+        account = await call.site.people.end_login(credential.digest)
+        if account is not None:
+            call.trail.signs_in(account.name, "token")
     if credential is not None and credential.means == "session":
         ended = await call.site.logins.sign_out(credential.digest)
         if ended is not None:
@@ -325,10 +331,6 @@ def _place(text: str | None) -> str:
 
 def _provider(call: Call[object, object]) -> Provider:
     """Return the provider. Raises ``Problem`` or ``AccessError``."""
-    call.look()
-    if call.site.provider is None:
-        message = "this server has no OpenID Connect provider; sign in with a password"
-        hint = "its operator can set oidc_issuer, oidc_client_id and public_url"
-        raise Problem("oidc.off", message, hint=hint)
+    provider = provider_of(call)
     call.site.logins.count(call.address)
-    return call.site.provider
+    return provider

@@ -1,4 +1,4 @@
-"""``/api/users`` and ``/api/tokens``: administration of accounts, and API tokens."""
+"""``/api/users``, ``/api/tokens`` and ``/api/logins``: accounts, and their tokens."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from typing import Any
 
 from noetl.access.accounts import Account
 from noetl.access.credentials import ApiToken
-from noetl.api.http.routes import Call, Nothing, Reply, Routes
+from noetl.access.oidc import Provider
+from noetl.api.http.problems import Problem
+from noetl.api.http.routes import PUBLIC, Call, Nothing, Reply, Routes
 from noetl.api.schemas.accounts import (
     AccountFilter,
     AddToken,
     AddUser,
+    CommandSignIn,
+    CommandSignInState,
     Ended,
+    FinishCommandSignIn,
     NewToken,
     SetPassword,
     SetRoles,
@@ -205,6 +210,63 @@ async def revoke_token(call: Call[Nothing, Nothing]) -> Reply:
     return Reply(200, {})
 
 
+_LOGIN = ("auth.too_many", "host.not_allowed", "oidc.off", "oidc.unreachable")
+
+
+@routes.route(
+    "POST",
+    "/api/logins",
+    permission=PUBLIC,
+    answers={201: CommandSignIn},
+    problems=(*_LOGIN, "auth.required", "oidc.no_device", "oidc.refused"),
+    signs_in=True,
+)
+async def begin_login(call: Call[Nothing, Nothing]) -> Reply:
+    """Begin the sign-in of a command (`noetl login`), by the device flow of RFC 8628.
+
+    Needs an OpenID Connect provider that has it. Each address may send 100 attempts a
+    minute, together with those of browsers.
+    """
+    handle, code = await call.site.command_logins.begin(provider_of(call))
+    answer: JSON = {
+        "handle": handle,
+        "user_code": code.user_code,
+        "verification_uri": code.verification_uri,
+        "verification_uri_complete": code.verification_uri_complete,
+        "expires_in": code.expires_in,
+        "interval": code.interval,
+    }
+    return Reply(201, answer)
+
+
+@routes.route(
+    "POST",
+    "/api/logins/token",
+    permission=PUBLIC,
+    body=FinishCommandSignIn,
+    answers={200: CommandSignInState, 201: NewToken},
+    problems=(*_LOGIN, "auth.failed", "auth.required", "auth.role", "oidc.refused"),
+    signs_in=True,
+)
+async def finish_login(call: Call[FinishCommandSignIn, Nothing]) -> Reply:
+    """Finish the sign-in of a command: 201 with a token of the user, or 200 while the
+    user has not decided.
+
+    The token has the roles of the user's account, and ends after 7 days. It is shown
+    once. An account has at most 20 of them; another one replaces the oldest.
+    """
+    logins, provider = call.site.command_logins, provider_of(call)
+    found = await logins.identify(provider, call.body.handle)
+    if isinstance(found, str):
+        return Reply(200, {"state": found})
+    call.trail.signs_in(None, "oidc")
+    call.trail.add(issuer=found.issuer, subject=found.subject)
+    text, token, account = await logins.give_token(found, call.body.label)
+    call.trail.signs_in(account.name, "oidc")
+    call.trail.add(token_id=token.token_id)
+    return Reply(201, {**_line(account.name, token), "token": text})
+
+
 def _line(user: str, token: ApiToken) -> dict[str, JSON]:
     scopes = token.scopes
     return {
@@ -216,6 +278,16 @@ def _line(user: str, token: ApiToken) -> dict[str, JSON]:
         "expires_at": _moment(token.expires_at),
         "last_used_at": _moment(token.last_used_at),
     }
+
+
+def provider_of(call: Call[Any, Any]) -> Provider:
+    """Return the provider. Raises ``Problem`` or ``AccessError``."""
+    call.look()
+    if call.site.provider is None:
+        message = "this server has no OpenID Connect provider; sign in with a password"
+        hint = "its operator can set oidc_issuer, oidc_client_id and public_url"
+        raise Problem("oidc.off", message, hint=hint)
+    return call.site.provider
 
 
 def _moment(seconds: float | None) -> str | None:

@@ -18,6 +18,14 @@ TIMEOUT_S = 60.0
 """Seconds without a byte after which the server counts as unreachable."""
 
 
+LOGIN = "noetl login"
+"""The place of a token that this command has got."""
+
+
+_OF_SIGN_IN = ("auth.failed", "oidc.refused")
+"""Refusals of a sign-in: no other token helps."""
+
+
 class Refused(NoetlError):
     """The server refused the request; the message has the reason and the hint."""
 
@@ -178,13 +186,15 @@ class Client:
         problem = answer if isinstance(answer, dict) else {}
         if status == 503:
             raise Unreachable(f"{self.url}: {problem.get('message', 'unavailable')}")
-        if status == 401:
+        if status == 401 and problem.get("kind") not in _OF_SIGN_IN:
             hint = "set NOETL_TOKEN, or NOETL_HOME to the home of that server"
             problem = {**problem, "hint": hint}
             if self._token is not None:
                 message = f"{self.url} refused the token of {self._token_place}"
                 hint = "it is unknown, expired or revoked there; get a new one with: "
                 hint += "noetl token create, at the home of that server"
+                if self._token_place == LOGIN:
+                    hint = f"it has ended; sign in again: {LOGIN} --server {self.url}"
                 problem |= {"message": message, "hint": hint}
         raise Refused(problem, status)
 

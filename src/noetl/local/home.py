@@ -85,6 +85,11 @@ class Home:
         return self.folder / "token"
 
     @property
+    def logins(self) -> Path:
+        """The tokens that ``noetl login`` has got, by server."""
+        return self.folder / "logins.json"
+
+    @property
     def server(self) -> Path:
         """The locked file with process and address of the server."""
         return self.folder / "server.json"

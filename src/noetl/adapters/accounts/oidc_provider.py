@@ -14,6 +14,15 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
+from noetl.access.device_flow import (
+    DEVICE_GRANT,
+    DeviceCode,
+    IdToken,
+    Waiting,
+    no_device_flow,
+    read_device_answer,
+    read_device_code,
+)
 from noetl.access.oidc import (
     Identity,
     Metadata,
@@ -147,6 +156,25 @@ class OidcProvider:
         claims = await self._verify(token)
         return read_claims(claims, self._client, pending, self._clock.now())
 
+    async def begin_device(self) -> DeviceCode:
+        url = (await self._discover()).device_authorization_endpoint
+        if url is None:
+            raise no_device_flow(self.issuer)
+        client = self._client
+        form = {"client_id": client.client_id, "scope": " ".join(client.scopes)}
+        return read_device_code(*await self._post(url, form), self.issuer)
+
+    async def finish_device(self, device_code: str) -> Identity | Waiting:
+        metadata, client = await self._discover(), self._client
+        form = {"grant_type": DEVICE_GRANT, "client_id": client.client_id}
+        form["device_code"] = device_code
+        status, answer = await self._post(metadata.token_endpoint, form)
+        token = read_device_answer(status, answer)
+        if not isinstance(token, IdToken):
+            return token
+        claims = await self._verify(token.text)
+        return read_claims(claims, client, None, self._clock.now())
+
     async def _discover(self) -> Metadata:
         now = self._clock.now()
         if self._metadata is None or now - self._metadata[0] >= _CACHE_S:
@@ -165,23 +193,27 @@ class OidcProvider:
             "code_verifier": verifier,
             "client_id": client.client_id,
         }
-        headers = {}
+        status, answer = await self._post(metadata.token_endpoint, form)
+        token = answer.get("id_token") if isinstance(answer, Mapping) else None
+        if status != 200 or not isinstance(token, str):
+            raise refused(f"the provider returned no ID token for the code ({status})")
+        return token
+
+    async def _post(self, url: str, form: dict[str, str]) -> tuple[int, JSON]:
+        """Post a form with the identity of the client; return status and answer."""
+        client, headers = self._client, {}
         if client.client_secret is not None:
-            methods = metadata.token_endpoint_auth_methods_supported
+            methods = (await self._discover()).token_endpoint_auth_methods_supported
             if "client_secret_basic" in methods:
                 pair = map(quote_plus, (client.client_id, client.client_secret))
                 basic = b64encode(":".join(pair).encode()).decode()
                 headers["Authorization"] = f"Basic {basic}"
             else:
                 form["client_secret"] = client.client_secret
-        url = metadata.token_endpoint
         status, answer = await self._ask(url, form, headers)
         if status >= 500:
             raise unreachable(url, f"answered with {status}")
-        token = answer.get("id_token") if isinstance(answer, Mapping) else None
-        if status != 200 or not isinstance(token, str):
-            raise refused(f"the provider returned no ID token for the code ({status})")
-        return token
+        return status, answer
 
     async def _verify(self, token: str) -> dict[str, JSON]:
         try:

@@ -112,6 +112,7 @@ STATUSES: Mapping[str, int] = {
     "keychain.unresolved": 422,
     "lease.lost": 409,
     "lease.not_owner": 403,
+    "oidc.no_device": 404,
     "oidc.off": 404,
     "oidc.refused": 401,
     "oidc.unreachable": 503,

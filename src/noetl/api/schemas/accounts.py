@@ -100,6 +100,35 @@ class SignIn(Strict):
     code: Password | None = None
 
 
+class CommandSignIn(msgspec.Struct):
+    """A sign-in of a command that has begun.
+
+    The user opens `verification_uri` and compares or enters `user_code` there;
+    `verification_uri_complete` has the code. The command asks with `handle` every
+    `interval` seconds, for `expires_in` seconds.
+    """
+
+    handle: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None
+    expires_in: float
+    interval: float
+
+
+class FinishCommandSignIn(Strict):
+    """``label`` says where the token will be kept: the name of the machine."""
+
+    handle: Annotated[str, Meta(min_length=1, max_length=8192)]
+    label: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class CommandSignInState(msgspec.Struct):
+    """`pending`: ask again after the interval; `slow_down`: add 5 seconds to it."""
+
+    state: str
+
+
 class Invitation(msgspec.Struct):
     """A one-time code, and the page that signs in with it."""
 

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from noetl.adapters.secrets.private_files import read_token
-from noetl.client.http import Client
+from noetl.client.http import LOGIN, Client
 from noetl.client.tls import Trust, trusted
+from noetl.commands.local.logins import find_login
 from noetl.commands.local.logs import find_execution
 from noetl.config import CA, SERVER, TOKEN, Settings
 from noetl.errors import ConfigError, Unreachable
@@ -124,14 +125,19 @@ def need_own_server(settings: Settings) -> Client:
 
 def _client(settings: Settings, url: str, option: str = "") -> Client:
     token = settings.value(TOKEN)
-    place = token.place if token.value is not None else str(Home.of(settings).token)
-    return Client(
-        url,
-        token_of_home(settings),
-        trust_of(settings),
-        place or "NOETL_TOKEN",
-        option,
-    )
+    if token.value is not None:
+        place = token.place or "NOETL_TOKEN"
+        return Client(url, token.value, trust_of(settings), place, option)
+    home = Home.of(settings)
+    if login := find_login(home.logins, url):
+        return Client(url, login.token, trust_of(settings), LOGIN, option)
+    trust = trust_of(settings)
+    return Client(url, token_of_home(settings), trust, str(home.token), option)
+
+
+def stranger_at(settings: Settings, url: str | None) -> Client:
+    """Return the server of a command that signs in: it sends no token yet."""
+    return Client(need_server(settings, url).url, None, trust_of(settings))
 
 
 def token_of_home(settings: Settings) -> str | None:

@@ -146,6 +146,10 @@ ACCESS = {
         "One address made too many attempts to sign in.",
         "Wait for the time in the message.",
     ),
+    "oidc.no_device": ErrorKind(
+        "The OpenID Connect provider has no sign-in for commands (device flow).",
+        "Allow it for the client at the provider, or get a token from an admin.",
+    ),
     "oidc.off": ErrorKind(
         "The server has no OpenID Connect provider.",
         "Sign in by password, or set `oidc_issuer` and the other OIDC settings.",

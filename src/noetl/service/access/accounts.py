@@ -18,6 +18,12 @@ LOCAL = "local"
 """The account of the token in a home: it belongs to the user who runs the server."""
 HOME_LABEL = "home "
 """Prefix of the labels of such tokens."""
+LOGIN_LABEL = "login "
+"""Prefix of the labels of tokens that ``noetl login`` has got."""
+LOGIN_S = 7 * 86400.0
+"""Seconds for which such a token is valid, as long as a session may last."""
+MAX_LOGINS = 20
+"""Tokens of logins that an account may have; another one replaces the oldest."""
 
 
 class AccountService:
@@ -117,6 +123,35 @@ class AccountService:
         known = digest(text, API)
         assert known is not None
         return text, await self._keep(user_id, known, label, limits, seconds)
+
+    async def give_login(self, account: Account, label: str) -> tuple[str, ApiToken]:
+        """Return a new token for commands of the user; remove those that have
+        expired."""
+        now = self._clock.now()
+        logins = [
+            each
+            for each in await self._accounts.list_tokens(account.user_id)
+            if each.label.startswith(LOGIN_LABEL)
+        ]
+        over = [e for e in logins if e.expires_at is not None and e.expires_at <= now]
+        valid = sorted(
+            (each for each in logins if each not in over), key=lambda e: e.created_at
+        )
+        for each in [*over, *valid[: max(0, len(valid) - MAX_LOGINS + 1)]]:
+            with suppress(AccessError):  # another login has removed it
+                await self._accounts.revoke_token(each.token_id)
+        return await self.give_token(
+            account.user_id, f"{LOGIN_LABEL}{label}", seconds=LOGIN_S
+        )
+
+    async def end_login(self, known: str) -> Account | None:
+        """Revoke the token with this digest if a login has made it; return its
+        account."""
+        found = await self._accounts.find_token(known)
+        if found is None or not found[0].label.startswith(LOGIN_LABEL):
+            return None
+        await self._accounts.revoke_token(found[0].token_id)
+        return found[1]
 
     async def ensure_home_account(self, home: str, text: str) -> None:
         """Store the token of a home as a token of the local admin account.

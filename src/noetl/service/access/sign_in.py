@@ -84,7 +84,12 @@ class SignInService:
         return await self._start(account, client_ip)
 
     async def by_identity(self, identity: Identity, client_ip: str) -> SignedIn:
-        """Sign in with the provider's roles; the first sign-in creates the account.
+        """Open a session of the user that the provider has authenticated."""
+        return await self._start(await self.recognize(identity), client_ip)
+
+    async def recognize(self, identity: Identity) -> Account:
+        """Return the account of a user, with the provider's roles; the first sign-in
+        creates it.
 
         Accounts are matched by issuer and subject only, never by name or email address.
         """
@@ -99,7 +104,7 @@ class SignInService:
         if account.grants != identity.grants:
             account = await self._accounts.set_grants(account.user_id, identity.grants)
             await self._sessions.invalidate_user(account.user_id)
-        return await self._start(account, client_ip)
+        return account
 
     def invite(self, user_id: str) -> str:
         """Return a one-time code for a URL that opens a session of the user."""
