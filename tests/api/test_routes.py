@@ -22,7 +22,7 @@ OPEN = {
     *("/healthz", "/readyz", "/openapi.json"),
     *("/api/sessions", "/api/sessions/current", "/api/sessions/means"),
     *("/api/sessions/oidc", "/api/sessions/oidc/callback"),
-    *("/api/answers", "/api/answers/look"),
+    *("/api/answers", "/api/answers/look", "/api/logins", "/api/logins/token"),
 }
 
 

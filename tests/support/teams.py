@@ -329,6 +329,7 @@ OTHERS = {
     *("show_openapi", "show_health", "show_readiness", "validate_playbook"),
     *("show_schema", "run_tests"),
     *("sign_in", "sign_out", "show_means", "begin_sign_in", "finish_sign_in"),
+    *("begin_login", "finish_login"),
     *("invite", "follow_changes", "show_linked_question", "give_answer"),
     *("show_myself", "list_sessions", "end_session", "receive_delivery"),
 }
