@@ -296,6 +296,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",
         "NOETL_CA",
+        "NOETL_KEYCHAIN_KEY",
         "NOETL_PUBLIC_URL",
         "NOETL_OIDC_ISSUER",
         "NOETL_OIDC_CLIENT_ID",
