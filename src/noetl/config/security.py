@@ -69,6 +69,7 @@ KEYCHAIN_KEY = Setting(
     parse=_text,
     default=_none,
     default_words="`key` in the home",
+    secret=True,  # the key itself may be there by mistake
 )
 OIDC_ISSUER = Setting(
     name="oidc_issuer",

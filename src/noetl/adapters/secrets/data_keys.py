@@ -74,6 +74,12 @@ class DataKeys:
         await self._postgres.migrate("secrets", steps)
         if not await self._postgres.fetch(_SERVER_KEY):
             await self._make_first(seed())
+        try:
+            return await self._open_all()
+        except KeyRemoved:  # by the end of a rotation
+            return await self._open_all()
+
+    async def _open_all(self) -> GivenKey:
         for each in await self.listed():
             self._oldest = await self.get(each.key_id)
         [(used, sealed)] = await self._postgres.fetch(_SERVER_KEY)
@@ -125,7 +131,10 @@ class DataKeys:
         The operator's key must open what it has sealed: a service that answers
         something else is noticed before a secret is sealed. Raises ``SecretError``.
         """
-        return await self._add(secrets.token_bytes(SIZE))
+        row = await self._sealed(secrets.token_bytes(SIZE))
+        await self._postgres.fetch(_ADD, *row)
+        self._until = 0.0
+        return row[0]
 
     async def listed(self) -> Sequence[SealingKey]:
         """Return all keys, the newest one first."""
@@ -147,12 +156,6 @@ class DataKeys:
                     await connection.execute(_ADD_SERVER_KEY, name, server)
 
         await self._postgres.run(work)  # if another server was first, its keys are used
-
-    async def _add(self, key: bytes) -> str:
-        row = await self._sealed(key)
-        await self._postgres.fetch(_ADD, *row)
-        self._until = 0.0
-        return row[0]
 
     async def _sealed(self, key: bytes) -> tuple[str, str, bytes, bytes]:
         """Return the row of a new key."""

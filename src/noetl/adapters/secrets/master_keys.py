@@ -225,7 +225,8 @@ def open_master_key(
     ``ConfigError``."""
     scheme, _, rest = place.partition(":")
     if not rest:
-        raise ConfigError(f"keychain_key: expected {FORMS}; found '{place:.80}'")
+        # The value is not shown: it may be the key itself.
+        raise ConfigError(f"keychain_key: expected {FORMS}")
     if scheme == "file":
         path = Path(rest).expanduser()
         return KeyTexts(str(path), lambda: read_key_file(path))
@@ -235,7 +236,7 @@ def open_master_key(
         try:
             words = shlex.split(rest)
         except ValueError as error:
-            raise ConfigError(f"keychain_key: {error}: '{rest:.80}'") from None
+            raise ConfigError(f"keychain_key: {error} in its command") from None
         if not words:
             raise ConfigError("keychain_key: 'command:' needs a program")
         return KeyServiceKey("command", KeyProgram(words))

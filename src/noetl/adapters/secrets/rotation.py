@@ -80,7 +80,7 @@ class Rotation:
                 if await self._is_due():
                     await self.seal_anew()
             except SecretError as error:
-                log.error("the keychain's key is not changed: %s", error.message)
+                self._tell(f"the key is not changed: {error.message}")
             self._begun.clear()
             try:
                 await asyncio.wait_for(self._begun.wait(), PAUSE_S)
@@ -116,7 +116,12 @@ class Rotation:
             async with connection.transaction():
                 rows = await connection.fetch(_ENTRIES, last[0], newest.key_id, BATCH)
                 for row in rows:
-                    name, record = read_row(tuple(row))
+                    name = row["name"]
+                    try:
+                        record = read_row(tuple(row))[1]
+                    except SecretError as error:
+                        self._tell(error.message)
+                        continue
                     sealed = self._sealed(
                         f"'{name}'",
                         row["sealed"],
@@ -185,7 +190,10 @@ class Rotation:
         try:
             return newest.seal(key.open(sealed, purpose), purpose)
         except SecretError:
-            if what not in self._told:
-                self._told.add(what)
-                log.error("%s in the keychain does not open: it keeps its key", what)
+            self._tell(f"{what} does not open, and keeps its key")
             return None
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            log.error("rotation of the keychain: %s", what)

@@ -20,6 +20,8 @@ from noetl.ports.keychain import Record
 from noetl.types import JSON
 
 POLL_S = 0.5
+STUCK_S = 60.0
+"""Seconds without progress after which a rotation is not waited for any more."""
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -46,10 +48,16 @@ def rotate(settings: Settings, wait: bool, server: str | None, as_json: bool) ->
     client = need_server(settings, server)
     made = client.post("/api/keys", {})
     keys = client.get("/api/keys")["keys"]
-    while wait and _older(keys):
-        if not as_json:
-            left = sum(each["uses"] for each in _older(keys))
-            click.echo(f"still sealed with older keys: {left}", err=True)
+    before, since = None, time.monotonic()
+    while wait and (older := _older(keys)):
+        left = sum(each["uses"] for each in older)
+        if left != before:
+            before, since = left, time.monotonic()
+            if not as_json:
+                click.echo(f"still sealed with older keys: {left}", err=True)
+        elif time.monotonic() - since > STUCK_S:
+            message = f"{left} of the secrets still have an older key, which stays; the"
+            raise ConfigError(f"{message} servers' logs say what does not open")
         time.sleep(POLL_S)
         keys = client.get("/api/keys")["keys"]
     if as_json:
