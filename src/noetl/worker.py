@@ -55,7 +55,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a worker.
 
     ``policy`` is what its tools may reach, by default the server policy of the
-    settings; ``personal`` is the folder of the ``noetl up`` that started it.
+    settings; ``personal`` is the folder of the ``noetl up`` that started it. ``name``
+    must be unique; the default is a new name.
     """
 
     servers: Sequence[str]
@@ -64,6 +65,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 16
     policy: HostPolicy | None = None
     personal: str | None = None
+    name: str | None = None
 
 
 class Worker:
@@ -81,7 +83,7 @@ class Worker:
         plugins: Plugins,
         trust: Trust = lambda url: trusted(),
     ) -> None:
-        self.name = _new_name()
+        self.name = options.name or new_name()
         self._kinds = plugins.kinds
         self._stopping = asyncio.Event()
         self._forced = asyncio.Event()
@@ -200,5 +202,6 @@ def own_endpoints(home: Home, options: Options, settings: Settings) -> list[Endp
     return [endpoint for each in found for endpoint in endpoints_of(each)]
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """Return a unique name: machine, process and random digits."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"

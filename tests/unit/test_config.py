@@ -303,6 +303,8 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_OIDC_CLIENT_SECRET",
         "NOETL_OIDC_ROLES_CLAIM",
         "NOETL_OIDC_ROLES",
+        "NOETL_LOG_LEVEL",
+        "NOETL_LOG_FORMAT",
     ]
 
 

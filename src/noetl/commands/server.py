@@ -214,7 +214,7 @@ def _document(server: Server | None) -> dict[str, JSON]:
 def _run(door: Door) -> None:
     """Run the server in this process."""
     from noetl import server as role
-    from noetl.local.log_files import open_journal
+    from noetl.local.log_files import open_log
     from noetl.runtime.event_loop import run_long
     from noetl.wiring.server_options import Options
 
@@ -249,7 +249,7 @@ def _run(door: Door) -> None:
         personal=door.personal,
     )
     home.make()
-    open_journal(home.journal, foreground=True)
+    open_log(home.journal, settings, about={"role": "server"})
     run_long(_serve(role.Server.open(home, options, settings, read_plugins(settings))))
 
 

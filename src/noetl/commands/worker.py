@@ -226,7 +226,7 @@ def _run(
 ) -> None:
     """Run the worker in this process."""
     from noetl import worker as role
-    from noetl.local.log_files import open_journal
+    from noetl.local.log_files import open_log
     from noetl.runtime.event_loop import run_long
 
     forbid_tracing()
@@ -235,13 +235,20 @@ def _run(
     slots = slots or settings[SLOTS]
     home = Home.of(settings)
     home.make()
-    open_journal(home.journal, foreground=True, name="worker")
-    token = token_of_home(settings)
+    name, token = role.new_name(), token_of_home(settings)
+    about = {"role": "worker", "worker": name, "pool": pool}
+    secrets = [] if token is None else [token]
+    open_log(home.journal, settings, name="worker", secrets=secrets, about=about)
     if token is None:
         message = "a worker needs a token: set NOETL_TOKEN, or start it under the home "
         raise ConfigError(f"{message}of its server")
     options = role.Options(
-        servers=servers, token=token, pool=pool, slots=slots, personal=personal
+        servers=servers,
+        token=token,
+        pool=pool,
+        slots=slots,
+        personal=personal,
+        name=name,
     )
 
     async def serve() -> None:

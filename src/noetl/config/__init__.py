@@ -63,6 +63,7 @@ from noetl.config.table import (
     TOKEN,
     WORKER_PROXY,
 )
+from noetl.config.telemetry import LOG_FORMAT, LOG_LEVEL
 
 __all__ = [
     "ANSWER_LINKS",
@@ -85,6 +86,8 @@ __all__ = [
     "LIMITS_MEMORY",
     "LIMITS_PROCESSES",
     "LIMITS_TOOL_TIME",
+    "LOG_FORMAT",
+    "LOG_LEVEL",
     "MASK",
     "NATS",
     "NATS_BUCKETS",

@@ -29,6 +29,7 @@ from noetl.config.setting import (
     parse_token,
     parse_ttl,
 )
+from noetl.config.telemetry import TELEMETRY
 from noetl.dsl.grammar.earlier_forms import DIALECTS
 
 HOME = Setting(
@@ -228,4 +229,5 @@ SETTINGS: tuple[Setting[Any], ...] = (
     *LIMIT_SETTINGS,
     *RETENTION_SETTINGS,
     *SECURITY,
+    *TELEMETRY,
 )

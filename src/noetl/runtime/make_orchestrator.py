@@ -21,6 +21,8 @@ from noetl.runtime.executions.after_commit import (
     WakeWorkers,
     concerns_relatives,
     has_concurrency_key,
+    is_debugging,
+    log_execution,
 )
 from noetl.runtime.executions.assignment import WorkAssignment
 from noetl.runtime.executions.cache import ExecutionCache
@@ -111,6 +113,7 @@ def make_orchestrator(
     reactions += [
         Reaction(SetTimers(timer)),
         Reaction(watchers),
+        Reaction(log_execution, is_debugging),
         Reaction(StopWorkers(idle_workers)),
         Reaction(children.after_commit, concerns_relatives),
         Reaction(limiter.after_commit, has_concurrency_key),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from noetl.runtime.executions.loaded import LoadedExecution
 from noetl.runtime.executions.placement import Placement
 from noetl.runtime.worker_protocol.idle_workers import IdleWorkers
 from noetl.runtime.worker_protocol.leases import KnownLeases
+
+log = logging.getLogger("noetl.executions")
 
 
 class Commit(msgspec.Struct):
@@ -97,6 +100,21 @@ class SetTimers:
                 self._timer.set(due)
         for due in commit.effects.timers.values():
             self._timer.set(due)
+
+
+def is_debugging(commit: Commit) -> bool:
+    return log.isEnabledFor(logging.DEBUG)
+
+
+def log_execution(commit: Commit) -> None:
+    """Log the first and the last batch of an execution."""
+    state, about = commit.loaded.state, commit.loaded.about
+    fields = {"execution_id": state.execution_id, "path": about.get("path")}
+    if commit.events[0].seq == 1:
+        log.debug("an execution starts", extra=fields)
+    if state.finished:
+        status = commit.events[-1].payload.get("status")
+        log.debug("an execution ended", extra={**fields, "status": status})
 
 
 class NotifyWatchers:

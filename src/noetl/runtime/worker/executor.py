@@ -19,7 +19,8 @@ from noetl.runtime.worker.pipeline_run import PipelineRun
 from noetl.runtime.worker.task_output import LogSender
 from noetl.runtime.worker.tool_call import (
     RunningCall,
-    describe,
+    about_lease,
+    complain,
     is_passing,
     is_stop,
     last_facts,
@@ -114,7 +115,7 @@ class Executor:
                 except Exception as error:
                     if self._is_alone or isinstance(error, Refused):
                         raise
-                    _complain("work could not be claimed", error)
+                    complain(log, "work could not be claimed", error)
                     await self.clock.sleep(CLAIM_RETRY_S)
                     continue
                 if not claimed:
@@ -149,7 +150,7 @@ class Executor:
                     found = await self._dispatcher.claim(self.owner, room, waits=True)
                     works = await self._sort_out(found)
                 except Exception as error:  # the claim of the next free slot says more
-                    _complain("work could not be claimed", error)
+                    complain(log, "work could not be claimed", error)
             for work in works:
                 self._begin(work, outside=True)
 
@@ -283,7 +284,7 @@ class Executor:
         if error is not None and self._is_alone:
             self._broken = error  # do not wait for it
         elif error is not None:
-            _complain("a pipeline was left", error)
+            complain(log, "a pipeline was left", error)
         self._wakeup.set()
 
     async def _stop(self) -> None:
@@ -302,7 +303,7 @@ class Executor:
                 try:
                     self._lose(await self._dispatcher.renew(leases))
                 except Exception as error:  # the next renewal may be in time
-                    _complain("leases could not be renewed", error)
+                    complain(log, "leases could not be renewed", error)
 
     def _lose(self, leases: Sequence[Lease]) -> None:
         """Stop the tools of lost leases, without an outcome.
@@ -322,10 +323,14 @@ class Executor:
             lease, command_id = work.lease, work.lease.command_id
             step = work.frame.step
             self._works[command_id] = work
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("a pipeline begins", extra=about_lease(lease, step))
             try:
                 work = await self._run(work, until)
             except (LeaseLost, OutOfOrder, SetAside) as error:
-                log.info("gave up step %s of %s: %s", step, lease.execution_id, error)
+                log.info(
+                    "gave up step %s: %s", step, error, extra=about_lease(lease, step)
+                )
                 work = None
             finally:
                 del self._works[command_id]
@@ -360,13 +365,14 @@ class Executor:
     ) -> None:
         """End a pipeline that cannot continue: release it, or report it as failed."""
         lease = work.lease
+        about = about_lease(lease, work.frame.step)
         if is_passing(error):
             if self._is_alone:
                 raise error
-            _complain(f"step {work.frame.step} of {lease.execution_id} waits", error)
+            complain(log, f"step {work.frame.step} waits", error, about)
             await self._dispatcher.release([lease])
             return
-        about = {"execution_id": lease.execution_id, "defect": number_of(error)}
+        about["defect"] = number_of(error)
         log.error("a pipeline met a defect", extra=about, exc_info=error)
         last = last_facts(work, facts, error, self.clock.now())
         await self._dispatcher.report(lease, last)
@@ -381,11 +387,3 @@ class Executor:
         if lease.command_id in self._outside:
             return False
         return not self._retired and len(self._running) <= self._slots
-
-
-def _complain(what: str, error: BaseException) -> None:
-    """Log an error, with its traceback if it is a defect."""
-    if is_passing(error):
-        log.warning("%s: %s", what, describe(error))
-    else:
-        log.error(what, extra={"defect": number_of(error)}, exc_info=error)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 
 import msgspec
 
@@ -17,7 +19,7 @@ from noetl.engine.tasks.pipeline import Call
 from noetl.engine.tasks.policy import failure_of
 from noetl.engine.times import rfc3339
 from noetl.errors import LeaseLost, ToolError, Unreachable
-from noetl.ports import CallLimit, Drafts, Output, Tool, ToolCall
+from noetl.ports import CallLimit, Drafts, Lease, Output, Tool, ToolCall
 from noetl.runtime.dispatcher import ReportAnswer, TokenGiver, WorkItem
 from noetl.runtime.executions.quarantine import is_defect, number_of
 from noetl.types import JSON
@@ -47,6 +49,29 @@ def describe(error: BaseException) -> str:
         return f"{name}: {error}"
     except Exception:
         return name
+
+
+def about_lease(lease: Lease, step: str) -> dict[str, str]:
+    """Return the ids of a pipeline as fields for a line of the log."""
+    return {
+        "execution_id": lease.execution_id,
+        "command_id": lease.command_id,
+        "step": step,
+    }
+
+
+def complain(
+    log: logging.Logger,
+    what: str,
+    error: BaseException,
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Log an error with these fields, and with its traceback if it is a defect."""
+    if is_passing(error):
+        log.warning("%s: %s", what, describe(error), extra={**about})
+    else:
+        fields = {**about, "defect": number_of(error)}
+        log.error(what, extra=fields, exc_info=error)
 
 
 def last_facts(
