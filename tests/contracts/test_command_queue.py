@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 from store_calls import TTL, claim, claimed
 
+from noetl.engine.times import rfc3339
 from noetl.errors import LogConflict
-from noetl.ports import Backlog, Command, Lease
+from noetl.ports import Backlog, Command, Lease, Transition
 
 LATER = 4e9
+
+
+def at(transition: Transition, seconds: float) -> Transition:
+    """The same transition, decided at this time."""
+    replace = msgspec.structs.replace
+    events = [
+        replace(event, timestamp=rfc3339(seconds)) for event in transition.log.events
+    ]
+    return replace(transition, log=replace(transition.log, events=events))
+
 
 pytestmark = pytest.mark.spec("S-62")
 
@@ -250,6 +262,19 @@ async def test_commands_that_wait_or_run_are_counted_by_pool(store, facts):
         "default": Backlog(ready=3, leased=2),
         "gpu": Backlog(ready=1, leased=0),
     }
+
+
+async def test_the_oldest_command_that_waits_for_a_slot_is_known_by_pool(store, facts):
+    delayed = Command("x-9", "x", pool="gpu", not_before=LATER)
+    first = facts.transition("x", commands=["x-1", delayed])
+    second = facts.transition("y", commands=["y-1", "y-2"])
+    await store.commit([at(first, 100.0), at(second, 200.0)])
+
+    assert await store.oldest_ready() == {"default": 100.0}
+    assert await claimed(store, 1) == ["x-1"]
+    assert await store.oldest_ready() == {"default": 200.0}
+    await claimed(store, now=LATER, pool="none")
+    assert await store.oldest_ready() == {"default": 200.0, "gpu": LATER}
 
 
 async def test_commands_that_are_delayed_are_counted_by_pool(store, facts):

@@ -19,7 +19,6 @@ from prometheus_client.registry import Collector
 
 from noetl.api.http.quotas import Connections, Quotas
 from noetl.engine.events import Event
-from noetl.engine.times import seconds_of
 from noetl.ports import Backlog
 from noetl.ports.access import WorkerRecord
 from noetl.runtime.executions.loaded import LoadedExecution
@@ -27,26 +26,24 @@ from noetl.runtime.executions.snapshots import refusals
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
 from noetl.service.retention.sweeper import Sweeper
+from noetl.service.telemetry.run_metrics import RunMetrics
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 MAX_LABELS = 200
-MAX_LABEL_CHARS = 200
 OTHER = "other"
-DURATIONS_S = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0)
 _NOTHING: Mapping[str, LoadedExecution] = {}
 
 
 class Metrics:
     """The metrics of one server; one process may run several servers.
 
-    Labels are routes, statuses, pools, and in metrics of their own the paths of
-    playbooks: at most ``MAX_LABELS`` of each, ``other`` stands for the rest.
+    Labels are routes, statuses and pools, at most ``MAX_LABELS`` of them; ``other``
+    stands for the rest. ``RunMetrics`` has those with paths of playbooks.
     """
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
-        self._by_path = CollectorRegistry()
-        self._paths: set[str] = set()
+        self._runs = RunMetrics()
         self._known = _NOTHING
         self.requests = Counter(
             "noetl_http_requests_total",
@@ -85,13 +82,24 @@ class Metrics:
             registry=registry,
         )
         self._add_pools()
-        self._add_paths()
 
     def _add_pools(self) -> None:
         registry, pool = self._registry, ["pool"]
-        self._ready = Gauge(
+        self._queued = Gauge(
             "noetl_queued_commands",
+            "The same as noetl_commands_ready, under its earlier name.",
+            pool,
+            registry=registry,
+        )
+        self._ready = Gauge(
+            "noetl_commands_ready",
             "Commands that wait for a slot, of all servers of the store.",
+            pool,
+            registry=registry,
+        )
+        self._oldest = Gauge(
+            "noetl_commands_oldest_ready_seconds",
+            "Seconds for which the oldest of these commands has waited.",
             pool,
             registry=registry,
         )
@@ -105,28 +113,6 @@ class Metrics:
             "noetl_worker_slots",
             "Slots of workers that asked for work within the last hour.",
             pool,
-            registry=registry,
-        )
-
-    def _add_paths(self) -> None:
-        registry = self._by_path
-        self._ends = Counter(
-            "noetl_playbook_executions_finished_total",
-            "Executions that ended on this server, by playbook.",
-            ["path", "status"],
-            registry=registry,
-        )
-        self._durations = Histogram(
-            "noetl_playbook_execution_seconds",
-            "Seconds from the request of an execution to its end.",
-            ["path"],
-            buckets=DURATIONS_S,
-            registry=registry,
-        )
-        self._success = Gauge(
-            "noetl_playbook_last_success_timestamp_seconds",
-            "Time at which an execution completed on this server, since it started.",
-            ["path"],
             registry=registry,
         )
 
@@ -193,6 +179,16 @@ class Metrics:
             lambda: float(len(subscriptions)),
         )
         self.gauge(
+            "noetl_sweep_age_seconds",
+            "Seconds since this server last looked for due timers and lost leases.",
+            orchestrator.sweep.age,
+        )
+        self.gauge(
+            "noetl_timers_late_seconds",
+            "Seconds by which the oldest timer of the last look was overdue.",
+            lambda: orchestrator.sweep.late,
+        )
+        self.gauge(
             "noetl_executions_loaded",
             "Executions in the memory of this server.",
             lambda: float(len(orchestrator.cache)),
@@ -241,50 +237,49 @@ class Metrics:
         last = events[-1]
         if last.name == "playbook.processed":
             self._finished.labels(last.payload["status"]).inc()
-            self._note_end(last)
+        self._runs.note(events, self._about)
 
-    def _note_end(self, end: Event) -> None:
-        loaded = self._known.get(end.execution_id)
+    def _about(self, execution_id: str) -> tuple[str | None, str] | None:
+        loaded = self._known.get(execution_id)
         if loaded is None:
-            return
-        path, status = self._label(loaded.about.get("path")), end.payload["status"]
-        ended = seconds_of(end.timestamp)
-        self._ends.labels(path, status).inc()
-        self._durations.labels(path).observe(
-            max(0.0, ended - seconds_of(loaded.state.started_at))
-        )
-        if status == "completed":
-            self._success.labels(path).set(ended)
-
-    def _label(self, path: str | None) -> str:
-        if path is None or len(path) > MAX_LABEL_CHARS:
-            return OTHER
-        if path not in self._paths and len(self._paths) >= MAX_LABELS:
-            return OTHER
-        self._paths.add(path)
-        return path
+            return None
+        return loaded.about.get("path"), loaded.state.started_at
 
     def note_backlog(
-        self, backlog: Mapping[str, Backlog], workers: Iterable[WorkerRecord]
+        self,
+        backlog: Mapping[str, Backlog],
+        oldest: Mapping[str, float],
+        workers: Iterable[WorkerRecord],
+        now: float,
     ) -> None:
-        """Set the figures of pools; pools with the most commands have their label."""
+        """Set the figures of pools; pools with the most commands have their label.
+
+        ``oldest`` has the time since which the oldest command of a pool waits.
+        """
         slots = Counts[str]()
         for each in workers:
             slots[each.pool] += each.slots
         ranked = sorted({*backlog, *slots}, key=lambda x: backlog.get(x, Backlog()))
         shown = set(ranked[-MAX_LABELS:])
-        for gauge in (self._ready, self._leased, self._slots):
+        gauges = (self._ready, self._queued, self._oldest, self._leased, self._slots)
+        for gauge in gauges:
             gauge.clear()
+        ages = dict[str, float]()
         for pool in ranked:
             label = pool if pool in shown else OTHER
             found = backlog.get(pool, Backlog())
             self._ready.labels(label).inc(found.ready)
+            self._queued.labels(label).inc(found.ready)
             self._leased.labels(label).inc(found.leased)
             self._slots.labels(label).inc(slots[pool])
+            age = max(0.0, now - oldest[pool]) if oldest.get(pool) else 0.0
+            ages[label] = max(age, ages.get(label, 0.0))
+        for label, age in ages.items():
+            self._oldest.labels(label).set(age)
 
     def text(self, *, with_paths: bool = True) -> bytes:
         text = generate_latest(self._registry)
-        return text + generate_latest(self._by_path) if with_paths else text
+        return text + generate_latest(self._runs.registry) if with_paths else text
 
 
 class _ReadCounter(Collector):

@@ -110,6 +110,6 @@ async def show_metrics(call: Call[Nothing, Nothing]) -> Response:
     """
     metrics = call.site.metrics
     with suppress(StoreError):  # the other metrics are needed most while it is away
-        metrics.note_backlog(await call.site.backlog(), await call.site.roll.list_all())
+        await call.site.pools.measure(metrics.note_backlog)
     text = metrics.text(with_paths=call.allows(READ, None))
     return Response(text, media_type=MEDIA_TYPE)

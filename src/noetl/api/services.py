@@ -23,7 +23,7 @@ from noetl.api.http.server import known_names
 from noetl.api.metrics import Metrics
 from noetl.dsl.grammar.keychain import KeychainKind
 from noetl.dsl.tool_kinds import Kinds
-from noetl.ports import Backlog, Clock, TaskLogs
+from noetl.ports import Clock, TaskLogs
 from noetl.ports.keychain import Keychain, KeyRotation
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
@@ -124,7 +124,6 @@ class Services:
     sweeper: Sweeper
     mark: str
     ready: Callable[[], Awaitable[str | None]]
-    backlog: Callable[[], Awaitable[Mapping[str, Backlog]]]
     isolation: Callable[[], Awaitable[State]]
     runs_code: Callable[[str], bool]
 
@@ -251,7 +250,6 @@ def make_services(
         sweeper=sweeper,
         mark=f"{server_id:03x}",
         ready=ready,
-        backlog=backend.store.count_commands,
         isolation=isolation.state,
         runs_code=orchestrator.placement.ceilings.runs_code,
     )

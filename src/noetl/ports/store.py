@@ -212,6 +212,11 @@ class CommandQueue(Protocol):
         """Count the commands that wait for a slot or have one, by pool."""
         ...
 
+    async def oldest_ready(self) -> Mapping[str, float]:
+        """Return for each pool the time since which its oldest command waits for a
+        slot: when it was planned, or when its delay ended."""
+        ...
+
     async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
         """Count the commands that wait for a time or an answer, by pool, up to
         ``limit`` of them."""

@@ -242,6 +242,7 @@ class Connection:
     commands = _passed_on("commands")
     held = _passed_on("held")
     count_commands = _passed_on("count_commands")
+    oldest_ready = _passed_on("oldest_ready")
     count_delayed = _passed_on("count_delayed")
     parked = _passed_on("parked")
     disarm = _passed_on("disarm")

@@ -72,3 +72,19 @@ async def test_each_sweep_wakes_the_workers(make_cluster: Make) -> None:
     await cluster.server.sweep()
 
     assert listener.is_set()
+
+
+async def test_the_age_of_a_sweep_and_the_lateness_of_its_timers_are_known(
+    make_cluster: Make,
+) -> None:
+    cluster = make_cluster()
+    await cluster.start(ONE, timeout=10.0)
+    sweep = cluster.server.sweep
+    await sweep()
+
+    cluster.clock.time += 25.0
+    assert (sweep.age(), sweep.late) == (25.0, 0.0)
+    await sweep()
+
+    assert sweep.age() == 0.0
+    assert 14.0 < sweep.late <= 15.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from noetl.engine.state import ExecutionStatus
+from noetl.engine.times import seconds_of
 from noetl.errors import LeaseLost, LogConflict, NoPlace, RequestKnown, SetAside
 from noetl.ports import Backlog, Command, Lease, QueuedExecution, Timer, Transition
 
@@ -35,6 +36,12 @@ def count_by_pool(rows: Iterable[tuple[str, str, int]]) -> dict[str, Backlog]:
         if state in ("ready", "leased"):
             found[pool] = found.get(pool, Backlog()).add(state, count)
     return found
+
+
+def ready_since(transition: Transition) -> float:
+    """Return the time at which commands are offered that are planned for no time."""
+    events = transition.log.events
+    return seconds_of(events[-1].timestamp) if events else 0.0
 
 
 _INDEX_BITS = 24

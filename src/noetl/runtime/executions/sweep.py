@@ -65,14 +65,25 @@ class Sweep:
         self._finished = finished
         self._wakeup = wakeup
         self._is_server = is_server
+        self._ended_at = clock.now()
+        self.late = 0.0
+
+    def age(self) -> float:
+        """Return the seconds since the last sweep; ``late`` is by how many seconds its
+        oldest timer was overdue."""
+        return max(0.0, self._clock.now() - self._ended_at)
 
     async def __call__(self) -> None:
         """Serve all that is due, evict idle executions, and wake the workers."""
-        for timer in await self._store.sweep(now=self._clock.now()):
+        now = self._clock.now()
+        timers = await self._store.sweep(now=now)
+        self.late = now - min((t.due_at for t in timers if t.due_at), default=now)
+        for timer in timers:
             async with self._quarantine.apart(timer.execution_id):
                 await self._serve(timer)
         if self._is_server:
             self._executions.cache.evict_idle()
+        self._ended_at = self._clock.now()
         self._wakeup.notify()
 
     async def _serve(self, timer: Timer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -110,6 +110,11 @@ class PoolLine(msgspec.Struct, frozen=True):
     slots: int
 
 
+Measure = Callable[
+    [Mapping[str, Backlog], Mapping[str, float], Sequence[WorkerRecord], float], None
+]
+
+
 class PoolQueries:
     """Counts commands and workers by pool."""
 
@@ -126,6 +131,13 @@ class PoolQueries:
         if not 0 <= now - self._at < KEPT_S:
             self._last, self._at = await self._count(now), now
         return self._last
+
+    async def measure(self, take: Measure) -> None:
+        """Pass commands by pool, the times of the oldest ones, and workers to
+        ``take``, at this moment. Raises ``StoreError``."""
+        backlog = await self._queue.count_commands()
+        oldest = await self._queue.oldest_ready()
+        take(backlog, oldest, await self._roll.list_all(), self._clock.now())
 
     async def _count(self, now: float) -> list[PoolLine]:
         backlog = await self._queue.count_commands()

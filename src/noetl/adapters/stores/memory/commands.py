@@ -20,6 +20,7 @@ from noetl.adapters.stores.rules import (
     in_turn,
     only_waits,
     rank_of,
+    ready_since,
 )
 from noetl.engine.state import ExecutionStatus
 from noetl.ports import (
@@ -104,6 +105,7 @@ class Commands:
         changes = transition.commands
         planned = {command.command_id: command for command in changes.planned}
         ranks = {}
+        since = ready_since(transition) if planned else 0.0
         for index, command in enumerate(planned.values()):
             rank = rank_of(command, transition.log.after, index)
             ranks[command.command_id] = rank
@@ -111,7 +113,7 @@ class Commands:
                 row = _Row(len(self._rows), command, execution, family, rank)
                 self._rows.append(row)
                 self._by_id[command.command_id] = row
-                self._schedule(row, command.not_before)
+                self._schedule(row, command.not_before, since)
         if changes.grant is not None:
             for lease in changes.grant.leases:
                 row = self._by_id[lease.command_id]
@@ -129,7 +131,7 @@ class Commands:
             if again := planned.get(command_id):
                 if again.turn is not None:
                     given.rank = ranks[command_id]
-                self._schedule(given, again.not_before)
+                self._schedule(given, again.not_before, since)
             elif given.state == "leased":
                 self._make_ready(given)
 
@@ -265,13 +267,22 @@ class Commands:
         for name in lapsed:
             del self._keepers[name]
 
+    def oldest(self) -> dict[str, float]:
+        """Return since when the oldest ready command of each pool waits."""
+        found: dict[str, float] = {}
+        for row in self._by_id.values():
+            if row.state == "ready":
+                pool = row.command.pool
+                found[pool] = min(found.get(pool, row.not_before), row.not_before)
+        return found
+
     def delayed(self, limit: int) -> list[_Row]:
         """Return delayed commands, those that are due last first."""
         rows = (row for row in self._by_id.values() if row.state == "delayed")
         return nlargest(limit, rows, key=lambda row: row.not_before)
 
-    def _schedule(self, row: _Row, not_before: float) -> None:
-        row.not_before = not_before
+    def _schedule(self, row: _Row, not_before: float, since: float) -> None:
+        row.not_before = not_before or since
         if not_before > 0:
             self._leased.pop(row.command.command_id, None)
             row.state, row.owner = "delayed", None

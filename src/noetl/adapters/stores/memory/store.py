@@ -138,6 +138,9 @@ class MemoryStore:
     async def held(self, owner: str) -> Sequence[Lease]:
         return self._commands.held(owner)
 
+    async def oldest_ready(self) -> Mapping[str, float]:
+        return self._commands.oldest()
+
     async def count_commands(self) -> Mapping[str, Backlog]:
         return self._commands.count()
 

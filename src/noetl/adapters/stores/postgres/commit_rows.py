@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from noetl.adapters.stores.batches import Row
 from noetl.adapters.stores.encoding import Encoded
-from noetl.adapters.stores.rules import OPEN, OVER, outlives, rank_of
+from noetl.adapters.stores.rules import OPEN, OVER, outlives, rank_of, ready_since
 from noetl.ports import Command, Lease, Transition
 
 
@@ -160,16 +160,19 @@ def planned_commands(transition: Transition) -> Iterator[_Planned]:
         granted = {lease.command_id: lease for lease in commands.grant.leases}
         until = commands.grant.expires_at
     ended = set(commands.ended)
+    since = ready_since(transition) if commands.planned else 0.0
     for index, command in enumerate(_last(commands.planned)):
         rank = rank_of(command, transition.log.after, index)
-        name, pool, due = command.command_id, command.pool, command.not_before
+        name, pool = command.command_id, command.pool
         if name in ended:
             continue
+        state = _state(transition, command.not_before)
+        due = command.not_before or since
         if lease := granted.get(name):
             owner, epoch = lease.owner, lease.epoch
             yield _Planned(name, rank, pool, "leased", due, epoch, owner, until)
         else:
-            yield _Planned(name, rank, pool, _state(transition, due), due)
+            yield _Planned(name, rank, pool, state, due)
 
 
 def changed_commands(
@@ -183,6 +186,7 @@ def changed_commands(
         for index, command in enumerate(_last(commands.planned))
     }
     ended = set(commands.ended)
+    since = ready_since(transition) if commands.released else 0.0
     for name in ended:
         yield name, "", None, None
     for name in dict.fromkeys(commands.released):
@@ -192,7 +196,7 @@ def changed_commands(
             command, rank = again
             due = command.not_before
             place = None if command.turn is None else rank
-            yield name, _state(transition, due), due, place
+            yield name, _state(transition, due), due or since, place
         else:
             yield name, _state(transition, 0.0), None, None
 

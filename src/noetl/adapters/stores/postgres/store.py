@@ -146,6 +146,10 @@ class PostgresStore:
         rows = await self._run(lambda c: c.fetch(SQL["count_commands"]))
         return count_by_pool(rows)
 
+    async def oldest_ready(self) -> Mapping[str, float]:
+        rows = await self._run(lambda c: c.fetch(SQL["oldest_ready"]))
+        return dict(rows)
+
     async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
         rows = await self._run(lambda c: c.fetch(SQL["count_delayed"], limit))
         return dict(rows)

@@ -116,6 +116,10 @@ def held(db: sqlite3.Connection, owner: str) -> list[Lease]:
     return [Lease(*row) for row in sorted(db.execute(SQL["held"], (owner,)))]
 
 
+def oldest_ready(db: sqlite3.Connection) -> dict[str, float]:
+    return dict(db.execute(SQL["oldest_ready"]))
+
+
 def count_commands(db: sqlite3.Connection) -> dict[str, Backlog]:
     return count_by_pool(db.execute(SQL["count_commands"]))
 

@@ -217,6 +217,9 @@ class SqliteStore:
     async def count_commands(self) -> Mapping[str, Backlog]:
         return await self._read(reads.count_commands)
 
+    async def oldest_ready(self) -> Mapping[str, float]:
+        return await self._read(reads.oldest_ready)
+
     async def count_delayed(self, *, limit: int) -> Mapping[str, int]:
         return await self._read(lambda db: reads.count_delayed(db, limit))
 

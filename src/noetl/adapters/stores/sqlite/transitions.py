@@ -22,6 +22,7 @@ from noetl.adapters.stores.rules import (
     only_waits,
     outlives,
     rank_of,
+    ready_since,
     refuse_stale,
 )
 from noetl.adapters.stores.sqlite.schema import SQL
@@ -249,6 +250,7 @@ def _change_commands(
     planned = {command.command_id: command for command in changes.planned}
     granted = _grant(changes.grant, boot_id, memory)
     ranks: dict[str, int] = {}
+    since = ready_since(transition) if planned else 0.0
     if planned:
         ready, leased = [], []
         for index, (name, each) in enumerate(planned.items()):
@@ -259,7 +261,8 @@ def _change_commands(
             if name in granted:
                 leased.append((*row, *granted.pop(name)))
             else:
-                ready.append((*row, _state(each.not_before), each.not_before))
+                due = each.not_before
+                ready.append((*row, _state(due), due or since))
         if ready:
             if any(only_waits(ranks[row[0]]) for row in ready):
                 memory.quiet.clear()
@@ -285,7 +288,7 @@ def _change_commands(
         if command := planned.get(name):
             due = command.not_before
             place = None if command.turn is None else ranks[name]
-            again = (_state(due), due, place, name)
+            again = (_state(due), due or since, place, name)
             db.execute(SQL["reschedule"], again)
         else:
             db.execute(SQL["release"], (name,))

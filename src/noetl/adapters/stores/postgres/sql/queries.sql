@@ -46,6 +46,9 @@ WHERE c.state = 'leased' AND c.owner = $1 ORDER BY c.command_id
 SELECT pool, state, count(*) FROM command
 WHERE state = 'ready' OR state = 'leased' GROUP BY state, pool
 
+-- name: oldest_ready
+SELECT pool, min(not_before) FROM command WHERE state = 'ready' GROUP BY pool
+
 -- name: count_delayed
 SELECT pool, count(*) FROM (
   SELECT pool FROM command WHERE state = 'delayed' LIMIT $1) AS found

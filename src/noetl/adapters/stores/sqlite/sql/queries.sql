@@ -178,6 +178,9 @@ WHERE c.state = 'leased' AND c.owner = ?
 SELECT pool, state, count(*) FROM command
 WHERE state IN ('ready', 'leased') GROUP BY state, pool
 
+-- name: oldest_ready
+SELECT pool, min(not_before) FROM command WHERE state = 'ready' GROUP BY pool
+
 -- name: count_delayed
 SELECT pool, count(*) FROM (
   SELECT pool FROM command INDEXED BY command_delayed WHERE state = 'delayed' LIMIT ?)
