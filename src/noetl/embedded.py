@@ -40,6 +40,7 @@ from noetl.runtime.make_orchestrator import make_orchestrator
 from noetl.runtime.values.ownership import Events
 from noetl.runtime.worker.executor import Executor, SlotUse
 from noetl.runtime.worker.task_output import LogSender
+from noetl.telemetry.trace_context import TraceParent
 from noetl.types import JSON
 from noetl.wiring.identifiers import new_execution_id
 from noetl.wiring.keyring import make_keyring
@@ -166,10 +167,12 @@ class Embedded:
         workload: dict[str, JSON],
         limit: float | None = None,
         labels: Mapping[str, str] = NO_LABELS,
+        trace: TraceParent | None = None,
     ) -> bool:
         """Accept the execution; it is in the log when this returns.
 
-        ``limit`` is the maximum duration in seconds. Returns False if the inputs do
+        ``limit`` is the maximum duration in seconds, ``trace`` the span of the caller.
+        Returns False if the inputs do
         not fit, or the keychain cannot be resolved: the failure is recorded and nothing
         runs.
         """
@@ -178,7 +181,13 @@ class Embedded:
         about = await pin(loaded, source, self._folder, self._blobs)
         merged = merge_inputs(loaded.playbook, workload)
         request = Request(
-            self.execution_id, about, merged, timeout=limit, labels=dict(labels)
+            self.execution_id,
+            about,
+            merged,
+            timeout=limit,
+            trace_id=None if trace is None else trace.trace_id,
+            trace_parent=None if trace is None else trace.span_id,
+            labels=dict(labels),
         )
         refusal = await self.orchestrator.start(loaded.playbook, request)
         if refusal is not None:

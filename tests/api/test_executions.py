@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from servers import ASKS, HELLO, Api, Running, playbook
 
 from noetl.access.rate_limit import TokenBucket
+from noetl.engine.ids import span_id_of
 from noetl.service.executions import queries
 
 ADDS = playbook(
@@ -594,3 +596,52 @@ def test_a_secret_in_a_workload_is_not_in_the_answer_to_another_body(api: Api) -
 
     assert answer.status == 409
     assert "hunter2" not in json.dumps(answer.body)
+
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+def first_event(api: Api, execution_id: str) -> dict[str, Any]:
+    events = api.get(f"/api/executions/{execution_id}/events?limit=1").body["events"]
+    payload: dict[str, Any] = events[0]["payload"]
+    return payload
+
+
+def test_an_execution_belongs_to_the_trace_of_its_request(api: Api) -> None:
+    tool = "kind: python, code: \"import os; result = os.environ['TRACEPARENT']\""
+    text = playbook("traced", f"- {{step: start, tool: {{{tool}}}}}")
+
+    answer = api.post(
+        "/api/executions", {"playbook": text}, traceparent=f"00-{TRACE}-{SPAN}-01"
+    )
+
+    assert "warnings" not in answer.body
+    document = api.finish(answer.body["execution_id"])
+    asked = first_event(api, document["execution_id"])
+    assert (asked["trace_id"], asked["trace_parent"]) == (TRACE, SPAN)
+    sent, run = document["result"], document["steps"][0]["step_run_id"]
+    [task] = re.findall(
+        f'{run}:[^."]+[.]1',
+        str(api.get(f"/api/executions/{document['execution_id']}/events").body),
+    )[:1]
+    assert sent == f"00-{TRACE}-{span_id_of(task, 1)}-01"
+
+
+def test_a_wrong_trace_is_ignored_with_a_warning(api: Api) -> None:
+    answer = api.post("/api/executions", {"playbook": ADDS}, traceparent="00-x-y-01")
+
+    [warning] = answer.body["warnings"]
+    assert warning.startswith("header traceparent is ignored: expected 00-")
+    asked = first_event(api, answer.body["execution_id"])
+    assert asked["trace_id"] == answer.body["execution_id"].replace("-", "")
+    assert "trace_parent" not in asked
+
+
+def test_a_repeated_request_may_come_from_another_trace(api: Api) -> None:
+    body = {"playbook": ADDS, "idempotency_key": "traced"}
+
+    first = api.post("/api/executions", body, traceparent=f"00-{TRACE}-{SPAN}-01")
+    again = api.post("/api/executions", body, traceparent=f"00-{'1' * 32}-{SPAN}-01")
+
+    assert (first.status, again.status) == (201, 201)
+    assert again.body["execution_id"] == first.body["execution_id"]

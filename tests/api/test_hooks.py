@@ -41,6 +41,20 @@ def test_a_delivery_becomes_an_execution(api: Api) -> None:
     assert caller["idempotency_key"] == f"trigger:push:{caller['trigger']['slot']}"
 
 
+def test_a_delivery_belongs_to_the_trace_of_its_sender(api: Api) -> None:
+    sender = make(api, "traced")
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+    good = sender.post("/hooks/traced", traceparent=f"00-{trace}-{span}-01").body
+    wrong = sender.post("/hooks/traced", traceparent="x" * 600).body
+
+    first = api.get(f"/api/executions/{good['execution_id']}/events?limit=1")
+    asked = first.body["events"][0]["payload"]
+    assert (asked["trace_id"], asked["trace_parent"]) == (trace, span)
+    assert "warnings" not in good
+    assert "header traceparent is ignored" in wrong["warnings"][0]
+
+
 @pytest.mark.parametrize(
     ("webhook", "headers"),
     [

@@ -220,6 +220,7 @@ def asked() -> list[Event]:
         {"name": "c"},
         {},
         parent=parent,
+        trace_parent="00f067aa0ba902b7",
         caller=caller,
         initiator=who,
         labels={"team": "sales"},

@@ -16,6 +16,7 @@ ELSEWHERE = {
     "cluster-on-one-machine.md",  # tests/e2e/test_up.py
     "deploy.md",  # tests/packaging/test_deploy.py
     "release.md",  # tests/packaging/test_release.py
+    "telemetry.md",  # tests/packaging/test_monitoring.py
     "ui.md",  # about pages, not commands
 }
 PAGES = [

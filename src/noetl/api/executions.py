@@ -28,6 +28,7 @@ from noetl.ports import Summary
 from noetl.service.executions.sensitive import hide_in_document
 from noetl.service.executions.start import ResolvedPlaybook, StartInputs, missing
 from noetl.service.executions.views.states import PARTS
+from noetl.telemetry.trace_context import HEADER, read_traceparent
 from noetl.types import JSON
 
 routes = Routes()
@@ -66,7 +67,7 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     how many executions of the playbook with that key run: a further one is `waiting`
     until its turn, replaces an earlier one, or is refused. With `wait` the answer comes
     when the execution has ended, with its result or error, or after that number of
-    seconds.
+    seconds. With a header `traceparent` (W3C) the execution belongs to that trace.
     """
     body, key = call.body, _key(call)
     _check(body)
@@ -85,6 +86,7 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
     del members["idempotency_key"], members["again"]
     members["concurrency"] = _concurrency(body)
     asked = StartInputs(**members)
+    caller, ignored = read_traceparent(call.headers.get(HEADER), f"header {HEADER}")
     found = await call.site.starting.resolve(asked)
     if body.playbook_id is not None and found.refusal is None:
         found = _theirs(call, asked, found)
@@ -97,13 +99,14 @@ async def start_execution(call: Call[StartRequest, StartQuery]) -> Reply:
         key,
         call.address,
         again=body.again,
+        trace=caller,
     )
     answer: dict[str, JSON] = {
         "execution_id": started.execution_id,
         "status": started.status,
     }
-    if started.warnings:
-        answer["warnings"] = list(started.warnings)
+    if started.warnings or ignored:
+        answer["warnings"] = [*started.warnings, *filter(None, [ignored])]
     if started.repeated:
         answer["repeated"] = True
     if started.superseded_by is not None:

@@ -18,8 +18,10 @@ from noetl.api.http.routes import (
     read_query,
 )
 from noetl.api.schemas.executions import StartAnswer
+from noetl.telemetry.trace_context import HEADER, read_traceparent
 from noetl.triggers.parse import read_rate
 from noetl.triggers.webhook import MAX_BYTES
+from noetl.types import JSON
 
 routes = Routes()
 
@@ -51,7 +53,8 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
     The sender authenticates with the webhook's token, or with a signature of the body.
     The body is JSON of at most 1 MiB, or empty. Deliveries with the same key, which the
     webhook's template or the header `Idempotency-Key` defines, get the same execution
-    and the header `Idempotent-Replayed`.
+    and the header `Idempotent-Replayed`. With a header `traceparent` (W3C) the
+    execution belongs to that trace.
     """
     receiving, headers = call.site.receiving, call.headers
     trigger = await receiving.find(call.params["name"], headers)
@@ -65,9 +68,15 @@ async def receive_delivery(call: Call[Nothing, Nothing]) -> Reply:
         who = f"{trigger.name} {webhook.rate}"
         take_turn(call.site.hook_pace, who, read_rate(webhook.rate))
     payload = await read_json(headers, body) if body else None
-    started = await receiving.accept(trigger, headers, payload)
+    caller, ignored = read_traceparent(headers.get(HEADER), f"header {HEADER}")
+    started = await receiving.accept(trigger, headers, payload, caller)
     replayed = {"Idempotent-Replayed": "true"} if started.repeated else {}
-    answer = {"execution_id": started.execution_id, "status": started.status}
+    answer: dict[str, JSON] = {
+        "execution_id": started.execution_id,
+        "status": started.status,
+    }
+    if ignored is not None:
+        answer["warnings"] = [ignored]
     return Reply(201, answer, replayed)
 
 

@@ -18,11 +18,12 @@ from noetl.commands.output.endings import fail_on_option
 from noetl.commands.output.progress import choose_progress
 from noetl.commands.remote.choose_server import need_server, server_option
 from noetl.commands.remote.executions import ask, end, whole_id
-from noetl.commands.settings import label_option, pass_settings
+from noetl.commands.settings import label_option, pass_settings, read_caller
 from noetl.config import Settings
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.labels import read_labels
 from noetl.engine.steps.concurrency import MAX_LIMIT, OnLimit
+from noetl.telemetry.trace_context import HEADER
 from noetl.types import JSON
 
 
@@ -84,6 +85,8 @@ def command(
       noetl exec sales/orders@1.2 --wait
       noetl exec sales/orders --key 2026-01-31 --again 019a8f
       noetl exec sales/orders --concurrency eu=2 --on-limit reject
+
+    With the variable TRACEPARENT (W3C) the execution belongs to that trace.
     """
     if fail_on and not wait:
         raise click.UsageError("--fail-on needs --wait")
@@ -100,7 +103,9 @@ def command(
         body["concurrency"] = _places(concurrency, on_limit)
     if labels:
         body["labels"] = read_labels(labels)
-    started = ask(client, "", body, as_json=as_json)
+    caller = read_caller()
+    headers = {} if caller is None else {HEADER: str(caller)}
+    started = ask(client, "", body, as_json=as_json, headers=headers)
     print_warnings(started.get("warnings", ()))
     if not as_json:
         _warn(client, path, version or None, hints=hints)

@@ -52,7 +52,7 @@ from noetl.commands.output.endings import (
 from noetl.commands.output.execution_table import INTERRUPTED
 from noetl.commands.output.input_help import HelpWithInputs
 from noetl.commands.output.progress import Progress, choose_progress
-from noetl.commands.settings import label_option, pass_settings
+from noetl.commands.settings import label_option, pass_settings, read_caller
 from noetl.config import Settings, read_extensions, read_plugins
 from noetl.dialects import load
 from noetl.dsl.labels import read_labels
@@ -65,6 +65,7 @@ from noetl.errors import ConfigError
 from noetl.local.home import Home
 from noetl.report.format import duration
 from noetl.report.places import Source
+from noetl.telemetry.trace_context import TraceParent
 from noetl.types import JSON
 
 REFUSALS = (
@@ -130,6 +131,8 @@ def command(
       noetl run playbook.yaml --set region=eu --set limits.rows=100
       noetl run playbook.yaml --html report.html
       noetl run playbook.yaml --help   (lists its inputs)
+
+    With the variable TRACEPARENT (W3C) the execution belongs to that trace.
     """
     if html == "-":
         raise click.UsageError("--html -: name a file; run prints to standard output")
@@ -161,6 +164,7 @@ def command(
             progress,
             deadline,
             read_labels(labels),
+            read_caller(),
             partial(_show_page, settings) if ui else None,
         )
     )
@@ -210,6 +214,7 @@ async def _execute(
     progress: Progress,
     deadline: float | None,
     labels: Mapping[str, str],
+    trace: TraceParent | None,
     show: Callable[[str], None] | None,
 ) -> dict[str, JSON]:
     runtime = make()
@@ -218,7 +223,10 @@ async def _execute(
         show_logs(runtime, progress)
         progress.watch_slots(runtime.slot_use)
         with progress, interruptible(runtime, progress):
-            if not await runtime.start(loaded, source, inputs, deadline, labels):
+            accepted = await runtime.start(
+                loaded, source, inputs, deadline, labels, trace
+            )
+            if not accepted:
                 return runtime.document()
             if show is not None:
                 await asyncio.to_thread(show, runtime.execution_id)

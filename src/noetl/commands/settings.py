@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
+from noetl.commands.output.diagnostics import print_warnings
 from noetl.config import Settings, read_settings
 from noetl.dsl.labels import read_labels
+from noetl.telemetry.trace_context import VARIABLE, TraceParent, read_traceparent
 
 T = TypeVar("T")
 
@@ -39,6 +42,14 @@ def label_option(words: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
         metavar="NAME=VALUE",
         help=f"{words} May be repeated.",
     )
+
+
+def read_caller() -> TraceParent | None:
+    """Return the span of the caller, from the environment; warn about a wrong one."""
+    given = os.environ.get(VARIABLE)
+    caller, ignored = read_traceparent([given] if given else None, VARIABLE)
+    print_warnings([ignored] if ignored else [])
+    return caller
 
 
 P = ParamSpec("P")

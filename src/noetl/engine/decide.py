@@ -71,7 +71,8 @@ class Request(msgspec.Struct, frozen=True):
     server, ``initiator`` the account whose rights the execution has. ``concurrency`` is
     the key of which the execution needs a slot. ``warnings`` are messages about inputs
     that the playbook accepts and probably does not mean (S-72). ``labels`` are those of
-    the playbook and of the request.
+    the playbook and of the request. ``trace_id`` and ``trace_parent`` are the trace and
+    the span of the caller, if there is one.
     """
 
     execution_id: str
@@ -82,6 +83,7 @@ class Request(msgspec.Struct, frozen=True):
     timeout: float | None = None
     parent: dict[str, JSON] | None = None
     trace_id: str | None = None
+    trace_parent: str | None = None
     request_key: str | None = None
     caller: dict[str, JSON] | None = None
     concurrency: Concurrency | None = None
@@ -190,6 +192,8 @@ def _ask(recorder: Recorder, request: Request) -> str:
         "playbook": request.playbook,
         "trace_id": request.trace_id or trace_id_of(who),
     }
+    if request.trace_parent is not None:
+        asked["trace_parent"] = request.trace_parent
     if request.parent is not None:
         asked["parent"] = request.parent
     if request.caller is not None:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from noetl.dsl.model import Limits
-from noetl.engine.ids import Path
+from noetl.engine.ids import Path, trace_id_of
 from noetl.engine.kept_loops import KeptRun
 from noetl.engine.runs import Run, iteration_id, pipelines
 from noetl.engine.steps.concurrency import Concurrency
@@ -92,6 +92,18 @@ class State(msgspec.Struct):
     kept: dict[str, KeptRun] = msgspec.field(default_factory=dict)
     edited: bool = False
     trigger: dict[str, JSON] | None = None
+
+    @property
+    def family(self) -> str:
+        """Name that a root and all executions that descend from it have in common.
+
+        A log of an earlier version does not name the root of a child, but has its trace
+        id: at that time it was derived from the root.
+        """
+        if self.parent is None:
+            return trace_id_of(self.execution_id)
+        root = self.parent.get("root")
+        return trace_id_of(root) if root else self.trace_id
 
     @property
     def began_at(self) -> str:

@@ -80,7 +80,8 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of one task: rendered inputs and effective knobs.
 
     ``drafts`` stores large results and reads earlier ones; without it the tool returns
-    its whole result. ``output`` keeps what the work prints.
+    its whole result. ``output`` keeps what the work prints. ``traceparent`` is the W3C
+    header that names this attempt as the caller.
     """
 
     kind: str
@@ -94,6 +95,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     folder: str | None = None  # the playbook's folder, for modules and files
     drafts: Drafts | None = None
     output: Output | None = None
+    traceparent: str | None = None
 
     @property
     def at(self) -> TaskPlace:

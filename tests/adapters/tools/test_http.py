@@ -677,3 +677,23 @@ def test_being_cancelled_ends_the_request(peer: str, call: Call, using: Any) -> 
         return running.cancelled()
 
     assert using(HttpTool(), work)
+
+
+CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        pytest.param({}, CALLER, id="of the attempt"),
+        pytest.param({"headers": {"Traceparent": "mine"}}, "mine", id="the author's"),
+    ],
+)
+def test_the_request_names_its_attempt_as_the_caller(
+    peer: str, call: Call, once: Once, inputs: dict[str, Any], expected: str
+) -> None:
+    request = call("http", {"url": f"{peer}/echo", **inputs}, traceparent=CALLER)
+
+    seen = once(HttpTool(), request).result
+
+    assert seen["headers"]["traceparent"] == expected

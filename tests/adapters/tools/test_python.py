@@ -517,6 +517,13 @@ def test_the_environment_is_clean(run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert "PATH" in seen
 
 
+def test_the_code_gets_the_trace_of_its_attempt_and_no_earlier_one(run: Run) -> None:
+    reads = "import os; result = os.environ.get('TRACEPARENT')"
+
+    assert run(reads, traceparent="00-a-b-01").result == "00-a-b-01"
+    assert run(reads).result is None
+
+
 def test_the_process_is_confined(run: Run) -> None:
     code = (
         "import os, resource\n"

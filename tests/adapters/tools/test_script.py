@@ -374,3 +374,21 @@ def test_a_text_that_a_killed_process_left_is_removed_by_the_next_one(
         assert left.name not in seen
     assert Path(__file__).exists()
     assert [path.name for path in tmp_path.iterdir()] == ["noetl-script-link"]
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        pytest.param({}, "00-a-b-01", id="of the attempt"),
+        pytest.param({"TRACEPARENT": "mine"}, "mine", id="the author's"),
+        pytest.param({"TRACEPARENT": None}, "none", id="taken away"),
+    ],
+)
+def test_a_program_gets_the_trace_of_its_attempt(
+    call: Call, once: Any, env: dict[str, Any], expected: str
+) -> None:
+    inputs = {"script": "echo ${TRACEPARENT-none}", "env": env}
+
+    outcome = once(ScriptTool(), call("script", inputs, traceparent="00-a-b-01"))
+
+    assert outcome.result["stdout"].strip() == expected

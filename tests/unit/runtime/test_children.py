@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from noetl.engine.ids import span_id_of, trace_id_of
+from noetl.engine.state import State
+
 Make = Callable[..., Any]
 
 CALLS = "- {step: start, tool: {kind: playbook, path: tests/child}}"
@@ -138,3 +141,45 @@ async def test_a_store_that_fails_is_an_error_and_not_a_hang(
     with pytest.raises(OSError, match="the disk is gone"):
         async with asyncio.timeout(30):
             await cluster.server.finish()
+
+
+async def test_a_child_is_in_the_trace_of_its_caller_and_names_its_root(
+    make_cluster: Make, make_tool: Make, write_child: Callable[[str], Path]
+) -> None:
+    cluster = make_cluster(folders=[write_child("noop")])
+    trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    await cluster.start(CALLS, trace_id=trace, trace_parent=span)
+    cluster.work("w", make_tool())
+    own = (await cluster.finish())[0].payload
+
+    [child_id] = await children_of(cluster)
+    child = (await cluster.log(child_id))[0].payload
+
+    assert (own["trace_id"], own["trace_parent"]) == (trace, span)
+    assert (child["trace_id"], child["trace_parent"]) == (trace, span_id_of("e-1"))
+    assert child["parent"]["root"] == "e"
+
+
+@pytest.mark.parametrize("root", [None, "root"])
+def test_a_family_has_the_id_of_its_root_whatever_its_trace(root: str | None) -> None:
+    """In a log of an earlier version a child has the trace of its root."""
+    parent = {"execution_id": "e", "depth": 1} | ({"root": root} if root else {})
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736" if root else trace_id_of("root")
+
+    child = State(execution_id="child", parent=parent, trace_id=trace)
+
+    assert child.family == State(execution_id="root", trace_id="any").family
+
+
+async def test_a_cancelled_execution_stops_no_child_of_another_in_its_trace(
+    make_cluster: Make, make_tool: Make, write_child: Callable[[str], Path]
+) -> None:
+    cluster = make_cluster(folders=[write_child("noop, result: 7")])
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    await cluster.start(CALLS, execution_id="other", trace_id=trace)
+    await cluster.server.load("other")
+    await cluster.server.cancel("other")
+    await cluster.start(CALLS, trace_id=trace)
+    cluster.work("w", make_tool())
+
+    assert (await cluster.finish())[-2].payload["result"] == 7

@@ -31,6 +31,7 @@ from noetl.adapters.processes.sandbox import (
 )
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
+from noetl.telemetry.trace_context import VARIABLE
 from noetl.types import JSON
 
 _PREFIX = "noetl-script-"
@@ -233,6 +234,8 @@ def read_environment(
         variables = clean_variables(variables)
     variables["NOETL_ACTION_ID"] = call.action_id
     variables["NOETL_ATTEMPT"] = str(call.attempt)
+    if call.traceparent is not None:
+        variables[VARIABLE] = call.traceparent
     given = call.inputs.get("env") or {}
     if not isinstance(given, dict):
         raise ToolError("tool.contract", "env must be a mapping")

@@ -23,6 +23,7 @@ from noetl.dsl.grammar.records import MAPPING, TEXT, Field, Shape, one_of
 from noetl.dsl.tool_kinds import Input, Kind
 from noetl.engine.tasks.outcome import Outcome
 from noetl.errors import ToolError
+from noetl.telemetry.trace_context import VARIABLE
 from noetl.types import JSON
 
 if TYPE_CHECKING:
@@ -246,7 +247,10 @@ def may_share(call: ToolCall) -> bool:
 
 def names_of(call: ToolCall) -> dict[str, str]:
     """Return the variables that identify the call to its code."""
-    return {"NOETL_ACTION_ID": call.action_id, "NOETL_ATTEMPT": str(call.attempt)}
+    names = {"NOETL_ACTION_ID": call.action_id, "NOETL_ATTEMPT": str(call.attempt)}
+    if call.traceparent is not None:
+        names[VARIABLE] = call.traceparent
+    return names
 
 
 def fault_error(fault: Fault, printed: dict[str, JSON]) -> ToolError:

@@ -7,8 +7,16 @@ import json
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
@@ -81,14 +89,21 @@ def show(client: Client, wanted: str) -> dict[str, JSON]:
     return document
 
 
-def ask(client: Client, order: str, body: JSON, *, as_json: bool) -> dict[str, JSON]:
+def ask(
+    client: Client,
+    order: str,
+    body: JSON,
+    *,
+    as_json: bool,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, JSON]:
     """Request a new execution and return the answer; exit if the server refuses.
 
     ``order`` is the part of the path after ``/api/executions``.
     """
     path = f"/api/executions/{order}".rstrip("/")
     try:
-        answer: dict[str, JSON] = client.post(path, body)
+        answer: dict[str, JSON] = client.post(path, body, **headers)
     except Refused as error:
         if error.status == 409 or not error.problem.keys() & _EXPLAINED:
             raise

@@ -24,9 +24,13 @@ class ExecutionRequested(Payload):
     """`{name, path, version, sha256, source, folder}`: the playbook and its text;
     `sensitive`, if its data are; `retention`, if it has one of its own."""
     trace_id: str
-    """W3C trace id: its own, or that of the calling execution."""
+    """W3C trace id: its own, or that of its caller."""
+    trace_parent: NotRequired[str]
+    """W3C span id of the caller: of the calling execution, or of a request with a
+    `traceparent`. Absent if there is none."""
     parent: NotRequired[Values]
-    """`{execution_id, command_id, depth, iter}` of the calling execution."""
+    """`{execution_id, command_id, depth, iter, root}` of the calling execution; `root`
+    is the execution that none called, absent in logs of earlier versions."""
     fork: NotRequired[Values]
     """`{execution_id, seq, started_at, depth, iter, inherited, undone}`: the origin of
     a fork, the last event taken from it, and when its work began; `inherited` are the

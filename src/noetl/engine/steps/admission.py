@@ -37,7 +37,8 @@ def arrive(batch: Batch, token: Token) -> Run | None:
     payload: TokenJoined = {"token_id": token.id, "from": origin}
     if late:  # S-04: the round has fired without this token
         payload["discarded"] = True
-    batch.emit(TOKEN_JOINED, token.id, payload, step=step.name)
+    root = batch.state.execution_id
+    batch.emit(TOKEN_JOINED, token.id, payload, parent_id=root, step=step.name)
     return None
 
 
@@ -50,6 +51,7 @@ def admit(
 ) -> Run | None:
     """Evaluate the gate once and record the answer, whether it allows or denies
     (ADM-11)."""
+    root = batch.state.execution_id
     sent_by = tokens[-1].event if tokens else None
     allowed, why, undefined = _gate(batch, step, args, sent_by)
     taken = [token.id for token in tokens]
@@ -58,10 +60,13 @@ def admit(
         if late:
             denied["late"] = late
         note_undefined(denied, undefined)
-        announce(batch, batch.emit(STEP_SKIPPED, taken[0], denied, step=step.name))
+        event = batch.emit(
+            STEP_SKIPPED, taken[0], denied, parent_id=root, step=step.name
+        )
+        announce(batch, event)
         return None
     number = batch.state.run_count + 1
-    run_id = step_run_id(batch.state.execution_id, number)
+    run_id = step_run_id(root, number)
     arcs = step.next is not None
     payload: StepScheduled = (
         {"tokens": taken, "args": args, "admit": why, "late": late, "has_arcs": arcs}
@@ -74,7 +79,14 @@ def admit(
         payload["first"] = step.tasks[0].label
         if step.keep:
             payload["keep"] = list(step.keep)
-    batch.emit(STEP_SCHEDULED, run_id, payload, step=step.name, step_run_id=run_id)
+    batch.emit(
+        STEP_SCHEDULED,
+        run_id,
+        payload,
+        parent_id=root,
+        step=step.name,
+        step_run_id=run_id,
+    )
     return batch.state.runs[run_id]
 
 

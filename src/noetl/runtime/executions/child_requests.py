@@ -15,6 +15,7 @@ from noetl.dsl.diagnostics import nearest
 from noetl.dsl.model import Playbook
 from noetl.dsl.playbook_inputs import merge_inputs
 from noetl.engine.decide import Request
+from noetl.engine.ids import span_id_of
 from noetl.engine.waits.suspend import MAX_DEPTH
 from noetl.errors import BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned
 from noetl.ports import Catalog, ExecutionIndex, Store
@@ -65,7 +66,7 @@ class ChildRequests:
         if loaded.state.depth >= MAX_DEPTH:
             message = f"playbooks call each other more than {MAX_DEPTH} deep"
             raise ChildRefused("playbook.depth", message)
-        if not await self._bound.admits(loaded.state.trace_id, parent_id):
+        if not await self._bound.admits(loaded.state.family, parent_id):
             raise ChildRefused(
                 "playbook.family",
                 f"{self._bound.limit:,} executions that descend from one root have "
@@ -88,17 +89,23 @@ class ChildRequests:
             args = await self._owners.whole(parent_id, child["args"])
         except (BlobCorrupt, BlobFormat, BlobGone, BlobNotOwned) as error:
             raise ChildRefused(error.kind, str(error)) from None
+        caller: dict[str, JSON] = {
+            "execution_id": parent_id,
+            "command_id": command_id,
+            "depth": loaded.state.depth,
+            "iter": child["iter"],
+        }
+        above = loaded.state.parent
+        root = parent_id if above is None else above.get("root")
+        if root is not None:
+            caller["root"] = root
         request = Request(
             child["execution_id"],
             _marked(found.about, loaded.about),
             merge_inputs(found.playbook, args) if found.playbook else args,
-            parent={
-                "execution_id": parent_id,
-                "command_id": command_id,
-                "depth": loaded.state.depth,
-                "iter": child["iter"],
-            },
+            parent=caller,
             trace_id=loaded.state.trace_id,
+            trace_parent=span_id_of(command_id),
             initiator=initiator.as_json() if initiator else None,
             labels=child.get("labels", {}),
         )

@@ -97,12 +97,12 @@ class ChildExecutions:
         for command_id, child in commit.effects.children.items():
             self._adopt(state.execution_id, loaded, command_id, child)
         if state.cancelling is not None and state.parent is None:
-            self._cancel_family(state.trace_id)
+            self._cancel_family(state.family)
         if loaded.children:
             self._stop_unawaited(loaded)
         if state.finished and state.parent is not None:
             work = self._answer(state.execution_id, state)
-            self._spawn(work, self._answers, state.trace_id)
+            self._spawn(work, self._answers, state.family)
 
     def resume_from_log(self, execution_id: str, loaded: LoadedExecution) -> None:
         """Start the children that a loaded execution waits for, or attach to them."""
@@ -122,7 +122,7 @@ class ChildExecutions:
             del loaded.children[child_id]
             if child_id in self._cache or self._is_server:
                 work = self._stop(child_id, loaded.state.cancelling)
-                self._spawn(work, self._stops, loaded.state.trace_id)
+                self._spawn(work, self._stops, loaded.state.family)
 
     def _adopt(
         self,
@@ -133,7 +133,7 @@ class ChildExecutions:
     ) -> None:
         loaded.children[child["execution_id"]] = command_id
         work = self._start(execution_id, loaded, command_id, child)
-        self._spawn(work, self._starts, loaded.state.trace_id)
+        self._spawn(work, self._starts, loaded.state.family)
 
     async def _start(
         self,
@@ -142,7 +142,7 @@ class ChildExecutions:
         command_id: str,
         child: dict[str, JSON],
     ) -> None:
-        child_id, family = child["execution_id"], loaded.state.trace_id
+        child_id, family = child["execution_id"], loaded.state.family
         if child_id not in loaded.children or family in self._cancelled_families:
             return  # it was cancelled before its turn
         if await self._store.read(child_id, limit=1):

@@ -22,6 +22,7 @@ from noetl.errors import LeaseLost, ToolError, Unreachable
 from noetl.ports import CallLimit, Drafts, Lease, Output, Tool, ToolCall
 from noetl.runtime.dispatcher import ReportAnswer, TokenGiver, WorkItem
 from noetl.runtime.executions.quarantine import is_defect, number_of
+from noetl.telemetry.trace_context import traceparent
 from noetl.types import JSON
 
 
@@ -126,6 +127,11 @@ def tool_call(
         folder=folder,
         drafts=drafts,
         output=output,
+        traceparent=traceparent(
+            frame.trace_id, span_id_of(call.task_run_id, call.attempt)
+        )
+        if frame.trace_id
+        else None,
     )
 
 

@@ -29,6 +29,7 @@ from noetl.errors import RequestKnown
 from noetl.ports import Blobs, CatalogEntry, Summary
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.service.errors import RequestRefused, no_playbook
+from noetl.telemetry.trace_context import TraceParent
 from noetl.triggers.inputs import TriggerError, render_place
 from noetl.types import JSON
 
@@ -180,12 +181,14 @@ class ExecutionStarter:
         address: str | None = None,
         trigger: dict[str, JSON] | None = None,
         again: str | None = None,
+        trace: TraceParent | None = None,
     ) -> Started:
         """Start an execution. Raises ``RequestRefused`` with the id of its record.
 
         ``initiator`` is the account whose rights the execution has; ``trigger`` is the
         record of the trigger that asks. ``again`` is the execution that had this key
-        and failed: it is repeated, once (S-77).
+        and failed: it is repeated, once (S-77). ``trace`` is the span of the caller; a
+        repeated request may name another one.
         """
         digest = _digest(asked, found)
         await asyncio.sleep(0)  # the text may be large: yield to other requests first
@@ -224,6 +227,8 @@ class ExecutionStarter:
             concurrency=concurrency,
             labels=asked.labels,
             initiator=initiator.as_json() if initiator is not None else None,
+            trace_id=None if trace is None else trace.trace_id,
+            trace_parent=None if trace is None else trace.span_id,
         )
         try:
             return await self._begin(request, found)

@@ -15,6 +15,7 @@ from noetl.service.executions.start import (
     Started,
     StartInputs,
 )
+from noetl.telemetry.trace_context import TraceParent
 from noetl.triggers.definition import Definition
 from noetl.triggers.inputs import (
     TriggerError,
@@ -74,6 +75,7 @@ class TriggerStarter:
         chain: int = 0,
         initiator: Initiator | None = None,
         again: str | None = None,
+        trace: TraceParent | None = None,
     ) -> Started:
         """Start the slot's execution. Raises ``RequestRefused``.
 
@@ -114,6 +116,7 @@ class TriggerStarter:
             _key(name, slot),
             trigger=about,
             again=again,
+            trace=trace,
         )
 
     async def ensure(

@@ -11,6 +11,7 @@ from noetl.ports import Trigger, Triggers
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.start import Started
 from noetl.service.triggers.fire import TriggerStarter
+from noetl.telemetry.trace_context import TraceParent
 from noetl.triggers.definition import Webhook
 from noetl.triggers.inputs import TriggerError, check_key, render_key
 from noetl.triggers.webhook import (
@@ -82,9 +83,16 @@ class WebhookReceiver:
             raise RequestRefused("trigger.paused", message, hint)
 
     async def accept(
-        self, trigger: Trigger, headers: Headers, payload: JSON
+        self,
+        trigger: Trigger,
+        headers: Headers,
+        payload: JSON,
+        trace: TraceParent | None = None,
     ) -> Started:
-        """Start the execution of a delivery. Raises ``RequestRefused``."""
+        """Start the execution of a delivery. Raises ``RequestRefused``.
+
+        ``trace`` is the span of the sender.
+        """
         definition = trigger.definition
         webhook = definition.webhook
         assert webhook is not None
@@ -94,7 +102,7 @@ class WebhookReceiver:
         except TriggerError as error:
             message = f"{error.path}: {error.message}"
             raise RequestRefused("trigger.inputs", message, error.hint) from None
-        return await self._firing.fire(trigger, slot, scope)
+        return await self._firing.fire(trigger, slot, scope, trace=trace)
 
     def _slot(self, webhook: Webhook, headers: Headers, scope: dict[str, JSON]) -> str:
         if webhook.key is not None:

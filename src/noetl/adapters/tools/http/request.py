@@ -20,6 +20,7 @@ from noetl.adapters.network.network import plain_host
 from noetl.dsl.times import parse_duration
 from noetl.errors import ToolError
 from noetl.ports import ToolCall
+from noetl.telemetry.trace_context import HEADER
 from noetl.types import JSON
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -129,6 +130,8 @@ def read_request(call: ToolCall, host: Files) -> Request:
         raise ToolError("http.header", f"{method!r:.40} is not a valid method")
     url = read_url(inputs)
     headers = dict(_DEFAULTS)
+    if call.traceparent is not None:
+        headers[HEADER] = call.traceparent
     for name, value in read_headers(inputs.get("headers")).items():
         put(headers, name, value)
     secret = {"authorization", "cookie", "proxy-authorization", "x-api-key"}

@@ -1,0 +1,1 @@
+"""Traces, spans and rows of events for other systems: pure, without I/O."""
