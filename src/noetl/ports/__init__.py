@@ -6,6 +6,15 @@ from typing import Protocol
 
 from noetl.ports.blobs import Blob, Blobs, tool_error
 from noetl.ports.catalogs import Catalog, CatalogEntry, CatalogRows, Registered
+from noetl.ports.exports import (
+    EXPORT_TIMER,
+    Export,
+    ExportedExecution,
+    ExportFailed,
+    ExportQueue,
+    WaitingExports,
+    export_timer,
+)
 from noetl.ports.log_maintenance import (
     CommandRecord,
     Damage,
@@ -70,6 +79,7 @@ class Clock(Protocol):
 
 
 __all__ = [
+    "EXPORT_TIMER",
     "NO_LABELS",
     "Append",
     "Backfill",
@@ -95,6 +105,10 @@ __all__ = [
     "EventLog",
     "ExecutionHistory",
     "ExecutionIndex",
+    "Export",
+    "ExportFailed",
+    "ExportQueue",
+    "ExportedExecution",
     "Family",
     "Grant",
     "Keys",
@@ -134,7 +148,9 @@ __all__ = [
     "Transition",
     "Trigger",
     "Triggers",
+    "WaitingExports",
     "Wanted",
+    "export_timer",
     "summary_document",
     "tool_error",
 ]

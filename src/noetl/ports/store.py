@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
+from noetl.ports.exports import ExportQueue
 from noetl.ports.transition import NO_LABELS, Lease, Summary, Timer, Transition
 
 
@@ -342,6 +343,7 @@ class Store(
     Timers,
     ExecutionIndex,
     ConcurrencyIndex,
+    ExportQueue,
     Tallies,
     Protocol,
 ):

@@ -74,9 +74,10 @@ class Timer(msgspec.Struct, frozen=True):
 
     due_at: float
 
-    kind: Literal["deadline", "delay", "wait", "family", "finished", "place"]
-    """``finished`` is armed by the end of the execution, and outlives it. ``place`` is
-    armed by the store for the execution that is next to take a concurrency slot."""
+    kind: Literal["deadline", "delay", "wait", "family", "finished", "place", "export"]
+    """``finished`` and ``export`` are armed by the end of the execution, and outlive
+    it; ``export`` is served by ``ExportQueue`` alone. ``place`` is armed by the store
+    for the execution that is next to take a concurrency slot."""
 
 
 class ConcurrencySlot(msgspec.Struct, frozen=True):

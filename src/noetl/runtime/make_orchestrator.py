@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from noetl.engine.limits import Ceilings
 from noetl.engine.waits.resume import moments_in
@@ -57,6 +58,7 @@ def make_orchestrator(
     rights: Rights | None = None,
     ceilings: Ceilings | None = None,
     family_limit: int | None = None,
+    exports: Sequence[str] = (),
     on_error: OnError = lambda execution_id, error: None,
 ) -> Orchestrator:
     """Make an orchestrator.
@@ -64,7 +66,8 @@ def make_orchestrator(
     ``pool`` is the pool of all commands of an embedded run. Without it this is a
     server: it works on all executions of the store, and each step names its pool.
     ``ceilings`` are the operator's limits; ``family_limit`` bounds the unfinished
-    executions that descend from one root. ``on_error`` is called for executions that a
+    executions that descend from one root; ``exports`` are the names of exports that
+    take each execution. ``on_error`` is called for executions that a
     server cannot load or decide.
 
     A commit may start a child, whose start is a commit. So the reactions are listed
@@ -77,7 +80,7 @@ def make_orchestrator(
     timer, wakeup = DueTimer(clock), Wakeup()
     known, idle_workers = KnownLeases(), IdleWorkers(pool or DEFAULT_POOL)
     placement = Placement(
-        pool, is_server, ttl, finished.is_awaited, ceilings or Ceilings()
+        pool, is_server, ttl, finished.is_awaited, ceilings or Ceilings(), exports
     )
     cache = ExecutionCache(store, catalog, keys, clock)
     quarantine = Quarantine(store, cache, on_error, is_server=is_server)

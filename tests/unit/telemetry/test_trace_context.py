@@ -39,9 +39,7 @@ def test_trace_and_span_of_the_caller_are_read(text: str) -> None:
         pytest.param(f"cc-{TRACE}-{SPAN}-01-" + "x" * 9_999, id="too long"),
         pytest.param("{{ keychain.token }}", id="a template"),
         pytest.param("\x1b[31m\u202e", id="control characters"),
-        pytest.param(
-            f"00-{TRACE[:-1]}\u0664-{SPAN}-01", id="another digit"
-        ),
+        pytest.param(f"00-{TRACE[:-1]}\u0664-{SPAN}-01", id="another digit"),
     ],
 )
 def test_another_value_is_ignored_with_a_warning(text: str) -> None:

@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 from noetl.engine.state import ExecutionStatus
 from noetl.engine.times import seconds_of
 from noetl.errors import LeaseLost, LogConflict, NoPlace, RequestKnown, SetAside
-from noetl.ports import Backlog, Command, Lease, QueuedExecution, Timer, Transition
+from noetl.ports import (
+    EXPORT_TIMER,
+    Backlog,
+    Command,
+    Lease,
+    QueuedExecution,
+    Timer,
+    Transition,
+    WaitingExports,
+)
 
 GRACE = 2.0
 """Seconds after its expiry in which a lease is not given to another owner.
@@ -63,8 +72,22 @@ def only_waits(rank: int) -> bool:
 
 
 def outlives(timer: Timer) -> bool:
-    """Return whether the timer outlives its execution. Completion triggers need it."""
-    return timer.kind == "finished"
+    """Return whether the timer outlives its execution: triggers and exports need it."""
+    return timer.kind in ("finished", "export")
+
+
+def exports_of(rows: Iterable[tuple[str, int, str]]) -> dict[str, WaitingExports]:
+    """Return what waits by the name of the export; ``rows`` have the timer, the number
+    and the oldest execution."""
+    return {
+        timer_id.removeprefix(EXPORT_TIMER): WaitingExports(count, oldest)
+        for timer_id, count, oldest in rows
+    }
+
+
+def timer_of(export: str) -> str:
+    """Return the id of the timers of an export."""
+    return EXPORT_TIMER + export
 
 
 class Turn:

@@ -41,8 +41,9 @@ class Placement(msgspec.Struct):
 
     ``pool`` is the pool of all commands; if it is None, each step names its own (S-64).
     ``shared``: other processes may act for this one. ``is_awaited`` returns, by the
-    path of a playbook, whether a handler awaits the end of its executions. ``ceilings``
-    are the operator's limits.
+    path of a playbook, whether a handler awaits the end of its executions. ``exports``
+    are the names of exports that take each execution. ``ceilings`` are the operator's
+    limits.
     """
 
     pool: str | None = None
@@ -50,6 +51,7 @@ class Placement(msgspec.Struct):
     ttl: float = LEASE_TTL_S
     is_awaited: Callable[[str | None], bool] = lambda path: False
     ceilings: Ceilings = Ceilings()
+    exports: Sequence[str] = ()
 
     @property
     def max_lost_workers(self) -> int | None:

@@ -162,8 +162,9 @@ def _may_be(state: State, timer: Timer) -> bool:
     """Return whether a timer may be left: those of ended step runs are served and
     deleted when they are due."""
     name, kind = timer.timer_id, timer.kind
-    if state.finished or kind == "finished":
-        return state.finished and kind == "finished"
+    outlives = kind in ("finished", "export")
+    if state.finished or outlives:
+        return state.finished and outlives
     what, _, rest = name.partition(":")
     if what == "child":
         return rest.startswith(f"{state.execution_id}-")

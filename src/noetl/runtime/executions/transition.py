@@ -24,6 +24,7 @@ from noetl.ports import (
     Timer,
     TimerChanges,
     Transition,
+    export_timer,
 )
 from noetl.runtime.executions.loaded import InboxItem, LoadedExecution
 from noetl.runtime.executions.placement import Placement
@@ -143,10 +144,12 @@ def admit_timers(batch: Batch, now: float) -> list[Timer]:
 def finished_timers(
     placement: Placement, execution_id: str, path: str | None, now: float
 ) -> list[Timer]:
-    """Return the timer that leads to the completion handlers, if one waits."""
-    if not placement.is_awaited(path):
-        return []
-    return [Timer(execution_id, "finished", now, "finished")]
+    """Return the timers that lead to the completion handlers, if one waits, and to the
+    exports."""
+    timers = [export_timer(execution_id, name, now) for name in placement.exports]
+    if placement.is_awaited(path):
+        timers.append(Timer(execution_id, "finished", now, "finished"))
+    return timers
 
 
 def relative_timers(

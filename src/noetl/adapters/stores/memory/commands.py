@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush, nlargest
 from itertools import islice
 from typing import Literal
@@ -267,7 +267,7 @@ class Commands:
         for name in lapsed:
             del self._keepers[name]
 
-    def oldest(self) -> dict[str, float]:
+    async def oldest_ready(self) -> Mapping[str, float]:
         """Return since when the oldest ready command of each pool waits."""
         found: dict[str, float] = {}
         for row in self._by_id.values():

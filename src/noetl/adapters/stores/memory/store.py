@@ -12,6 +12,7 @@ import msgspec
 from noetl.adapters.stores.batches import FIRST, Row, chain, first_damage, unpack_rows
 from noetl.adapters.stores.encoding import Encoded, encode
 from noetl.adapters.stores.memory.commands import Commands
+from noetl.adapters.stores.memory.exports import ExportTimers
 from noetl.adapters.stores.rules import (
     OVER,
     TIMER_ID,
@@ -83,7 +84,11 @@ class MemoryStore:
         self._executions: dict[str, _Execution] = {}
         self._by_number: list[_Execution] = []
         self._commands = Commands(lambda number: self._by_number[number - 1].status)
+        self.oldest_ready = self._commands.oldest_ready
         self._timers: dict[int, dict[str, Timer]] = {}
+        exports = ExportTimers(self._timers)
+        self.claim_exports, self.postpone_exports = exports.claim, exports.postpone
+        self.end_exports, self.count_exports = exports.end, exports.count
         self._requests: dict[str, str] = {}
         self._slots: dict[str, dict[str, ConcurrencySlot]] = {}
 
@@ -138,9 +143,6 @@ class MemoryStore:
     async def held(self, owner: str) -> Sequence[Lease]:
         return self._commands.held(owner)
 
-    async def oldest_ready(self) -> Mapping[str, float]:
-        return self._commands.oldest()
-
     async def count_commands(self) -> Mapping[str, Backlog]:
         return self._commands.count()
 
@@ -163,6 +165,7 @@ class MemoryStore:
             for number, timers in self._timers.items()
             for timer in timers.values()
             if timer.due_at <= now
+            and timer.kind != "export"
             and self._by_number[number - 1].status != "quarantined"
         ]
         return [timer for *_, timer in sorted(due, key=lambda entry: entry[:3])]

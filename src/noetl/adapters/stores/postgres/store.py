@@ -27,7 +27,14 @@ from noetl.adapters.stores.postgres.queries import (
     queued_executions,
     read_records,
 )
-from noetl.adapters.stores.rules import GRACE, Turn, count_by_pool, refuse_foreign
+from noetl.adapters.stores.rules import (
+    GRACE,
+    Turn,
+    count_by_pool,
+    exports_of,
+    refuse_foreign,
+    timer_of,
+)
 from noetl.adapters.stores.summaries import decode_summary, encode_summary, read_line
 from noetl.engine.events import Event
 from noetl.engine.state import ExecutionStatus
@@ -49,6 +56,7 @@ from noetl.ports import (
     Summary,
     Timer,
     Transition,
+    WaitingExports,
 )
 
 T = TypeVar("T")
@@ -268,6 +276,26 @@ class PostgresStore:
         text = (await self._known(execution_id))["summary"]
         lines = await self._playbooks.find([text])
         return decode_summary(execution_id, text, lines)
+
+    async def claim_exports(
+        self, name: str, *, now: float, until: float, limit: int
+    ) -> Sequence[str]:
+        values = timer_of(name), now, until, limit
+        rows = await self._run(lambda c: c.fetch(SQL["claim_exports"], *values))
+        return [row["execution_id"] for row in rows]
+
+    async def postpone_exports(
+        self, name: str, execution_ids: Sequence[str], *, until: float
+    ) -> None:
+        values = timer_of(name), execution_ids, until
+        await self._run(lambda c: c.execute(SQL["postpone_exports"], *values))
+
+    async def end_exports(self, name: str, execution_ids: Sequence[str]) -> None:
+        values = timer_of(name), execution_ids
+        await self._run(lambda c: c.execute(SQL["end_exports"], *values))
+
+    async def count_exports(self) -> Mapping[str, WaitingExports]:
+        return exports_of(await self._run(lambda c: c.fetch(SQL["count_exports"])))
 
     async def disarm(self, timer: Timer) -> None:
         given = (timer.timer_id, timer.execution_id)

@@ -173,6 +173,15 @@ def forgive(db: sqlite3.Connection, leases: Sequence[Lease]) -> None:
     db.executemany(SQL["forgive"], keys)
 
 
+def claim_exports(
+    db: sqlite3.Connection, timer_id: str, now: float, until: float, limit: int
+) -> list[str]:
+    found = db.execute(SQL["waiting_exports"], (timer_id, now, limit)).fetchall()
+    rows = [(until, timer_id, execution_id) for (execution_id,) in found]
+    db.executemany(SQL["postpone_export"], rows)
+    return [execution_id for (execution_id,) in found]
+
+
 def disarm(db: sqlite3.Connection, timer: Timer) -> None:
     db.execute(SQL["disarm_by_name"], (timer.timer_id, timer.execution_id))
 

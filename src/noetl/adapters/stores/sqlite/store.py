@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from noetl.adapters.secrets.private_files import make_folder
 from noetl.adapters.stores.encoding import encode
+from noetl.adapters.stores.rules import exports_of, timer_of
 from noetl.adapters.stores.sqlite import reads
 from noetl.adapters.stores.sqlite.connection import (
     Lock,
@@ -21,6 +22,7 @@ from noetl.adapters.stores.sqlite.connection import (
 )
 from noetl.adapters.stores.sqlite.leases import (
     Leases,
+    claim_exports,
     disarm,
     expire_other_boots,
     forgive,
@@ -61,6 +63,7 @@ from noetl.ports import (
     Summary,
     Timer,
     Transition,
+    WaitingExports,
 )
 
 T = TypeVar("T")
@@ -284,6 +287,26 @@ class SqliteStore:
 
     async def summary(self, execution_id: str) -> Summary:
         return await self._read(lambda db: reads.summary(db, execution_id))
+
+    async def claim_exports(
+        self, name: str, *, now: float, until: float, limit: int
+    ) -> Sequence[str]:
+        return await self._write(
+            lambda db: claim_exports(db, timer_of(name), now, until, limit)
+        )
+
+    async def postpone_exports(
+        self, name: str, execution_ids: Sequence[str], *, until: float
+    ) -> None:
+        rows = [(until, timer_of(name), each) for each in execution_ids]
+        await self._write(lambda db: db.executemany(SQL["postpone_export"], rows))
+
+    async def end_exports(self, name: str, execution_ids: Sequence[str]) -> None:
+        rows = [(timer_of(name), each) for each in execution_ids]
+        await self._write(lambda db: db.executemany(SQL["disarm_by_name"], rows))
+
+    async def count_exports(self) -> Mapping[str, WaitingExports]:
+        return await self._read(lambda db: exports_of(db.execute(SQL["count_exports"])))
 
     async def disarm(self, timer: Timer) -> None:
         await self._write(lambda db: disarm(db, timer))

@@ -68,9 +68,33 @@ SELECT expire_leases($1)
 
 -- name: due_timers
 SELECT x.execution_id, t.timer_id, t.due_at, t.kind FROM timer AS t
-JOIN execution AS x ON x.number = t.execution WHERE t.due_at <= $1
-AND x.status <> 'quarantined'
+JOIN execution AS x ON x.number = t.execution
+WHERE t.due_at <= $1 AND t.kind <> 'export' AND x.status <> 'quarantined'
 ORDER BY t.due_at, t.execution, t.timer_id
+
+-- name: claim_exports
+WITH found AS (
+  SELECT execution FROM timer
+  WHERE kind = 'export' AND timer_id = $1 AND due_at <= $2
+  ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
+)
+UPDATE timer AS t SET due_at = $3 FROM found, execution AS x
+WHERE t.execution = found.execution AND t.timer_id = $1 AND x.number = t.execution
+RETURNING x.execution_id
+
+-- name: postpone_exports
+UPDATE timer AS t SET due_at = $3 FROM execution AS x
+WHERE x.execution_id = ANY ($2) AND t.execution = x.number AND t.timer_id = $1
+
+-- name: end_exports
+DELETE FROM timer AS t USING execution AS x
+WHERE x.execution_id = ANY ($2) AND t.execution = x.number AND t.timer_id = $1
+
+-- name: count_exports
+SELECT f.timer_id, f.waiting, x.execution_id FROM (
+  SELECT timer_id, count(*) AS waiting, min(execution) AS oldest FROM timer
+  WHERE kind = 'export' GROUP BY timer_id) AS f
+JOIN execution AS x ON x.number = f.oldest
 
 -- name: disarm
 DELETE FROM timer AS t USING execution AS x WHERE x.number = t.execution

@@ -223,8 +223,22 @@ WHERE state = 'leased' AND boot_id <> ?
 -- name: due_timers
 SELECT x.execution_id, t.timer_id, t.due_at, t.kind
 FROM timer AS t JOIN execution AS x ON x.number = t.execution
-WHERE t.due_at <= ? AND x.status <> 'quarantined'
+WHERE t.due_at <= ? AND t.kind <> 'export' AND x.status <> 'quarantined'
 ORDER BY t.due_at, t.execution, t.timer_id
+
+-- name: waiting_exports
+SELECT x.execution_id FROM timer AS t JOIN execution AS x ON x.number = t.execution
+WHERE t.kind = 'export' AND t.timer_id = ? AND t.due_at <= ? ORDER BY t.due_at LIMIT ?
+
+-- name: postpone_export
+UPDATE timer SET due_at = ? WHERE timer_id = ?
+  AND execution = (SELECT number FROM execution WHERE execution_id = ?)
+
+-- name: count_exports
+SELECT f.timer_id, f.waiting, x.execution_id FROM (
+  SELECT timer_id, count(*) AS waiting, min(execution) AS oldest FROM timer
+  WHERE kind = 'export' GROUP BY timer_id) AS f
+JOIN execution AS x ON x.number = f.oldest
 
 -- name: rows
 -- Logs of older versions have a row for each event; these rows are read as they are.
