@@ -47,6 +47,7 @@ from noetl.runtime.subscriptions import Subscriptions
 from noetl.runtime.worker.executor import Executor
 from noetl.runtime.worker.task_output import LogSender
 from noetl.service.access.authenticate import Tenancy
+from noetl.service.telemetry.exports import Exports
 from noetl.wiring.backend import (
     Backend,
     make_link,
@@ -54,6 +55,7 @@ from noetl.wiring.backend import (
     open_backend,
     patiently,
 )
+from noetl.wiring.exports import make_exports
 from noetl.wiring.home_logs import HomeHistory, HomeTaskLogs
 from noetl.wiring.identifiers import new_execution_id, new_server_id
 from noetl.wiring.retention import make_sweeper
@@ -159,6 +161,8 @@ class Server:
         if options.nats is not None and options.database is not None:
             self._wakeup_bus = make_wakeup_bus(options.nats, settings)
         metrics = Metrics()
+        exports = make_exports(settings)
+        self._exports = Exports(exports, store, store, backend.task_logs, self._clock)
         self.orchestrator = make_orchestrator(
             store,
             results,
@@ -170,6 +174,7 @@ class Server:
             rights=AccountRights(backend.accounts),
             ceilings=ceilings,
             family_limit=options.family_limit,
+            exports=[each.name for each in exports],
             on_error=partial(_tell, metrics, self._subscriptions),
         )
         policy = options.policy or HostPolicy()
@@ -214,6 +219,7 @@ class Server:
             access=make_access(options, backend, self._clock, tls=tls is not None),
             kinds=plugins.kinds,
             metrics=metrics,
+            exports=self._exports,
             quotas=quotas,
             streams=self._subscriptions,
             sweeper=self._sweeper,
@@ -245,6 +251,7 @@ class Server:
             for tool in self._tools.values():
                 await tool.close()
             await self.orchestrator.close()
+            await self._exports.close()
             await self._history.close()
             await self._backend.closing.aclose()
             self._presence.end()
@@ -270,6 +277,7 @@ class Server:
             self._sweeper.serve,
             self._site.scheduler.serve,
             self._tenancy.serve,
+            *(each.serve for each in self._exports.loops),
         ]
         if self._link is not None:
             links.append(self._link.serve)

@@ -305,6 +305,10 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_OIDC_ROLES",
         "NOETL_LOG_LEVEL",
         "NOETL_LOG_FORMAT",
+        "NOETL_OTLP_ENDPOINT",
+        "NOETL_OTLP_HEADERS",
+        "NOETL_OTLP_SIGNALS",
+        "NOETL_CLICKHOUSE_URL",
     ]
 
 

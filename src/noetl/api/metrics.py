@@ -26,6 +26,7 @@ from noetl.runtime.executions.snapshots import refusals
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.subscriptions import Subscriptions
 from noetl.service.retention.sweeper import Sweeper
+from noetl.service.telemetry.exports import Exports
 from noetl.service.telemetry.run_metrics import RunMetrics
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -82,6 +83,34 @@ class Metrics:
             registry=registry,
         )
         self._add_pools()
+        self._add_exports()
+
+    def _add_exports(self) -> None:
+        registry, export = self._registry, ["export"]
+        self._waiting = Gauge(
+            "noetl_exports_pending",
+            "Executions that ended and wait for the export, of all servers.",
+            export,
+            registry=registry,
+        )
+        self._lag = Gauge(
+            "noetl_export_lag_seconds",
+            "Seconds since the end of the execution that has waited longest.",
+            export,
+            registry=registry,
+        )
+        self._delivered = Counter(
+            "noetl_exported_events_total",
+            "Events that this server delivered.",
+            export,
+            registry=registry,
+        )
+        self._failures = Counter(
+            "noetl_export_failures_total",
+            "Deliveries of this server that failed; they are repeated.",
+            export,
+            registry=registry,
+        )
 
     def _add_pools(self) -> None:
         registry, pool = self._registry, ["pool"]
@@ -276,6 +305,16 @@ class Metrics:
             ages[label] = max(age, ages.get(label, 0.0))
         for label, age in ages.items():
             self._oldest.labels(label).set(age)
+
+    async def note_exports(self, exports: Exports) -> None:
+        """Set the figures of exports. Raises ``StoreError``."""
+        for name, waiting in (await exports.waiting()).items():
+            self._waiting.labels(name).set(waiting.waiting)
+            self._lag.labels(name).set(await exports.lag(waiting))
+        for each in exports.loops:
+            name, done = each.export.name, each.take_counts()
+            self._delivered.labels(name).inc(done.events)
+            self._failures.labels(name).inc(done.failures)
 
     def text(self, *, with_paths: bool = True) -> bytes:
         text = generate_latest(self._registry)

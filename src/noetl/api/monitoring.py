@@ -111,5 +111,6 @@ async def show_metrics(call: Call[Nothing, Nothing]) -> Response:
     metrics = call.site.metrics
     with suppress(StoreError):  # the other metrics are needed most while it is away
         await call.site.pools.measure(metrics.note_backlog)
+        await metrics.note_exports(call.site.exports)
     text = metrics.text(with_paths=call.allows(READ, None))
     return Response(text, media_type=MEDIA_TYPE)

@@ -56,6 +56,7 @@ from noetl.service.executions.views.track import Tracks
 from noetl.service.executions.views.why import Explanations
 from noetl.service.live import LiveFeed
 from noetl.service.retention.sweeper import Sweeper
+from noetl.service.telemetry.exports import Exports
 from noetl.service.triggers.admin import TriggerAdmin
 from noetl.service.triggers.backfills import Backfills
 from noetl.service.triggers.scheduler import TriggerScheduler
@@ -115,6 +116,7 @@ class Services:
     keychain_kinds: Mapping[str, KeychainKind]
     streams: Subscriptions
     metrics: Metrics
+    exports: Exports
     pace: TokenBucket
     claims: TokenBucket
     hook_pace: TokenBucket
@@ -140,6 +142,7 @@ def make_services(
     access: Access,
     kinds: Kinds,
     metrics: Metrics,
+    exports: Exports,
     quotas: Quotas,
     streams: Subscriptions,
     sweeper: Sweeper,
@@ -241,6 +244,7 @@ def make_services(
         keychain_kinds=kinds.keychain,
         streams=streams,
         metrics=metrics,
+        exports=exports,
         pace=TokenBucket(options.start_rate),
         claims=TokenBucket(options.claim_rate),
         hook_pace=TokenBucket(HOOK_RATE),

@@ -63,13 +63,21 @@ from noetl.config.table import (
     TOKEN,
     WORKER_PROXY,
 )
-from noetl.config.telemetry import LOG_FORMAT, LOG_LEVEL
+from noetl.config.telemetry import (
+    CLICKHOUSE_URL,
+    LOG_FORMAT,
+    LOG_LEVEL,
+    OTLP_ENDPOINT,
+    OTLP_HEADERS,
+    OTLP_SIGNALS,
+)
 
 __all__ = [
     "ANSWER_LINKS",
     "ARCHIVE_URL",
     "BEHIND_PROXY",
     "CA",
+    "CLICKHOUSE_URL",
     "DATABASE",
     "DATABASE_OWNER",
     "EXTENSIONS",
@@ -100,6 +108,9 @@ __all__ = [
     "OIDC_ISSUER",
     "OIDC_ROLES",
     "OIDC_ROLES_CLAIM",
+    "OTLP_ENDPOINT",
+    "OTLP_HEADERS",
+    "OTLP_SIGNALS",
     "PLUGINS",
     "POOLS_CODE",
     "PORT",

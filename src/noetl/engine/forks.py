@@ -78,6 +78,7 @@ def ask(
         "depth": depth,
         "iter": outer,
         "inherited": list(inherited),
+        "trace_id": origin["trace_id"],
     }
     if fork.undone is not None:
         lineage["undone"] = fork.undone.as_json()

@@ -45,6 +45,8 @@ def secret_texts(settings: Settings) -> list[str]:
     """Return the values of the secret settings that are set, and passwords in them."""
     found = [each.value for each in settings if each.setting.secret]
     texts = [each for each in found if isinstance(each, str)]
+    for each in found:
+        texts += each.values() if isinstance(each, dict) else ()
     return texts + [each for text in texts for each in _PASSWORD_OF.findall(text)]
 
 

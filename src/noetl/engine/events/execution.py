@@ -32,10 +32,11 @@ class ExecutionRequested(Payload):
     """`{execution_id, command_id, depth, iter, root}` of the calling execution; `root`
     is the execution that none called, absent in logs of earlier versions."""
     fork: NotRequired[Values]
-    """`{execution_id, seq, started_at, depth, iter, inherited, undone}`: the origin of
-    a fork, the last event taken from it, and when its work began; `inherited` are the
-    keys of `iter` that the origin could read; `undone`, in a retry: the events of the
-    origin that do not count, `{last, runs, events, keep}`."""
+    """`{execution_id, seq, started_at, depth, iter, inherited, trace_id, undone}`: the
+    origin of a fork, the last event taken from it, and when its work began; `inherited`
+    are the keys of `iter` that the origin could read, `trace_id` is its trace;
+    `undone`, in a retry: the events of the origin that do not count, `{last, runs,
+    events, keep}`."""
     caller: NotRequired[Values]
     """`{principal, address, idempotency_key, sha256, trigger}`: the account that sent
     the request to a server, its address, the key and the digest of the request;

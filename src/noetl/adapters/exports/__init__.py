@@ -1,0 +1,1 @@
+"""Receivers of finished executions: OTLP collectors and ClickHouse."""
