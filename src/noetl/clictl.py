@@ -27,6 +27,7 @@ COMMANDS = {
     "doctor": "Check this machine and this home, and show how to fix problems.",
     "events": "Print the log of an execution.",
     "exec": "Execute a registered playbook on a server.",
+    "export": "Send executions to OpenTelemetry or ClickHouse.",
     "fork": "Continue from any event of an execution, with other inputs.",
     "graph": "Draw a playbook's net as Mermaid, DOT, SVG or JSON.",
     "keychain": "Store secrets for playbooks, sealed.",

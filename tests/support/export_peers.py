@@ -10,11 +10,14 @@ from __future__ import annotations
 import gzip
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+HUNG = 60.0
+"""Seconds after which what does not arrive is declared lost."""
 
 
 class Peer:
@@ -32,8 +35,23 @@ class Peer:
         self.logs: dict[str, dict[str, Any]] = {}
         self.rows: dict[tuple[str, int], dict[str, Any]] = {}
         self.tokens: set[str] = set()
+        self.changed = threading.Condition()
+        self.keep: Callable[[bytes], object] = len
+        """Called with the body of each insert."""
+
+    def until(self, is_true: Callable[[], bool]) -> None:
+        """Wait until this is true of what has arrived."""
+        with self.changed:
+            assert self.changed.wait_for(is_true, HUNG), "it does not arrive"
 
     def take(self, path: str, body: bytes) -> int:
+        """Take a request; return the status of the answer."""
+        with self.changed:
+            status = self._take(path, body)
+            self.changed.notify_all()
+            return status
+
+    def _take(self, path: str, body: bytes) -> int:
         if self.status is not None:
             return self.status
         if self.refuses is not None and self.refuses.encode() in body:
@@ -54,6 +72,7 @@ class Peer:
         return 200
 
     def _insert(self, query: Mapping[str, list[str]], body: bytes) -> None:
+        self.keep(body)
         [token] = query["insert_deduplication_token"]
         if token in self.tokens:
             return

@@ -135,7 +135,8 @@ class ExportLoop:
             for each in execution_ids
             if (summary := await self._summary(each)) is not None
         ]
-        self.done.events += await self.export.take(found)
+        events = await self.export.take(found)
+        self.done.events += events
         self.done.executions += len(found)
         await self._queue.end_exports(self.export.name, execution_ids)
 
