@@ -86,7 +86,7 @@ async def test_the_sweep_does_not_serve_exports(store, ended, facts):
     assert [(each.execution_id, each.kind) for each in due] == [("d", "finished")]
 
 
-async def test_a_timer_of_an_export_is_no_damage(store, ended):
+async def test_a_timer_of_an_export_is_recorded_as_one(store, ended):
     await ended("a", "otlp")
 
     records = await store.records("a")

@@ -48,8 +48,8 @@ def command(
     start or end of ID is enough, and `last` is the newest execution.
 
     The receivers are the settings otlp_endpoint and clickhouse_url. An execution that
-    is sent again changes nothing there. A server sends what ends on it by itself; use
-    this command for executions of noetl run, and for those that ended before. Exit
+    is sent again changes nothing there. A server with these settings sends what ends
+    on it; use this command for executions of noetl run, and for earlier ones. Exit
     code: 0, 2 if nothing is configured or found, 3 if a receiver cannot be reached or
     refuses something.
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.engine.times import seconds_of
-from noetl.telemetry.spans import Span, Value
+from noetl.telemetry.span import Span, Value
 
 _KINDS = {"internal": 1, "server": 2, "client": 3}
 _STATUSES = {"unset": 0, "ok": 1, "error": 2}

@@ -14,59 +14,50 @@ attempt          ``task_run_id`` and the attempt     the iteration, or the step 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
-
-import msgspec
 
 from noetl.engine.events import Event
 from noetl.engine.ids import span_id_of, trace_id_of
 from noetl.engine.times import seconds_of
-from noetl.telemetry.sampling import LoopSample
+from noetl.telemetry.span import Link, Span, Value
 from noetl.types import JSON
 
-Status = Literal["unset", "ok", "error"]
-Value = str | int | float | bool | list[str]
-MAX_EVENTS = 128
-"""Events of one span."""
 MAX_MESSAGE = 1_000
 """Characters of an error's message."""
+MAX_ITERATIONS = 1_000
+"""Iterations of a loop up to which each of them has a span."""
+MAX_KEPT = 1_000
+"""Iterations of a longer loop that have spans."""
+SLOW = 3.0
+"""Multiple of the mean of earlier iterations from which an iteration is slow."""
+MIN_SLOW_S = 0.1
+KNOWN = 20
+"""Iterations after which the mean is known."""
 
 
-class SpanEvent(msgspec.Struct, frozen=True):
-    """A moment within a span; ``at`` is RFC 3339."""
+class LoopSample:
+    """Decides by what the log had before: so each export keeps the same iterations."""
 
-    name: str
-    at: str
-    attributes: Mapping[str, Value] = {}
+    def __init__(self, total: int) -> None:
+        self.is_sampled = total > MAX_ITERATIONS
+        self.kept = 0
+        self._count = 0
+        self._seconds = 0.0
 
+    def keeps(self, seconds: float, *, failed: bool) -> bool:
+        """Return whether an iteration that took so long has a span."""
+        if not self.is_sampled:
+            self.kept += 1
+            return True
+        is_kept = self.kept < MAX_KEPT and (failed or self._is_slow(seconds))
+        self.kept += is_kept
+        self._count += 1
+        self._seconds += seconds
+        return is_kept
 
-class Link(msgspec.Struct, frozen=True):
-    """Another execution that belongs to this one: its origin, or one that it called."""
-
-    trace_id: str
-    span_id: str
-    attributes: Mapping[str, Value] = {}
-
-
-class Span(msgspec.Struct):
-    """A span; times are RFC 3339."""
-
-    trace_id: str
-    span_id: str
-    name: str
-    start: str
-    end: str = ""
-    parent_id: str | None = None
-    kind: Literal["internal", "server", "client"] = "internal"
-    status: Status = "unset"
-    message: str = ""
-    attributes: dict[str, Value] = msgspec.field(default_factory=dict)
-    events: list[SpanEvent] = msgspec.field(default_factory=list)
-    links: list[Link] = msgspec.field(default_factory=list)
-
-    def note(self, name: str, at: str, attributes: Mapping[str, Value]) -> None:
-        if len(self.events) < MAX_EVENTS:
-            self.events.append(SpanEvent(name, at, attributes))
+    def _is_slow(self, seconds: float) -> bool:
+        if self._count < KNOWN:
+            return False
+        return seconds > max(MIN_SLOW_S, SLOW * self._seconds / self._count)
 
 
 class Spans:

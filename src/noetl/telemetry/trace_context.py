@@ -42,7 +42,7 @@ def read_traceparent(
     """Return what the values of a header or a variable say, or a warning.
 
     Several values, or a value of another form, are ignored: the warning names
-    ``place``. No value is no warning.
+    ``place``. Without a value there is neither.
     """
     if not values:
         return None, None

@@ -16,8 +16,8 @@ from noetl.engine.ids import span_id_of
 from noetl.engine.simulate import Simulation
 from noetl.engine.tasks.outcome import Outcome
 from noetl.telemetry.otlp import encode_spans, span_record
-from noetl.telemetry.sampling import MAX_ITERATIONS, LoopSample
-from noetl.telemetry.spans import Span, Spans
+from noetl.telemetry.span import Span
+from noetl.telemetry.spans import MAX_ITERATIONS, LoopSample, Spans
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tests/t}\n"
 Script = Callable[[Any], Outcome]
@@ -136,7 +136,7 @@ def test_a_bounded_number_of_iterations_is_kept() -> None:
     assert sum(sample.keeps(1.0, failed=True) for _ in range(5_000)) == 1_000
 
 
-def test_an_error_is_named_and_told_unless_the_playbook_is_sensitive() -> None:
+def test_an_error_has_its_message_unless_the_playbook_is_sensitive() -> None:
     simulation = simulate(LOOP % 8, fail)
     simulation.run()
 

@@ -64,7 +64,7 @@ def test_a_value_that_is_given_twice_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("values", [None, [], ()])
-def test_no_value_is_no_warning(values: list[str] | None) -> None:
+def test_a_missing_value_causes_no_warning(values: list[str] | None) -> None:
     assert read_traceparent(values, "x") == (None, None)
 
 

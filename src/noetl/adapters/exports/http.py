@@ -17,7 +17,7 @@ SHOWN = 300
 """Characters of an answer that a message repeats."""
 _REFUSED = frozenset({400, 413, 414, 415, 422, 431})
 """Statuses that say that this body will never be taken. 401, 403 and 404 are mistakes
-of settings, which somebody corrects while the executions wait."""
+of settings, which an operator corrects while the executions wait."""
 
 
 class Receiver:

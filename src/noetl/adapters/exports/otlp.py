@@ -19,7 +19,8 @@ from noetl.telemetry.otlp import (
     log_record,
     span_record,
 )
-from noetl.telemetry.spans import Spans, Value
+from noetl.telemetry.span import Value
+from noetl.telemetry.spans import Spans
 
 log = logging.getLogger("noetl.exports")
 

@@ -1,1 +1,1 @@
-"""What a server tells monitoring: durations of steps, and the export of events."""
+"""Monitoring: durations of executions and steps, and the export of events."""

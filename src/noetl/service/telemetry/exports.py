@@ -68,7 +68,7 @@ class StoredExecution:
 
 
 class Delivered(msgspec.Struct):
-    """What this server delivered to an export, and how often it failed."""
+    """Counts of executions and events that were delivered, and of failures."""
 
     executions: int = 0
     events: int = 0
@@ -166,7 +166,7 @@ class ExportLoop:
         except StoreError as error:
             if error.kind != "store.missing":
                 raise
-            return None  # it was removed meanwhile
+            return None  # it has been removed
 
     def _fail(self, error: ExportFailed) -> None:
         self.done.failures += 1
