@@ -37,6 +37,10 @@ workflow:
 """
 
 
+class Killed(BaseException):
+    """The end of a server, at this point of its work."""
+
+
 class Clock:
     """Time that passes while the loop sleeps, and when the test says so."""
 
@@ -193,10 +197,10 @@ def test_a_server_that_is_lost_before_it_notes_a_delivery_leaves_it_to_others(
         lost = site.server()
 
         async def end(name: str, execution_ids: Sequence[str]) -> None:
-            raise asyncio.CancelledError
+            raise Killed
 
         whole, site.store.end_exports = site.store.end_exports, end
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(Killed):
             await lost.deliver()
         site.store.end_exports = whole
         spans = dict(site.peer.spans)
@@ -208,6 +212,56 @@ def test_a_server_that_is_lost_before_it_notes_a_delivery_leaves_it_to_others(
         assert site.peer.received == 2 * len(spans)
         assert site.peer.spans == spans, "sent twice, they are the same"
         assert await site.pending() == 0
+
+    run(test)
+
+
+def test_a_server_that_stops_gives_its_part_back(run: Run) -> None:
+    async def test(site: Site) -> None:
+        await site.end("a")
+        stopping = site.server()
+        begun = asyncio.Event()
+
+        async def take(executions: object) -> int:
+            begun.set()
+            return await asyncio.Event().wait()
+
+        stopping.export.take = take
+        work = asyncio.create_task(stopping.deliver())
+        await begun.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+        assert await site.server().deliver()
+        assert await site.pending() == 0
+
+    run(test)
+
+
+def test_a_log_that_cannot_be_folded_holds_no_other_execution_up(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(site: Site) -> None:
+        for name in ("good", "odd", "fine"):
+            await site.end(name)
+        loop = site.server()
+        whole = loop.export.take
+
+        async def take(executions: Sequence[Any]) -> int:
+            if any(each.summary.execution_id == "odd" for each in executions):
+                raise KeyError("outcome")
+            return await whole(executions)
+
+        loop.export.take = take
+        with caplog.at_level(logging.ERROR, "noetl.exports"):
+            assert await loop.deliver()
+
+        assert len({trace for trace, _ in site.peer.spans}) == 2
+        assert await site.pending() == 1
+        [record] = caplog.records
+        assert record.execution_id == "odd"
+        assert record.exc_info is not None
 
     run(test)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.engine.events import Event
 from noetl.engine.times import seconds_of
-from noetl.errors import StoreError
+from noetl.errors import NoetlError, StoreError
 from noetl.ports import (
     Clock,
     Export,
@@ -126,6 +126,9 @@ class ExportLoop:
             self._fail(error)
             await self._postpone(claimed, self._pause)
             return False
+        except asyncio.CancelledError:  # the server stops: others need not wait
+            await self._postpone(claimed, 0.0)
+            raise
         self._pause = 0.0
         return True
 
@@ -135,7 +138,13 @@ class ExportLoop:
             for each in execution_ids
             if (summary := await self._summary(each)) is not None
         ]
-        events = await self.export.take(found)
+        try:
+            events = await self.export.take(found)
+        except NoetlError:
+            raise
+        except Exception as error:  # a defect holds one execution up, and no other
+            reason = f"a defect ({type(error).__name__})"
+            raise ExportFailed(reason, refused=True) from error
         self.done.events += events
         self.done.executions += len(found)
         await self._queue.end_exports(self.export.name, execution_ids)
@@ -155,7 +164,10 @@ class ExportLoop:
                     return False
                 self.done.failures += 1
                 about = {"execution_id": each, "export": self.export.name}
-                log.error("an execution is refused: %s", error, extra=about)
+                cause = error.__cause__
+                log.error(
+                    "an execution is refused: %s", error, extra=about, exc_info=cause
+                )
                 await self._postpone([each], REFUSED_PAUSE_S)
         self._pause = 0.0
         return True
