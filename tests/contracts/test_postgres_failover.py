@@ -94,9 +94,15 @@ def test_waits_for_a_database_bridge_an_election() -> None:
     assert sum(group_commit.PATIENCE) > 15
 
 
-@pytest.mark.skipif(POOLER is None, reason="PgBouncer is not installed")
-async def test_a_store_works_behind_a_pooler(postgres: str, facts: Any) -> None:
-    with pooled(postgres) as address:
+needs_pooler = pytest.mark.skipif(POOLER is None, reason="PgBouncer is not installed")
+
+
+@needs_pooler
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+async def test_a_store_works_behind_a_pooler(
+    postgres: str, facts: Any, mode: str
+) -> None:
+    with pooled(postgres, mode) as address:
         database = Postgres(address)
         store = await PostgresStore.open(database)
         await store.commit([facts.transition("a", 0)])
@@ -104,3 +110,58 @@ async def test_a_store_works_behind_a_pooler(postgres: str, facts: Any) -> None:
         assert [each.execution_id for each in await store.find()] == ["a"]
         await store.check_writable()
         await database.close()
+
+
+@needs_pooler
+async def test_servers_share_the_sessions_of_a_pooler_that_others_change(
+    postgres: str, facts: Any
+) -> None:
+    with pooled(postgres, "transaction") as address:
+        databases = Postgres(address), Postgres(address)
+        stores = [await PostgresStore.open(each) for each in databases]
+        other = await asyncpg.connect(address)
+        await other.execute("SET search_path = pg_catalog; SET statement_timeout = 1")
+        await other.close()
+        names = [f"{number:02}" for number in range(40)]
+
+        async def use(store: PostgresStore, name: str) -> None:
+            await store.commit([facts.transition(name, 0)])
+            assert await store.verify(name) is None
+            assert (await store.records(name)).summary.execution_id == name
+
+        async with asyncio.TaskGroup() as tasks:
+            for index, name in enumerate(names):
+                tasks.create_task(use(stores[index % 2], name))
+
+        found = [each.execution_id for each in await stores[0].find()]
+        assert sorted(found) == names
+        for each in databases:
+            await each.close()
+
+
+async def test_a_statement_ends_at_its_limit(postgres: str) -> None:
+    database = Postgres(postgres, timeout=0.01)
+
+    with pytest.raises(StoreError, match=r"after 0.01 s .*DATABASE_TIMEOUT") as slow:
+        await database.fetch("SELECT pg_sleep(60)")
+
+    assert slow.value.kind == "store.unreachable"
+    assert await database.fetch("SELECT 1") == [(1,)]
+    await database.close()
+
+
+async def test_a_database_that_is_silent_loses_its_connection(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.adapters.postgres.ANSWER_S", 0.02)
+    database = Postgres(postgres, timeout=0.02)
+
+    async def hang(connection: Any) -> None:
+        await connection.execute("SET statement_timeout = 0")
+        await connection.fetch("SELECT pg_sleep(60)")
+
+    with pytest.raises(StoreError, match="does not answer") as silent:
+        await database.run(hang)
+
+    assert silent.value.kind == "store.unreachable"
+    await database.close()

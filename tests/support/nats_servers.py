@@ -87,6 +87,9 @@ class NatsServer:
         self.kill()
         return [line for line in self._said if "iolation" in line]
 
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def kill(self) -> None:
         if self._process.stderr is None or self._process.stderr.closed:
             return

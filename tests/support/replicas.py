@@ -156,13 +156,17 @@ listen_port = {port}
 unix_socket_dir =
 auth_type = scram-sha-256
 auth_file = {folder}/users
-pool_mode = session
+pool_mode = {mode}
+default_pool_size = 3
 """
 
 
 @contextmanager
-def pooled(address: str) -> Iterator[str]:
-    """Start PgBouncer in front of a database; return the address through it."""
+def pooled(address: str, mode: str = "session") -> Iterator[str]:
+    """Start PgBouncer in front of a database; return the address through it.
+
+    It has three sessions, fewer than a server opens connections.
+    """
     assert POOLER is not None
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -170,7 +174,7 @@ def pooled(address: str) -> Iterator[str]:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = int(free.getsockname()[1])
         target = urlsplit(address).port
-        settings = POOL.format(target=target, port=port, folder=folder)
+        settings = POOL.format(target=target, port=port, folder=folder, mode=mode)
         (folder / "users").write_text(f'"postgres" "{PASSWORD}"\n')
         (folder / "pool.ini").write_text(settings)
         pooler = subprocess.Popen(

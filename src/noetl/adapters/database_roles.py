@@ -132,7 +132,7 @@ async def _grant(postgres: Postgres, role: str) -> None:
                 await connection.execute(f"GRANT EXECUTE ON FUNCTION {each} TO {name}")
 
     try:
-        await postgres.run(work)
+        await postgres.run(work, bounded=False)
     except StoreError as error:
         if isinstance(error.__cause__, asyncpg.UndefinedObjectError):
             message = f"the role '{role}' of NOETL_DATABASE does not exist: create it"

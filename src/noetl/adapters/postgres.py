@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
+from noetl.adapters.poolers import PooledConnection, is_behind_pooler, look_at_session
 from noetl.errors import ConfigError, StoreError
 
 T = TypeVar("T")
@@ -20,6 +21,11 @@ SIZE = 8
 CONNECT_TIMEOUT = 10.0
 SILENCE_S = 12
 """Seconds without a sign of life of the other end that end a connection."""
+STATEMENT_S = 30.0
+"""Time after which PostgreSQL cancels a statement."""
+ANSWER_S = 10.0
+"""Further time for the answer; then the connection is closed: the host may be gone.
+A cancel request is not sent: it would end a commit's wait for a synchronous standby."""
 TRIES = 5
 _LOCK = 0x4E6F4554  # "NoET": serializes the migrations of servers that start together
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -32,6 +38,7 @@ _UNREACHABLE = (
     asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.TooManyConnectionsError,
     asyncpg.OutOfMemoryError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     OSError,
     TimeoutError,
 )
@@ -45,6 +52,7 @@ _MOVED = (
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.IdleSessionTimeoutError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
 """Answers of a node that is shutting down, or is not the primary any more: all
 connections are closed, and new ones find the node that takes writes."""
@@ -58,34 +66,50 @@ class Postgres:
     """Pool that is opened on the first call.
 
     ``schema`` holds the tables: several installations may share a database. Of several
-    hosts in the ``dsn``, the one that takes writes is used.
+    hosts in the ``dsn``, the one that takes writes is used. ``timeout`` bounds each
+    statement, except those that change tables.
     """
 
-    def __init__(self, dsn: str, *, schema: str = "noetl", size: int = SIZE) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "noetl",
+        size: int = SIZE,
+        timeout: float = STATEMENT_S,
+    ) -> None:
         if _SCHEMA.fullmatch(schema) is None:
             hint = "use lower-case letters, digits and '_'"
             raise ConfigError(f"'{schema:.64}' is not a valid schema name: {hint}")
         self._dsn = dsn
         self._schema = schema
         self._size = size
+        self._timeout = timeout
+        self._settings = {"search_path": schema} | _settings(timeout)
+        self._has_pooler = False
         self._pool: asyncpg.Pool | None = None
         self._places = asyncio.Semaphore(size)
         self._idle: list[Any] = []
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+    async def run(
+        self, work: Callable[[Any], Awaitable[T]], *, bounded: bool = True
+    ) -> T:
         """Call ``work`` with a connection. Raises ``StoreError``.
 
+        Unless it is ``bounded``, it may take longer than one statement may.
         A deadlock or serialization failure is retried. A lost connection is not, since
         the statement may have taken effect.
         """
         for attempt in range(1, TRIES + 1):
             try:
-                return await self._run(work)
+                return await self._run(work, bounded)
             except _RETRYABLE as error:
                 if attempt == TRIES:
                     raise StoreError(f"PostgreSQL: {error}", "store.busy") from error
+            except asyncpg.QueryCanceledError as error:
+                raise self._slow() from error
             except asyncpg.ReadOnlySQLTransactionError as error:  # nothing was written
                 if attempt == TRIES:
                     raise _unreachable(error) from error
@@ -130,13 +154,14 @@ class Postgres:
                     await _make_functions(connection, functions)
                     await connection.execute(_MADE, part, _digest(functions))
 
-        await self.run(work)
+        await self.run(work, bounded=False)
 
     async def begin_change(self, connection: Any) -> None:
         """Begin to change tables or rights, inside a transaction.
 
         Such transactions are serialized, and their functions see this schema alone.
         """
+        await connection.execute("SET LOCAL statement_timeout = 0")
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
         await connection.execute(f"SET LOCAL search_path = {self._schema}, pg_temp")
@@ -164,7 +189,7 @@ class Postgres:
                 await pool.release(connection)
             await pool.close()
 
-    async def _run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[Any], Awaitable[T]], bounded: bool) -> T:
         """Run on an idle connection, and keep it unless ``work`` fails.
 
         Acquiring and releasing a connection costs as much as a small statement.
@@ -175,14 +200,20 @@ class Postgres:
             while idle and _is_gone(idle[-1]):
                 await pool.release(idle.pop())
             connection = idle.pop() if idle else await pool.acquire()
+            limit = self._timeout + ANSWER_S
+            late = asyncio.get_running_loop().call_later(limit, connection.terminate)
+            if not bounded:
+                late.cancel()
             try:
-                result = await work(connection)
+                result = await work(self._prepared(connection))
             except _MOVED:
                 await self._leave_node(pool, connection)
                 raise
             except BaseException:
                 await pool.release(connection)
                 raise
+            finally:
+                late.cancel()
             if self._pool is pool:
                 self._idle.append(connection)
             else:
@@ -197,37 +228,68 @@ class Postgres:
             each.terminate()
             await pool.release(each)
 
+    def _slow(self) -> StoreError:
+        message = f"PostgreSQL cancelled a statement after {self._timeout:g} s (57014)"
+        hint = "see what it waits for, or raise NOETL_DATABASE_TIMEOUT"
+        return StoreError(f"{message}: {hint}", "store.unreachable")
+
+    def _prepared(self, connection: Any) -> Any:
+        if self._has_pooler:
+            return PooledConnection(connection, self._settings)
+        return connection
+
     async def _open(self) -> asyncpg.Pool:
         async with self._opening:
             if self._closed:
                 raise StoreError("the store is closed", "store.closed")
             if self._pool is None:
-                self._pool = await asyncpg.create_pool(
-                    self._dsn,
-                    min_size=0,  # connect on demand, also after a restart
-                    max_size=self._size,
-                    timeout=CONNECT_TIMEOUT,
-                    reset=_leave,
-                    init=self._prepare,
-                    server_settings={"application_name": "noetl"},
-                    target_session_attrs=_wanted_node(self._dsn),
-                )
+                pool = await self._make_pool()
+                try:
+                    await pool.release(await pool.acquire())
+                except asyncpg.PostgresError as error:
+                    pool.terminate()
+                    if not is_behind_pooler(error):
+                        raise
+                    self._has_pooler = True
+                    pool = await self._make_pool()
+                except BaseException:
+                    pool.terminate()
+                    raise
+                self._pool = pool
         return self._pool
+
+    async def _make_pool(self) -> asyncpg.Pool:
+        options: dict[str, Any] = {}
+        if self._has_pooler:
+            options["statement_cache_size"] = 0  # sessions have no statements of ours
+        return await asyncpg.create_pool(
+            self._dsn,
+            min_size=0,  # connect on demand, also after a restart
+            max_size=self._size,
+            timeout=CONNECT_TIMEOUT,
+            reset=_leave,
+            init=self._prepare,
+            server_settings={"application_name": "noetl"},
+            target_session_attrs=_wanted_node(self._dsn),
+            **options,
+        )
 
     async def _prepare(self, connection: Any) -> None:
         """Set up a new connection. Poolers refuse these settings when it is opened."""
         _notice_silence(connection)
-        await connection.execute(f"SET search_path = {self._schema}; {_SETTINGS}")
+        if not self._has_pooler:
+            wants_writes = _wanted_node(self._dsn) == "any" != _said_node(self._dsn)
+            settings = self._settings | _KEEPALIVE
+            await look_at_session(connection, settings, wants_writes=wants_writes)
 
 
-# Plans are made while the tables are empty and then cached; a sequential scan would be
-# cached, too. A backend whose client is gone would keep its locks for hours.
-_SETTINGS = f"""
-SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;
-SET tcp_keepalives_idle = {SILENCE_S // 2}; SET tcp_keepalives_interval = 2;
-SET tcp_keepalives_count = {SILENCE_S // 4}; SET tcp_user_timeout = {SILENCE_S * 1000};
-SET idle_in_transaction_session_timeout = '60s'
-"""
+# A backend whose client is gone would keep its locks for hours.
+_KEEPALIVE = {
+    "tcp_keepalives_idle": str(SILENCE_S // 2),
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": str(SILENCE_S // 4),
+    "tcp_user_timeout": str(SILENCE_S * 1000),
+}
 OPTIONS = (
     ("SOL_SOCKET", "SO_KEEPALIVE", 1),
     ("IPPROTO_TCP", "TCP_KEEPIDLE", SILENCE_S // 2),
@@ -252,11 +314,32 @@ def _notice_silence(connection: Any) -> None:
             line.setsockopt(getattr(socket, level), getattr(socket, name), value)
 
 
+def _settings(timeout: float) -> dict[str, str]:
+    """Return the settings of a session.
+
+    Plans are made while the tables are empty and then cached; a sequential scan would
+    be cached, too. A server that is frozen inside a transaction loses its locks.
+    """
+    patience = f"{round(timeout * 1000)}"
+    return {
+        "jit": "off",
+        "plan_cache_mode": "force_generic_plan",
+        "enable_seqscan": "off",
+        "statement_timeout": patience,
+        "idle_in_transaction_session_timeout": patience,
+    }
+
+
+def _said_node(dsn: str) -> str | None:
+    said = parse_qs(urlsplit(dsn).query).get("target_session_attrs")
+    return said[-1] if said else None
+
+
 def _wanted_node(dsn: str) -> str:
     """Return which of several hosts to use: one that takes writes, unless the address
-    says otherwise."""
-    said = parse_qs(urlsplit(dsn).query).get("target_session_attrs")
-    return said[-1] if said else "read-write"
+    says otherwise. With one host there is no choice, and the driver need not ask."""
+    hosts = urlsplit(dsn).netloc.rpartition("@")[2]
+    return _said_node(dsn) or ("read-write" if "," in hosts else "any")
 
 
 def _is_gone(connection: Any) -> bool:

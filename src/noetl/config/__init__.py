@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from noetl.config.broker import NATS, NATS_BUCKETS, NATS_CA, NATS_CERT, NATS_KEY
+from noetl.config.broker import (
+    NATS,
+    NATS_BUCKETS,
+    NATS_CA,
+    NATS_CERT,
+    NATS_KEY,
+    NATS_REPLICAS,
+)
 from noetl.config.host import (
     FILES_ROOTS,
     ISOLATION,
@@ -47,6 +54,7 @@ from noetl.config.table import (
     BEHIND_PROXY,
     DATABASE,
     DATABASE_OWNER,
+    DATABASE_TIMEOUT,
     EXTENSIONS,
     FAMILY_LIMIT,
     HOME,
@@ -80,6 +88,7 @@ __all__ = [
     "CLICKHOUSE_URL",
     "DATABASE",
     "DATABASE_OWNER",
+    "DATABASE_TIMEOUT",
     "EXTENSIONS",
     "FAMILY_LIMIT",
     "FILE",
@@ -102,6 +111,7 @@ __all__ = [
     "NATS_CA",
     "NATS_CERT",
     "NATS_KEY",
+    "NATS_REPLICAS",
     "NETWORK_PRIVATE",
     "OIDC_CLIENT_ID",
     "OIDC_CLIENT_SECRET",

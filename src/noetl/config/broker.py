@@ -6,9 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-from noetl.config.setting import Setting, parse_file, parse_names, parse_text
+from noetl.config.setting import (
+    Setting,
+    parse_file,
+    parse_names,
+    parse_number,
+    parse_text,
+)
 from noetl.types import JSON
 
+_BETWEEN = re.compile(r",(?= *(?:nats|tls)://| *[^,@]*(?:,|$))")
+"""Commas between servers; a password may have one."""
 _BUCKET = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -17,10 +25,24 @@ def _none() -> None:
 
 
 def parse_nats(value: JSON, folder: Path) -> str | None:
-    text = parse_text(value, folder)
-    if not text.startswith(("nats://", "tls://")):
+    """Parse one address or several; each server gets the scheme of the first one, and
+    the credential of the one before it unless it has its own."""
+    scheme, _, text = parse_text(value, folder).partition("://")
+    if scheme not in ("nats", "tls"):
         raise ValueError
-    return text
+    found, who = [], ""
+    for part in _BETWEEN.split(text):
+        server = part.strip().removeprefix(f"{scheme}://")
+        if not server or "://" in server:
+            raise ValueError
+        own, at, place = server.rpartition("@")
+        who = own + at or who
+        found.append(f"{scheme}://{who}{place}")
+    return ",".join(found)
+
+
+def parse_replicas(value: JSON, _: Path) -> int:
+    return parse_number(value, 1, 5)
 
 
 def parse_buckets(value: JSON, _: Path) -> frozenset[str]:
@@ -32,12 +54,15 @@ def parse_buckets(value: JSON, _: Path) -> frozenset[str]:
 
 NATS = Setting(
     name="nats",
-    words="the address of a NATS server: tls://user:password@host:4222, or nats://…",
+    words="the address of a NATS server: tls://user:password@host:4222, or nats://…; "
+    "of a cluster several, separated by commas",
     doc="The NATS server that keeps sessions, and through which servers on one "
     "database notify each other of new work. Without it, the NATS that `noetl up` runs "
     "under this home; without that, sessions are in the home, and servers poll for "
     "work once a second. It also keeps results of playbooks that choose `nats_object`. "
-    "With `tls://` no credential is sent to a NATS without TLS. Workers need no NATS.",
+    "With `tls://` no credential is sent to a NATS without TLS. Of several servers "
+    "(`tls://user:password@a:4222,b:4222`) any that answers is used, and no other one. "
+    "Workers need no NATS.",
     parse=parse_nats,
     default=_none,
     default_words="none",
@@ -79,4 +104,21 @@ NATS_BUCKETS = Setting(
     default=frozenset[str],
     default_words="none",
 )
-BROKER: tuple[Setting[Any], ...] = (NATS, NATS_CA, NATS_CERT, NATS_KEY, NATS_BUCKETS)
+NATS_REPLICAS = Setting(
+    name="nats_replicas",
+    words="a whole number from 1 to 5",
+    doc="The number of servers of a NATS cluster that keep each session, and each "
+    "result in `nats_object`: with 3 of them one may fail. A bucket of results keeps "
+    "the number that it was made with.",
+    parse=parse_replicas,
+    default=lambda: 1,
+    default_words="1",
+)
+BROKER: tuple[Setting[Any], ...] = (
+    NATS,
+    NATS_REPLICAS,
+    NATS_CA,
+    NATS_CERT,
+    NATS_KEY,
+    NATS_BUCKETS,
+)

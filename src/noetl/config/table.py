@@ -146,6 +146,16 @@ DATABASE_OWNER = Setting(
     default_words="none",
     secret=True,
 )
+DATABASE_TIMEOUT = Setting(
+    name="database_timeout",
+    words="seconds, from 1 to 3600",
+    doc="The time after which PostgreSQL cancels a statement of a server, unless it "
+    "changes tables; 10 seconds later the server closes a connection that is silent. A "
+    "server that freezes inside a transaction loses its locks after this time.",
+    parse=parse_ttl,
+    default=lambda: 30.0,
+    default_words="30",
+)
 LEASE_TTL = Setting(
     name="lease_ttl",
     words="seconds, from 1 to 3600",
@@ -219,6 +229,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     TOKEN,
     DATABASE,
     DATABASE_OWNER,
+    DATABASE_TIMEOUT,
     *BROKER,
     LEASE_TTL,
     START_RATE,

@@ -29,7 +29,7 @@ from noetl.adapters.sql_database import TRIGGERS, SqliteFile
 from noetl.adapters.stores.sqlite import SqliteStore
 from noetl.adapters.stores.task_log_files import TaskLogFiles
 from noetl.adapters.triggers import SqlTriggers
-from noetl.config import RESULTS_URL, Settings
+from noetl.config import DATABASE_TIMEOUT, NATS_REPLICAS, RESULTS_URL, Settings
 from noetl.errors import ConfigError, StoreError
 from noetl.extras import install_command
 from noetl.local.home import Home
@@ -154,7 +154,9 @@ def _open_files(
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
     audit, records = SqlAudit(file), SqlWorkerRecords(file)
-    sessions = SqliteSessions(file) if link is None else _shared_sessions(link)
+    sessions: Sessions = SqliteSessions(file)
+    if link is not None:
+        sessions = _shared_sessions(link, settings[NATS_REPLICAS])
     standing = SqliteFile.open(home.triggers, TRIGGERS)
     closing.push_async_callback(standing.close)
     known = (accounts, audit, records, sessions, SqlTriggers(standing))
@@ -196,7 +198,7 @@ async def _open_database(
         raise _no_driver() from None
     closing = AsyncExitStack()
     undo.push_async_callback(closing.aclose)
-    postgres = Postgres(address)
+    postgres = Postgres(address, timeout=settings[DATABASE_TIMEOUT])
     closing.push_async_callback(postgres.close)
     store = await PostgresStore.open(postgres)
     warning = judge_role(await look_at_role(postgres))
@@ -215,7 +217,7 @@ async def _open_database(
     if link is None:  # SES-01: sessions are not in PostgreSQL; each server has its own
         sessions: Sessions = SqliteSessions(_open_file(home, closing))
     else:
-        sessions = _shared_sessions(link)
+        sessions = _shared_sessions(link, settings[NATS_REPLICAS])
     rows = PostgresBlobs(postgres, str(home.drafts))
     await rows.open()
     results = make_results(home, plugins, settings, rows=rows, nats=nats)
@@ -241,7 +243,7 @@ async def reading_database(
         from noetl.adapters.stores.postgres import PostgresStore
     except ModuleNotFoundError:
         raise _no_driver() from None
-    postgres = Postgres(address)
+    postgres = Postgres(address, timeout=settings[DATABASE_TIMEOUT])
     try:
         rows = PostgresBlobs(postgres, str(home.drafts))
         nats = find_nats(home, settings)
@@ -269,10 +271,10 @@ def _receipts(secret: bytes, settings: Settings) -> UploadReceipts | None:
     return UploadReceipts(secret) if settings[RESULTS_URL] is None else None
 
 
-def _shared_sessions(link: NatsLink) -> Sessions:
+def _shared_sessions(link: NatsLink, replicas: int) -> Sessions:
     from noetl.adapters.sessions.nats import NatsSessions
 
-    return NatsSessions(lambda: link.client)
+    return NatsSessions(lambda: link.client, replicas=replicas)
 
 
 async def patiently(connect: Callable[[], Awaitable[T]]) -> T:

@@ -10,7 +10,7 @@ from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.nats.permissions import RESULTS
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.plugins.result_stores import open_blobs
-from noetl.config import RESULTS_URL, Settings
+from noetl.config import NATS_REPLICAS, RESULTS_URL, Settings
 from noetl.errors import BlobGone, ConfigError
 from noetl.extras import install_command
 from noetl.local.home import Home
@@ -137,6 +137,7 @@ class _Stores:
             RESULTS if bucket is None else str(bucket),
             str(self._home.drafts),
             nats_tls(address, self._settings),
+            self._settings[NATS_REPLICAS],
         )
 
 

@@ -57,6 +57,7 @@ class NatsBlobs:
         bucket: str,
         drafts: str,
         tls: ssl.SSLContext | None = None,
+        replicas: int = 1,
     ) -> None:
         if _NAME.fullmatch(bucket) is None:
             message = (
@@ -68,6 +69,7 @@ class NatsBlobs:
         self.drafts = drafts
         self._address = address
         self._tls = tls
+        self._replicas = replicas
 
     async def check(self) -> None:
         """Create the bucket. Raises ``StoreError`` if another program owns it."""
@@ -168,7 +170,9 @@ class NatsBlobs:
         try:
             info = await stream.stream_info(_STREAM + self.bucket)
         except nats.js.errors.NotFoundError:
-            settings = ObjectStoreConfig(bucket=self.bucket, description=OURS)
+            settings = ObjectStoreConfig(
+                bucket=self.bucket, description=OURS, replicas=self._replicas
+            )
             return await stream.create_object_store(self.bucket, settings)
         if info.config.description != OURS:
             message = (

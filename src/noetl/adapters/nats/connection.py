@@ -8,6 +8,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
@@ -16,6 +17,8 @@ from nats.aio.transport import TcpTransport
 
 from noetl.adapters.nats.permissions import WAKEUPS
 
+_BETWEEN = re.compile(",(?=nats://|tls://)")
+"""Commas between the servers of an address."""
 _VIOLATION = "permissions violation"
 
 
@@ -31,10 +34,18 @@ class CarefulClient(Client):
         self._wanted = tls
 
     async def join(self, address: str, **options: object) -> None:
-        """Connect, by TLS if a context was given."""
+        """Connect to one of the servers, by TLS if a context was given."""
         if self._wanted is not None:
             options["tls"] = self._wanted
-        await super().connect(address, **options)  # type: ignore[arg-type]
+        servers = _BETWEEN.split(address)
+        await super().connect(servers, **options)  # type: ignore[arg-type]
+
+    async def _process_info(
+        self, info: dict[str, Any], initial_connection: bool = False
+    ) -> None:
+        """Use no server that the settings do not name: it would get the credential."""
+        known = {name: info[name] for name in info if name != "connect_urls"}
+        await super()._process_info(known, initial_connection)
 
     async def _process_connect_init(self) -> None:
         """Abort the connection if the handshake fails.

@@ -156,9 +156,10 @@ class NatsSessions:
         except nats.js.errors.BadRequestError as error:
             if error.err_code != _EXISTS:
                 raise
-        # The lifetime has changed since the bucket was created.
+        # The settings have changed since the bucket was created.
         info = await self._stream.stream_info(f"{KEYS_STREAM}{BUCKET}")
-        await self._stream.update_stream(info.config, max_age=self._lifetime.ttl)
+        wanted = {"max_age": self._lifetime.ttl, "num_replicas": self._replicas}
+        await self._stream.update_stream(info.config, **wanted)
         return await self._stream.key_value(BUCKET)
 
     async def _put(
