@@ -25,10 +25,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check check-types check-house check-lint \
-  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long mutants faults nightly lock sbom ui screenshots dist
+  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long mutants faults upgrade-test nightly lock sbom ui screenshots dist
 
 help: ## list the verbs
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make or refresh .venv (every verb does it first)
 	@scripts/bootstrap
@@ -124,6 +124,9 @@ mutants: setup ## small mistakes in the code, of which a test must notice 90 % (
 
 faults: setup ## long runs of kills, freezes and wiped data; writes bench/FAULTS.md
 	@$(BIN)/python scripts/fault_run.py $(if $(SEED),--seed $(SEED)) $(if $(SCALE),--scale $(SCALE))
+
+upgrade-test: setup ## upgrade a cluster of an earlier version under load (FROM=commit)
+	@TMPDIR="$$(scripts/scratch)" $(BIN)/python scripts/upgrade_run.py $(if $(FROM),--from $(FROM))
 
 nightly: setup ## the campaigns of `make test` in full: every playbook, every kill point
 	@CAMPAIGN=full COLD_START=1 $(BIN)/pytest -q -n $(WORKERS) tests/properties tests/ui tests/e2e/test_kill.py \

@@ -65,7 +65,7 @@ class LeaseNotOwned(StoreError):
 
 
 class ProtocolError(NoetlError):
-    """A worker has another version of the protocol."""
+    """A server does not serve workers of this version of the protocol."""
 
     kind = "worker.version"
 

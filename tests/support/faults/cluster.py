@@ -60,6 +60,7 @@ class Cluster:
         nats: bool,
         ttl: float = TTL,
         slots: int = SLOTS,
+        code: Path | None = None,
     ) -> None:
         self.home = Home(folder)
         self.home.make()
@@ -71,6 +72,8 @@ class Cluster:
         self._postgres, self._nats = Postgres(self.home), Nats(self.home)
         self._ports: list[int] = []
         self._slots = slots
+        self.code = code
+        """The folder of the code of processes that are started, if not this one."""
         self.urls: list[str] = []
         self.servers: list[str] = []
         self.workers: list[str] = []
@@ -151,13 +154,14 @@ class Cluster:
         return command
 
     def environ_of(self, name: str) -> dict[str, str]:
+        code = {} if self.code is None else {"PYTHONPATH": str(self.code)}
         if name.startswith("server"):
             home = self._home_of(int(name.removeprefix("server")))
-            return {**self._environ, "NOETL_HOME": str(home)}
+            return {**self._environ, **code, "NOETL_HOME": str(home)}
         # As on another machine: it knows its servers, and nothing behind them.
         hidden = ("NOETL_DATABASE", "NOETL_DATABASE_OWNER", "NOETL_NATS")
         known = {key: text for key, text in self._environ.items() if key not in hidden}
-        return {**known, "NOETL_HOME": str(self.elsewhere)}
+        return {**known, **code, "NOETL_HOME": str(self.elsewhere)}
 
     def _output_of(self, name: str) -> Path:
         return self.home.folder / f"{name}.txt"
@@ -193,6 +197,16 @@ class Cluster:
         while part.find() is not None:  # its children hold the lock a moment longer
             assert time.monotonic() < deadline, f"{name} does not die"
             time.sleep(0.01)
+
+    def replace(self, name: str, code: Path | None) -> None:
+        """Stop a server or worker as an operator does, and start it with other code."""
+        process = self.processes[name]
+        process.send_signal(signal.SIGTERM)
+        process.wait(HUNG)
+        self.code = code
+        self.start(name)
+        if name in self.servers:
+            self.await_server(self.servers.index(name))
 
     def wipe_nats(self) -> None:
         """NATS forgets everything that it ever knew."""

@@ -119,7 +119,7 @@ def _check_version(body: bytes) -> None:
     version is wrong. Raises ``Problem``."""
     with suppress(ValueError, RecursionError):  # the rest of the body may be no JSON
         version = messages.claimed_protocol(body)
-        if version != messages.PROTOCOL:
+        if not messages.is_served(version):
             raise Problem(ProtocolError.kind, messages.wrong_version(version))
 
 

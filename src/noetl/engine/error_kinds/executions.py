@@ -133,9 +133,9 @@ WORKERS = {
         "Give each worker a unique name; NoETL's own workers have one.",
     ),
     "worker.version": ErrorKind(
-        "A worker with another version of the worker protocol than the server asked "
-        "for work.",
-        "Install the same version of NoETL on servers and workers.",
+        "A worker asked for work whose version of the worker protocol the server does "
+        "not serve.",
+        "Upgrade servers first, then workers; the message says which of them is older.",
     ),
     "event.not_allowed": ErrorKind(
         "A worker reported an event that only the server decides, such as the end "

@@ -99,14 +99,15 @@ class WorkerGateway:
         another pool, ``ProtocolError`` for another version.
         """
         caller.require(asked.pool)
-        if asked.protocol != wire.PROTOCOL:
+        if not wire.is_served(asked.protocol):
             raise ProtocolError(wire.wrong_version(asked.protocol))
         mine = msgspec.structs.replace(asked, worker=caller.owner)
         works, waited = await self._long_poll.answer(mine, is_gone)
         messages = [await self._message(work, caller.seal) for work in works]
         found = [message for message in messages if message is not None]
         ttl = self._orchestrator.placement.ttl
-        return wire.ClaimReply(found, ttl, self._tenancy.has_accounts, waited)
+        known = waited if request.protocol >= wire.SAYS_WAITED else 0.0
+        return wire.ClaimReply(found, ttl, self._tenancy.has_accounts, known)
 
     async def _message(self, work: WorkItem, seal: Seal) -> wire.WorkMessage | None:
         """Return the message, or None for work that cannot be encoded (I-38)."""

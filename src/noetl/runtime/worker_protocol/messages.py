@@ -24,14 +24,26 @@ Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
 MAX_UPLOAD_BYTES = 64 * 1024**3
 
 PROTOCOL = 6
-"""The version of these messages: a server refuses workers of another version."""
+"""The version of these messages. It grows when a worker or server of the version before
+would misunderstand them, and not for a new field with a default."""
+
+OLDEST = 5
+"""The oldest version whose workers a server serves: during an upgrade workers are older
+than servers."""
+
+SAYS_WAITED = 6
+"""The first version whose workers know ``waited`` of a claim's answer."""
 
 MAX_REPORTS = 500
 MAX_WAIT_SECONDS = 30.0
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A body with unknown fields is refused: its sender has another version."""
+    """A body with unknown fields is refused: its sender is newer."""
+
+
+class Reply(Message, frozen=True, forbid_unknown_fields=False):
+    """A body from a server, which may be newer than the worker and say more."""
 
 
 class LeaseKey(Message, frozen=True):
@@ -71,7 +83,7 @@ class ClaimRequest(Message, frozen=True):
     waits: bool = False
 
 
-class WorkMessage(Message, frozen=True):
+class WorkMessage(Reply, frozen=True):
     """A pipeline to start or to continue.
 
     ``playbook_key`` is the key of the playbook's text. ``sealed_secrets`` are those
@@ -89,7 +101,7 @@ class WorkMessage(Message, frozen=True):
     started: bool = False
 
 
-class ClaimReply(Message, frozen=True):
+class ClaimReply(Reply, frozen=True, omit_defaults=True):
     """``lease_seconds`` is how long a lease lasts without a heartbeat. The claim had
     ``waited`` for that many seconds when the server began to lease this work. If the
     server ``has_accounts``, workers isolate code of playbooks from now on; the same
@@ -125,7 +137,7 @@ class ReportBatch(Message, frozen=True):
     reports: Sequence[Report]
 
 
-class ReportReply(Message, frozen=True):
+class ReportReply(Reply, frozen=True):
     """The answer to one report.
 
     ``stop``: leave the pipeline. ``work``: continue with this one. ``spilled``: values
@@ -140,7 +152,7 @@ class ReportReply(Message, frozen=True):
     error: tuple[str, str] | None = None
 
 
-class ReportBatchReply(Message, frozen=True):
+class ReportBatchReply(Reply, frozen=True):
     """One reply for each report, in the order of the reports."""
 
     replies: Sequence[ReportReply]
@@ -157,7 +169,7 @@ class Heartbeat(Message, frozen=True):
     leaving: bool = False
 
 
-class HeartbeatReply(Message, frozen=True):
+class HeartbeatReply(Reply, frozen=True):
     """Commands whose tools must stop: the lease is lost, or it is cancelled."""
 
     lost: Sequence[str] = ()
@@ -209,7 +221,7 @@ class SecretRequest(LeaseRequest, frozen=True):
     name: str | None = None
 
 
-class SecretReply(Message, frozen=True):
+class SecretReply(Reply, frozen=True):
     """The handle of a secret, and the encrypted secret."""
 
     handle: dict[str, JSON]
@@ -228,7 +240,7 @@ class TokenRequest(LeaseRequest, frozen=True):
     fresh: bool = False
 
 
-class TokenReply(Message, frozen=True):
+class TokenReply(Reply, frozen=True):
     """The encrypted token."""
 
     auth: str
@@ -241,7 +253,7 @@ class PermitRequest(LeaseRequest, frozen=True):
     limits: Annotated[Sequence[CallLimit], msgspec.Meta(max_length=2)]
 
 
-class PermitReply(Message, frozen=True):
+class PermitReply(Reply, frozen=True):
     """``seconds`` until the worker may ask again; 0 permits the call."""
 
     seconds: float
@@ -268,7 +280,7 @@ class LogBatch(Message, frozen=True):
     entries: Annotated[Sequence[LogEntry], msgspec.Meta(max_length=MAX_REPORTS)]
 
 
-class LogBatchReply(Message, frozen=True):
+class LogBatchReply(Reply, frozen=True):
     """Commands whose lines were refused: the worker does not hold their leases."""
 
     refused: Sequence[str] = ()
@@ -318,9 +330,17 @@ def claimed_protocol(body: bytes) -> int:
     return codec.decode(body, _Version).protocol
 
 
+def is_served(protocol: int) -> bool:
+    """Return whether a server serves workers of this version."""
+    return OLDEST <= protocol <= PROTOCOL
+
+
 def wrong_version(protocol: Any) -> str:
     """Return the message for a worker of another version."""
+    served = str(PROTOCOL) if OLDEST == PROTOCOL else f"{OLDEST} to {PROTOCOL}"
+    is_newer = isinstance(protocol, int) and protocol > PROTOCOL
+    hint = "upgrade the server first" if is_newer else "upgrade the worker"
     return (
         f"this worker speaks version {protocol} of the workers' protocol, this server "
-        f"version {PROTOCOL}: install the same version of noetl on both"
+        f"version {served}: {hint}"
     )
