@@ -17,6 +17,7 @@ from noetl.errors import ConfigError, NoetlError, Unreachable
 COMMANDS = {
     "archive": "List what a server has archived, and restore it.",
     "audit": "List the audit log of a server.",
+    "backup": "Write an archive of this home, also while it is used.",
     "backfill": "Run the missing slots of a schedule; stop, resume and show backfills.",
     "bench": "Measure the throughput of NoETL on this machine.",
     "cancel": "Cancel an execution and stop its tools.",
@@ -38,6 +39,7 @@ COMMANDS = {
     "migrate": "Rewrite a playbook of an older dialect into the current language.",
     "pause": "Pause an execution: running tasks finish, no new ones start.",
     "replay": "Rebuild the state of an execution from its log.",
+    "restore": "Make this home from an archive of noetl backup.",
     "result": "List and fetch the results of an execution.",
     "resume": "Continue an execution that was paused or killed.",
     "retry": "Run failed steps again, or all steps from a given one.",
