@@ -113,7 +113,7 @@ def link(archive: Path) -> None:
         (lambda at: at.write_bytes(b"no archive"), "cannot be restored"),
         (lambda at: at.write_bytes(at.read_bytes()[:-40]), "cannot be restored"),
         (cut, "ends too early"),
-        (link, "is no backup: it has 'results'"),
+        (link, "is not a backup of NoETL: it has 'results'"),
         (
             lambda at: repack(at, lambda n, d: (n, b"other" if d == b"value" else d)),
             "results/value is not what was backed up",
@@ -122,7 +122,7 @@ def link(archive: Path) -> None:
             lambda at: repack(
                 at, lambda name, data: (name.replace("id", "../id"), data)
             ),
-            "is no backup: it has '../id'",
+            "is not a backup of NoETL: it has '../id'",
         ),
         (
             lambda at: repack(
@@ -132,7 +132,7 @@ def link(archive: Path) -> None:
         ),
         (
             lambda at: repack(at, lambda n, d: (n, b"{" if "json" in n else d)),
-            "no backup of NoETL",
+            "not a backup of NoETL",
         ),
     ],
 )

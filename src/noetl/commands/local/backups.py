@@ -69,8 +69,7 @@ def write_backup(
         copies.mkdir(mode=0o700)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-            mode = "w|gz" if target.suffix in (".gz", ".tgz") else "w|"
-            with tarfile.open(fileobj=file, mode=mode) as archive:
+            with _new_archive(file, target.suffix) as archive:
                 files = list(_add_files(archive, home, copies, keys=keys))
                 version, made_at, database = about
                 manifest = Manifest(
@@ -92,6 +91,12 @@ def write_backup(
         draft.unlink(missing_ok=True)
         shutil.rmtree(copies, ignore_errors=True)
     return manifest
+
+
+def _new_archive(file: IO[bytes], suffix: str) -> tarfile.TarFile:
+    if suffix in (".gz", ".tgz"):
+        return tarfile.open(fileobj=file, mode="w|gz", compresslevel=6)
+    return tarfile.open(fileobj=file, mode="w|")
 
 
 def _add_files(
@@ -205,13 +210,15 @@ def _unpack(source: Path, folder: Path) -> Manifest:
         for entry in archive:
             stream = archive.extractfile(entry) if entry.isreg() else None
             if stream is None or not _is_plain(entry.name) or entry.name in found:
-                raise ConfigError(f"{source} is no backup: it has '{entry.name[:80]}'")
+                raise ConfigError(
+                    f"{source} is not a backup of NoETL: it has '{entry.name[:80]}'"
+                )
             if entry.name == MANIFEST:
                 manifest = _read_manifest(source, stream.read(MAX_MANIFEST_BYTES))
                 break
             found[entry.name] = _write(entry.name, stream, folder)
         else:
-            raise ConfigError(f"{source} ends too early, or is no backup of NoETL")
+            raise ConfigError(f"{source} ends too early, or is not a backup of NoETL")
     listed = {each.path: each for each in manifest.files}
     for name in sorted(listed.keys() | found.keys()):
         if listed.get(name) != found.get(name):
@@ -228,7 +235,7 @@ def _read_manifest(source: Path, data: bytes) -> Manifest:
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{source} is no backup of NoETL: {error}") from None
+        raise ConfigError(f"{source} is not a backup of NoETL: {error}") from None
     if manifest.format != FORMAT:
         message = f"{source} has format {manifest.format}, and this NoETL knows"
         raise ConfigError(f"{message} {FORMAT}: use NoETL {manifest.noetl} or newer")
