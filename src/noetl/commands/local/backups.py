@@ -95,7 +95,7 @@ def write_backup(
 
 def _new_archive(file: IO[bytes], suffix: str) -> tarfile.TarFile:
     if suffix in (".gz", ".tgz"):
-        return tarfile.open(fileobj=file, mode="w|gz", compresslevel=6)
+        return tarfile.open(fileobj=file, mode="w|gz")
     return tarfile.open(fileobj=file, mode="w|")
 
 
