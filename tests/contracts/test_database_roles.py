@@ -37,6 +37,8 @@ from noetl.adapters.sql_database import PostgresDatabase
 from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.errors import ConfigError, StoreError
+from noetl.local.home import Home
+from noetl.wiring.database_mark import find_restored, keep_mark
 
 OWNER, SERVER, PASSWORD = "log_keeper", "log_writer", "s3cret"
 
@@ -139,6 +141,36 @@ async def test_a_server_works_with_the_rights_of_its_role_alone(roles, facts, tm
     assert lost == []
     assert role == Role(SERVER, is_superuser=False, owns_log=False)
     assert judge_role(role) is None
+
+
+async def test_a_server_notices_a_database_that_was_restored(roles, facts, tmp_path):
+    owner, server = roles
+    home = Home(tmp_path / "home")
+    home.make()
+    database = Postgres(server)
+
+    async def remake(count: int) -> None:
+        await execute(owner, "DROP SCHEMA IF EXISTS noetl CASCADE")
+        await prepare_database(owner, server)
+        for number in range(count):
+            await PostgresStore(database).commit([facts.transition(f"{number}", 0)])
+
+    await remake(0)
+    assert await find_restored(home, server, database) is None
+    await remake(5)
+    await keep_mark(home, server, database)
+    assert await find_restored(home, server, database) is None
+
+    await remake(2)
+
+    found = await find_restored(home, server, database)
+    assert found is not None
+    assert "it ends 3 executions before" in found
+    assert PASSWORD not in found
+    assert await find_restored(home, f"{server}x", database) is None
+    await remake(5)
+    assert await find_restored(home, server, database) is None
+    await database.close()
 
 
 CHANGES = {

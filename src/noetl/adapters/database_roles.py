@@ -128,6 +128,8 @@ async def _grant(postgres: Postgres, role: str) -> None:
                 if not is_part:  # a partition has the rights of its table
                     rights = _RIGHTS.get(table, _ORDINARY)
                     await connection.execute(f"GRANT {rights} ON {table} TO {name}")
+            every = f"ALL SEQUENCES IN SCHEMA {schema}"  # to see how far they are
+            await connection.execute(f"GRANT SELECT ON {every} TO {name}")
             for each in _FUNCTIONS:
                 await connection.execute(f"GRANT EXECUTE ON FUNCTION {each} TO {name}")
 

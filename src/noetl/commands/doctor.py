@@ -91,7 +91,7 @@ def examine() -> Iterator[Finding]:
         yield from _guarded("logs", lambda: check_logs(mine, now))
         yield from _guarded("services", lambda: check_services(mine, settings))
         yield from _guarded("schedules", lambda: check_schedules(mine))
-    yield from _guarded("database", lambda: check_database(database))
+    yield from _guarded("database", lambda: check_database(database, home))
     if home is not None:
         yield from _guarded("keychain", lambda: check_keychain(mine, settings))
     yield from _guarded(

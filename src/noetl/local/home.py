@@ -95,6 +95,11 @@ class Home:
         return self.folder / "server.json"
 
     @property
+    def database_mark(self) -> Path:
+        """What the server knows of its database, to notice that it was restored."""
+        return self.folder / "database.json"
+
+    @property
     def workers(self) -> Path:
         """The folder of the locked files of workers."""
         return self.folder / "workers"

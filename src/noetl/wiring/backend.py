@@ -50,6 +50,7 @@ from noetl.ports.keychain import Keychain, KeyRotation
 from noetl.runtime.keychain import Keyring
 from noetl.runtime.values.stores import Results
 from noetl.runtime.worker_protocol.sealing import UploadReceipts
+from noetl.wiring.database_mark import find_restored, keep_mark
 from noetl.wiring.keyring import cluster_keychain, make_keyring, open_data_keys
 from noetl.wiring.result_stores import make_results
 
@@ -204,6 +205,11 @@ async def _open_database(
     warning = judge_role(await look_at_role(postgres))
     if warning is not None:
         log.warning("%s; see NOETL_DATABASE_OWNER in the guide to deploying", warning)
+    restored = await find_restored(home, address, postgres)
+    if restored is not None:
+        log.warning("%s; see the guide to backups", restored)
+    await keep_mark(home, address, postgres)
+    closing.push_async_callback(keep_mark, home, address, postgres)
     catalog_rows = await PostgresCatalogRows.open(postgres)
     data_keys, cipher = await open_data_keys(home, postgres, plugins, settings)
     stored = cluster_keychain(home, postgres, data_keys)

@@ -207,11 +207,13 @@ def check_schedules(home: Home) -> Iterator[Finding]:
 
 _TIMEOUT_S = 10.0
 _CHECK = "database"
+_RESTORED = "cancel open executions whose calls must not be repeated, then start the "
+_RESTORED += "server: it goes on from the restored state"
 _CURE = "give servers a role of their own, and set database_owner: see the guide to "
 _CURE += "deploying"
 
 
-def check_database(address: str | None) -> Iterator[Finding]:
+def check_database(address: str | None, home: Home | None) -> Iterator[Finding]:
     """Connect and read the role's rights; nothing is written.
 
     The PostgreSQL of ``noetl up`` needs no check.
@@ -221,11 +223,13 @@ def check_database(address: str | None) -> Iterator[Finding]:
     from noetl.adapters.database_roles import judge_role
 
     try:
-        role = asyncio.run(_look(address))
+        role, restored = asyncio.run(_look(address, home))
     except (NoetlError, TimeoutError) as error:
         message = str(error) or f"PostgreSQL did not answer in {_TIMEOUT_S:g} s"
         yield Finding(_CHECK, "problem", message, "start it, or correct the address")
         return
+    if restored is not None:
+        yield Finding(_CHECK, "problem", restored, _RESTORED)
     wrong = judge_role(role)
     if wrong is not None:
         yield Finding(_CHECK, "warning", wrong, _CURE)
@@ -273,13 +277,17 @@ async def _count_keys(home: Home, settings: Settings, address: str) -> int:
         await postgres.close()
 
 
-async def _look(address: str) -> Role:
+async def _look(address: str, home: Home | None) -> tuple[Role, str | None]:
     from noetl.adapters.database_roles import look_at_role
     from noetl.adapters.postgres import Postgres
+    from noetl.wiring.database_mark import find_restored
 
     postgres = Postgres(address, size=1)
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            return await look_at_role(postgres)
+            role = await look_at_role(postgres)
+            if home is None:
+                return role, None
+            return role, await find_restored(home, address, postgres)
     finally:
         await postgres.close()

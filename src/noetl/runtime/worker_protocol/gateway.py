@@ -106,7 +106,7 @@ class WorkerGateway:
         messages = [await self._message(work, caller.seal) for work in works]
         found = [message for message in messages if message is not None]
         ttl = self._orchestrator.placement.ttl
-        known = waited if request.protocol >= wire.SAYS_WAITED else 0.0
+        known = waited if asked.protocol >= wire.SAYS_WAITED else 0.0
         return wire.ClaimReply(found, ttl, self._tenancy.has_accounts, known)
 
     async def _message(self, work: WorkItem, seal: Seal) -> wire.WorkMessage | None:
