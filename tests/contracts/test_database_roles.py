@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import asyncpg
 import msgspec
 import pytest
+from click.testing import CliRunner
 from kept_secrets import read_from
 
 from noetl.access.audit import Entry
@@ -36,6 +37,7 @@ from noetl.adapters.secrets.rotation import Rotation
 from noetl.adapters.sql_database import PostgresDatabase
 from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres import PostgresStore
+from noetl.clictl import noetl
 from noetl.errors import ConfigError, StoreError
 from noetl.local.home import Home
 from noetl.wiring.database_mark import find_restored, keep_mark
@@ -141,6 +143,22 @@ async def test_a_server_works_with_the_rights_of_its_role_alone(roles, facts, tm
     assert lost == []
     assert role == Role(SERVER, is_superuser=False, owns_log=False)
     assert judge_role(role) is None
+
+
+def test_a_command_brings_the_tables_up_to_date(roles, tmp_path):
+    owner, server = roles
+    settings = {"NOETL_HOME": str(tmp_path), "NOETL_DATABASE": server}
+    migrate = ["server", "migrate", "--json"]
+
+    alone = CliRunner().invoke(noetl, migrate, env=settings)
+    settings["NOETL_DATABASE_OWNER"] = owner
+    done = CliRunner().invoke(noetl, migrate, env=settings)
+
+    assert isinstance(alone.exception, ConfigError)
+    assert "NOETL_DATABASE_OWNER is not set" in str(alone.exception)
+    assert done.exit_code == 0, done.output
+    assert PASSWORD not in done.output
+    assert asyncio.run(fetch(server, "SELECT count(*) FROM execution")) == [(0,)]
 
 
 async def test_a_server_notices_a_database_that_was_restored(roles, facts, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ from typing import Any
 import click
 import pytest
 import yaml
+from command_lines import parse
 
-from noetl.clictl import noetl
 from noetl.config import SETTINGS, TLS_CERT, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -38,27 +37,6 @@ def composed() -> dict[str, Any]:
 
 def _filled(found: re.Match[str]) -> str:
     return GIVEN.get(found[1], "noetl.example.com")
-
-
-def parse(words: list[str]) -> None:
-    """As the command line does, without doing it. Raises ``click.UsageError``.
-
-    Options such as ``--ca`` are put into the environment, but not in that of the tests.
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "environ", dict(os.environ))
-        _parse(words)
-
-
-def _parse(words: list[str]) -> None:
-    command: click.Command = noetl
-    context = click.Context(command, info_name="noetl", **noetl.context_settings)
-    while isinstance(command, click.Group):
-        name, *words = words
-        found = command.get_command(context, name)
-        assert found is not None, f"there is no command {name}"
-        command = found
-    command.make_context(command.name, list(words), parent=context)
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:

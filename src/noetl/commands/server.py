@@ -43,7 +43,7 @@ from noetl.config import (
 )
 from noetl.errors import ConfigError, NoetlError
 from noetl.local.home import Home
-from noetl.local.process_files import Server, find_server
+from noetl.local.process_files import Server, find_server, slot_of
 from noetl.local.services.nats import find_nats
 from noetl.local.services.postgres import Postgres
 from noetl.local.services.process import start_role
@@ -190,6 +190,35 @@ def status(settings: Settings, as_json: bool) -> None:
         word = "ready" if ready else "not ready"
         click.echo(f"{word}: {server.url} (process {server.pid}, {server.version})")
     sys.exit(0 if ready else 3)
+
+
+@command.command("migrate")
+@_json
+@pass_settings
+def migrate(settings: Settings, as_json: bool) -> None:
+    """Bring the tables of the database up to date, and exit.
+
+    It does what a starting server does with NOETL_DATABASE_OWNER: it makes or changes
+    the tables as their owner, and grants rights to the role of NOETL_DATABASE. Servers
+    then need no owner. Exit code: 0 done, 2 an address is missing, 3 the database is
+    not reached.
+
+    \b
+    Example:
+      noetl server migrate
+    """
+    from noetl.wiring.backend import patiently, prepare
+
+    database, owner = settings[DATABASE], settings[DATABASE_OWNER]
+    if database is None or owner is None:
+        missing = DATABASE if database is None else DATABASE_OWNER
+        raise ConfigError(f"{missing.variable} is not set: it takes {missing.words}")
+    asyncio.run(patiently(lambda: prepare(owner, database)))
+    place = slot_of(database)
+    if as_json:
+        click.echo(json.dumps({"database": place}))
+    else:
+        click.echo(f"the tables in {place} are up to date")
 
 
 def _report(server: Server, *, as_json: bool, word: str) -> None:

@@ -124,7 +124,7 @@ async def open_backend(
                 )
             else:
                 if owner is not None:
-                    await _prepare(owner, database)
+                    await prepare(owner, database)
                 backend = await _open_database(
                     home, database, plugins, settings, undo, link, nats, network
                 )
@@ -259,7 +259,8 @@ async def reading_database(
         await postgres.close()
 
 
-async def _prepare(owner: str, database: str) -> None:
+async def prepare(owner: str, database: str) -> None:
+    """Bring the tables up to date. Raises ``StoreError`` or ``ConfigError``."""
     try:
         from noetl.adapters.database_roles import prepare_database
     except ModuleNotFoundError:
