@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick check check-types check-house check-lint \
-  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long mutants faults upgrade-test nightly lock sbom ui screenshots dist
+  check-format check-imports check-ui house fmt bench docs conformance golden fuzz coverage long mutants faults upgrade-test nightly lock sbom ui screenshots dist release pythons
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ test: check ## all checks and all tests; this is what CI runs
 
 quick: setup ## unit tests alone, in seconds
 	@$(BIN)/pytest -q -n $(WORKERS) tests/unit
+
+pythons: setup ## unit tests with each other Python of this machine (3.11 to 3.14)
+	@WORKERS=$(WORKERS) scripts/pythons
 
 check: setup ## formatting, lint, types, import contracts, bounds of the code base
 	@$(MAKE) --no-print-directory -k -j $(CORES) -O check-types check-house check-lint \
@@ -147,6 +150,10 @@ ui: setup ## build the web pages of ui/ into src/noetl/ui (after each change and
 
 screenshots: setup ## take the pictures of the web pages for README and docs (needs Chromium)
 	@$(BIN)/python scripts/screenshots.py
+
+release: setup ## show a release (VERSION=1.2.0): its changelog, then build and verify what make dist gives; WRITE=1 writes the changelog
+	@$(BIN)/python scripts/release.py $(VERSION) $(if $(WRITE),--write)
+	@$(if $(WRITE),true,$(MAKE) --no-print-directory dist)
 
 dist: sbom ## build a release into dist/: wheel, sdist, sbom, provenance, SHA256SUMS
 	@rm -rf dist
