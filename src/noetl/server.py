@@ -271,19 +271,11 @@ class Server:
             make_app(self._site), self._connections, self._tls
         )
         serving = asyncio.create_task(http.serve(sockets=[bound]))
-        work = (self._executor.serve, self.orchestrator.serve, self._tick, self._tidy)
-        links = [
-            self._listen,
-            self._sweeper.serve,
-            self._site.scheduler.serve,
-            self._tenancy.serve,
-            *(each.serve for each in self._exports.loops),
-        ]
-        if self._link is not None:
-            links.append(self._link.serve)
-        if self._backend.rotation is not None:
-            links.append(self._backend.rotation.serve)
-        self._tasks = [asyncio.create_task(_tend(each)) for each in (*work, *links)]
+        own = (self._tick, self._tidy, self._listen)
+        parts = (self._executor, self.orchestrator, self._sweeper, self._tenancy)
+        more = (self._site.scheduler, self._link, self._backend.rotation)
+        work = [each.serve for each in (*parts, *more, *self._exports.loops) if each]
+        self._tasks = [asyncio.create_task(_tend(each)) for each in (*own, *work)]
         await http.ready.wait()
         await self._join()
         url = url_of(bound, "https" if self._tls else "http")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from faults.namespaces import Namespaces, Wire, why_no_namespaces
 
-from noetl.adapters import postgres as adapter
+from noetl.adapters import poolers as adapter
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
 from noetl.errors import StoreError

@@ -46,9 +46,7 @@ def test_a_release_moves_the_fragments_into_the_changelog(checkout: Path) -> Non
     main(checkout, "9.8.7", write=True)
 
     text = (checkout / "CHANGELOG.md").read_text()
-    new = (
-        "## 9.8.7\n\n### Added\n\n- A thing.\n\n### Fixed\n\n- A bug.\n  On two"
-    )
+    new = "## 9.8.7\n\n### Added\n\n- A thing.\n\n### Fixed\n\n- A bug.\n  On two"
     assert text.index(new) < text.index("\n## 0.1.0\n")
     assert [each.name for each in (checkout / "changes").iterdir()] == ["README.md"]
     for name, pattern in VERSIONED.items():

@@ -1,12 +1,31 @@
-"""PostgreSQL behind a pooler, which may serve each transaction by another session."""
+"""Sessions of PostgreSQL: the silence of the other end, and poolers in between, which
+may serve each transaction by another session."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+
+SILENCE_S = 12
+"""Seconds without a sign of life of the other end that end a connection."""
+# A backend whose client is gone would keep its locks for hours.
+KEEPALIVE = {
+    "tcp_keepalives_idle": str(SILENCE_S // 2),
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": str(SILENCE_S // 4),
+    "tcp_user_timeout": str(SILENCE_S * 1000),
+}
+OPTIONS = (
+    ("SOL_SOCKET", "SOKEEPALIVE", 1),
+    ("IPPROTO_TCP", "TCP_KEEPIDLE", SILENCE_S // 2),
+    ("IPPROTO_TCP", "TCP_KEEPINTVL", 2),
+    ("IPPROTO_TCP", "TCP_KEEPCNT", SILENCE_S // 4),
+    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", SILENCE_S * 1000),
+)
 
 _POOLER = "NP001"
 """SQLSTATE with which our check says that another session than ours answers."""
@@ -123,3 +142,18 @@ class PooledConnection:
 
 def _assignments(verb: str, settings: Mapping[str, str]) -> str:
     return "; ".join(f"{verb} {name} = {value}" for name, value in settings.items())
+
+
+def notice_silence(connection: Any) -> None:
+    """Let the kernel end a connection whose other end is silent for ``SILENCE_S``.
+
+    The driver sets no such option: a call would wait for ever for the answer of a host
+    that has lost its power or its network.
+    """
+    transport = connection._transport
+    line = transport.get_extra_info("socket")
+    if line is None or line.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    for level, name, value in OPTIONS:
+        if hasattr(socket, name):  # not every system has all of them
+            line.setsockopt(getattr(socket, level), getattr(socket, name), value)

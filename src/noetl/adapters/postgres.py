@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -12,15 +11,19 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
-from noetl.adapters.poolers import PooledConnection, is_behind_pooler, look_at_session
+from noetl.adapters.poolers import (
+    KEEPALIVE,
+    PooledConnection,
+    is_behind_pooler,
+    look_at_session,
+    notice_silence,
+)
 from noetl.errors import ConfigError, StoreError
 
 T = TypeVar("T")
 
 SIZE = 8
 CONNECT_TIMEOUT = 10.0
-SILENCE_S = 12
-"""Seconds without a sign of life of the other end that end a connection."""
 STATEMENT_S = 30.0
 """Time after which PostgreSQL cancels a statement."""
 ANSWER_S = 10.0
@@ -276,42 +279,11 @@ class Postgres:
 
     async def _prepare(self, connection: Any) -> None:
         """Set up a new connection. Poolers refuse these settings when it is opened."""
-        _notice_silence(connection)
+        notice_silence(connection)
         if not self._has_pooler:
             wants_writes = _wanted_node(self._dsn) == "any" != _said_node(self._dsn)
-            settings = self._settings | _KEEPALIVE
+            settings = self._settings | KEEPALIVE
             await look_at_session(connection, settings, wants_writes=wants_writes)
-
-
-# A backend whose client is gone would keep its locks for hours.
-_KEEPALIVE = {
-    "tcp_keepalives_idle": str(SILENCE_S // 2),
-    "tcp_keepalives_interval": "2",
-    "tcp_keepalives_count": str(SILENCE_S // 4),
-    "tcp_user_timeout": str(SILENCE_S * 1000),
-}
-OPTIONS = (
-    ("SOL_SOCKET", "SO_KEEPALIVE", 1),
-    ("IPPROTO_TCP", "TCP_KEEPIDLE", SILENCE_S // 2),
-    ("IPPROTO_TCP", "TCP_KEEPINTVL", 2),
-    ("IPPROTO_TCP", "TCP_KEEPCNT", SILENCE_S // 4),
-    ("IPPROTO_TCP", "TCP_USER_TIMEOUT", SILENCE_S * 1000),
-)
-
-
-def _notice_silence(connection: Any) -> None:
-    """Let the kernel end a connection whose other end is silent for ``SILENCE_S``.
-
-    The driver sets no such option: a call would wait for ever for the answer of a host
-    that has lost its power or its network.
-    """
-    transport = connection._transport
-    line = transport.get_extra_info("socket")
-    if line is None or line.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    for level, name, value in OPTIONS:
-        if hasattr(socket, name):  # not every system has all of them
-            line.setsockopt(getattr(socket, level), getattr(socket, name), value)
 
 
 def _settings(timeout: float) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from faults.proxies import Direction, Link
-from noetl.adapters import postgres
+from noetl.adapters import poolers
 
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 HERE = Path("/proc/thread-self/ns/net")
@@ -202,5 +202,5 @@ class Wire(Link):
 
 def _notice_silence(line: socket.socket) -> None:
     """Give a wire's socket the options that NoETL gives its own connections."""
-    for level, name, value in postgres.OPTIONS:
+    for level, name, value in poolers.OPTIONS:
         line.setsockopt(getattr(socket, level), getattr(socket, name), value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -203,36 +202,3 @@ async def test_the_number_of_workers_is_bounded(
         await registry.beats(name, "p", 1, 0, "a")
 
     assert [each.worker for each in await registry.list_all()] == ["a", "b"]
-
-
-class Queue:
-    """Commands of two pools; it counts how often it was asked."""
-
-    asked = 0
-
-    async def count_commands(self) -> dict[str, Backlog]:
-        self.asked += 1
-        return {"p": Backlog(3, 1)}
-
-    async def count_delayed(self, *, limit: int) -> dict[str, int]:
-        return {"q": 2}
-
-
-async def test_pools_count_their_commands_and_workers(
-    registry: WorkerRegistry, clock: Clock
-) -> None:
-    queue: Any = Queue()
-    pools = PoolQueries(queue, registry, clock)
-    await registry.beats("old", "p", 9, 0, "a")
-    clock.time += ALIVE_S + 1
-    await registry.beats("w", "p", 4, 0, "a")
-
-    assert list(await pools.list_all()) == [
-        PoolLine("p", 3, 0, 1, 1, 4),
-        PoolLine("q", 0, 2, 0, 0, 0),
-    ]
-    await pools.list_all()
-    assert queue.asked == 1
-    clock.time += 1.0
-    await pools.list_all()
-    assert queue.asked == 2
