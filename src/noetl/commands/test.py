@@ -7,8 +7,8 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 
@@ -48,7 +48,7 @@ from noetl.testing.model import Case
 from noetl.testing.parse import parse_suite
 from noetl.testing.run_case import Trial
 from noetl.testing.script import refuse_real
-from noetl.testing.verdict import judge_case
+from noetl.testing.verdict import Verdict, judge_case
 
 
 class Library:
@@ -262,10 +262,20 @@ class Examiner:
 
     def run(self, file: SourceFile) -> Report:
         report = Report(file)
+        for case, judge in self.cases(report):
+            if self._text in case.name.lower():
+                began = perf_counter()
+                report.verdicts.append((judge(), perf_counter() - began))
+        return report
+
+    def cases(self, report: Report) -> list[tuple[Case, Callable[[], Verdict]]]:
+        """Return the cases of a file, each with what runs and judges it; none if the
+        report says what is wrong with the file."""
+        file = report.file
         suite, report.diagnostics = parse_suite(file.content)
         if suite is None:
             report.wrong = file
-            return report
+            return []
         named = suite.playbook.node.value if suite.playbook is not None else None
         report.playbook = _playbook_of(file.name, named)
         source = _read_playbook(report.playbook, file.name, named)
@@ -274,28 +284,24 @@ class Examiner:
         )
         if loaded.playbook is None:
             report.wrong, report.diagnostics = source, loaded.diagnostics
-            return report
+            return []
         folder = Path(report.playbook).parent
         library = Library(folder, self._kinds, self._extensions)
         report.diagnostics = check_references(suite, loaded.playbook, library.latest)
         if report.diagnostics:
             report.wrong = file
-            return report
+            return []
         here = str(folder.resolve())
-        for case in suite.cases:
-            if self._text in case.name.lower():
-                trial = Trial(
-                    case,
-                    loaded.playbook,
-                    library.find,
-                    (lambda call: self._python.call(here, call))
-                    if self._code
-                    else refuse_real,
-                )
-                began = perf_counter()
-                verdict = judge_case(trial, self._seeds(case), self.coverages.note)
-                report.verdicts.append((verdict, perf_counter() - began))
-        return report
+        real = (
+            (lambda call: self._python.call(here, call)) if self._code else refuse_real
+        )
+        trials = [
+            Trial(case, loaded.playbook, library.find, real) for case in suite.cases
+        ]
+        return [(trial.case, partial(self._judge, trial)) for trial in trials]
+
+    def _judge(self, trial: Trial) -> Verdict:
+        return judge_case(trial, self._seeds(trial.case), self.coverages.note)
 
     @cached_property
     def _python(self) -> RealPython:

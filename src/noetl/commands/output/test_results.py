@@ -56,7 +56,7 @@ def show_report(report: Report) -> None:
     lines = report.file.lines
     for verdict, _ in report.verdicts:
         if not verdict.passed:
-            click.echo("\n".join(_failed(report, verdict, lines)) + "\n")
+            click.echo("\n".join(failure_lines(report, verdict, lines)) + "\n")
     failed = sum(not verdict.passed for verdict, _ in report.verdicts)
     good = len(report.verdicts) - failed
     counts = [click.style(f"{failed} failed", fg="red", bold=True)] if failed else []
@@ -65,7 +65,8 @@ def show_report(report: Report) -> None:
     click.echo(f"{name}: {', '.join(counts)} ({_count(report.runs, 'run')})")
 
 
-def _failed(report: Report, verdict: Verdict, lines: list[str]) -> Iterator[str]:
+def failure_lines(report: Report, verdict: Verdict, lines: list[str]) -> Iterator[str]:
+    """Yield what is shown of a case that failed: its differences with their places."""
     word = click.style("FAILED", fg="red", bold=True)
     name = printable(verdict.case.name)
     which = ""
