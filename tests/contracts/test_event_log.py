@@ -259,7 +259,6 @@ async def test_the_last_snapshot_counts(store, facts):
     assert await store.snapshot("x") == Snapshot(6, b"six")
 
 
-@pytest.mark.spec("EVT-01")
 async def test_no_events_are_read_if_none_are_asked_for(store, facts):
     await store.commit([facts.transition("x", count=3)])
 

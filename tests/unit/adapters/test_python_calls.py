@@ -28,8 +28,6 @@ from noetl.adapters.processes.noetl_child.calls import (
 )
 from noetl.adapters.processes.noetl_child.faults import explain, fault
 
-pytestmark = pytest.mark.spec("PIPE-14")
-
 
 def run(text: str, **args: Any) -> Any:
     try:

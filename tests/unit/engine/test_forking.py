@@ -328,7 +328,7 @@ def test_members_that_name_ids_are_renamed() -> None:
     assert rename._payload({"kept": stored}) == {"kept": stored}
 
 
-@pytest.mark.spec("S-77")
+@pytest.mark.spec("S-76")
 def test_failures_that_an_earlier_version_undid_begin_again(run: Run) -> None:
     """Logs of that version name the failed runs and denials in ``again``."""
     flow = TWO.replace("next: {arcs: [{step: b}]}", "")

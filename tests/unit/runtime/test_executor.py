@@ -617,7 +617,6 @@ async def test_a_pipeline_stops_where_its_server_says_so(
     assert len(tool.calls) == (1 if pause else 0)
 
 
-@pytest.mark.spec("S-79")
 async def test_a_call_waits_for_its_permission(make_cluster: Make) -> None:
     site = Site(make_cluster(), Tool())
     inner, asked = site.between.inner, list[int]()

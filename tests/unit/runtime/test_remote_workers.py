@@ -267,7 +267,7 @@ async def test_a_value_with_a_handle_that_the_task_reads_is_stored(host: Any) ->
 # -- secrets ----------------------------------------------------------------------
 
 
-@pytest.mark.spec("S-41", "KEY-06")
+@pytest.mark.spec("S-41")
 async def test_a_task_gets_its_secret_and_its_token(host: Any) -> None:
     here = host()
     work = await here.begin(FETCH, KEYCHAIN)
@@ -428,7 +428,6 @@ async def test_a_lease_that_is_given_back_goes_to_another(host: Any) -> None:
     await here.worker.release([work.lease])
 
 
-@pytest.mark.spec("S-40")
 async def test_leases_are_lost_when_no_server_answers_in_time(
     host: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -197,7 +197,6 @@ async def test_workers_are_trusted_without_receipts(make_cluster: Make) -> None:
     assert (await site.report(work.lease, *begun(), done())).stop
 
 
-@pytest.mark.spec("S-42")
 async def test_an_error_of_the_store_is_for_the_worker_to_repeat(
     make_cluster: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
