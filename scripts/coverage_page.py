@@ -79,5 +79,5 @@ def _parts(records: Mapping[str, Any], stale: Collection[str]) -> Iterator[str]:
         )
     failed = [test for each in records.values() for test in each.get("failed", ())]
     if failed:
-        yield "\nTests that fail while they are measured, since that takes time:\n"
+        yield "\nTests that fail while they are measured:\n"
         yield from (f"- `{test.removeprefix('tests/')}`" for test in failed)

@@ -20,8 +20,10 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -46,6 +48,15 @@ patch = subprocess, fork, _exit
 disable_warnings = no-data-collected, module-not-imported, module-not-measured,
     already-imported, couldnt-parse
 """
+
+
+HOOK = Path(sysconfig.get_path("purelib")) / "noetl_coverage.pth"
+"""Starts the measurement in each process that a measured one starts: nothing else runs
+at the start of Python, so the line is there for the time of a run only."""
+START = (
+    'import os; os.getenv("COVERAGE_PROCESS_CONFIG") '
+    'and __import__("coverage").process_startup(slug="pth")\n'
+)
 
 
 class Part(NamedTuple):
@@ -212,11 +223,15 @@ def main() -> int:
     if unknown := set(options.parts) - {part.name for part in parts}:
         sys.exit(f"coverage: no part {min(unknown)}; parts: {_names(parts)}")
     ends = time.monotonic() + 60 * options.minutes
-    for part in parts:
-        if options.report or (options.parts and part.name not in options.parts):
-            continue
-        if not part.is_fresh(sources) and time.monotonic() < ends:
-            run_part(part, sources, options.workers)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("coverage: interrupted"))
+    try:
+        for part in [] if options.report else parts:
+            is_asked = not options.parts or part.name in options.parts
+            if is_asked and not part.is_fresh(sources) and time.monotonic() < ends:
+                HOOK.write_text(START)
+                run_part(part, sources, options.workers)
+    finally:
+        HOOK.unlink(missing_ok=True)
     files = count_files(combine(parts, sources))
     if options.list:
         print_missing(files)
