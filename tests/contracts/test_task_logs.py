@@ -237,7 +237,7 @@ async def test_a_log_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     assert (error.value.kind, str(taken) in str(error.value)) == ("store.io", True)
 
 
-async def test_a_full_disk_is_an_error_of_its_kind(
+async def test_a_full_disk_is_an_error_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = TaskLogFiles(tmp_path)

@@ -132,7 +132,7 @@ def test_an_error_names_the_line_of_the_code() -> None:
     assert found["traceback"].endswith("raise ValueError('bad')\nValueError: bad")
 
 
-def test_a_chain_of_errors_is_told_from_its_beginning() -> None:
+def test_a_chain_of_errors_is_shown_from_its_beginning() -> None:
     found = failure(
         "def main():\n"
         "    try:\n        1 / 0\n"
@@ -185,7 +185,7 @@ def test_kinds_of_errors(text: str, kind: str, words: str) -> None:
     ("code", "words"),
     [(errno.EFBIG, "a file grew above spec.disk"), (errno.ENOSPC, "the disk is full")],
 )
-def test_a_full_disk_is_told(code: int, words: str) -> None:
+def test_a_full_disk_is_an_error_of_its_own(code: int, words: str) -> None:
     assert explain(OSError(code, "x"), "/")["message"] == f"OSError: {words}"
 
 
