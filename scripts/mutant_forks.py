@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-STUCK = 10.0
+STUCK = 6.0
 """Seconds without use of the processor after which a fork is stopped."""
 MEMORY = 2 << 30
 PR_SET_PDEATHSIG = 1
@@ -32,7 +32,10 @@ PASSWORD = "s3cret/of:tests"
 class Forks:
     """Runs functions in forks of this process, one for each of the database servers."""
 
-    def __init__(self, ports: Sequence[int], scratch: Path) -> None:
+    def __init__(
+        self, ports: Sequence[int], scratch: Path, stuck: float = STUCK
+    ) -> None:
+        self._stuck = stuck
         self.ports = ports
         self.count = len(ports)
         self.scratch = scratch
@@ -68,7 +71,7 @@ class Forks:
                     if spent > used + 0.05:
                         state = pid, what, slot, now, spent, limit
                         self._running[descriptor] = state
-                    elif now - since > STUCK:
+                    elif now - since > self._stuck:
                         os.kill(pid, signal.SIGKILL)
                     continue
                 _, status, usage = os.wait4(pid, 0)

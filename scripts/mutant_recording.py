@@ -90,14 +90,21 @@ class Recording(NamedTuple):
     imported: dict[str, Lines]
 
     def select(self, module: str, mutant: Mutant, first: Iterable[str]) -> list[Test]:
-        """Return the tests for a mutant, those named in ``first`` before the others."""
+        """Return the tests for a mutant: those named in ``first``, then those that
+        need no PostgreSQL, the fastest ones first."""
         known = [test for tests in self.tests.values() for test in tests]
         found = [test for test in known if module in test.lines]
         if mutant.scope.is_function:
             span = mutant.first, mutant.last
             found = [test for test in found if test.lines[module].meet(*span)]
         favourites = set(first)
-        found.sort(key=lambda test: (test.name not in favourites, test.seconds))
+        found.sort(
+            key=lambda test: (
+                test.name not in favourites,
+                "postgres" in test.name or test.name.startswith("tests/cluster"),
+                test.seconds,
+            )
+        )
         total = 0.0
         chosen: list[Test] = []
         for test in found:

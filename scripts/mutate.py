@@ -203,10 +203,11 @@ class Campaign:
 
         def job(runner: Runner) -> None:
             known.note_imports(runner.imported)
-            forks = Forks(self._ports, self._scratch)
-            for each in record(runner, known.stale, Tracer(self._sources), forks):
+            patient = Forks(self._ports, self._scratch, stuck=100)
+            for each in record(runner, known.stale, Tracer(self._sources), patient):
                 known.add(*each)
             known.save()
+            forks = Forks(self._ports, self._scratch)
             self._judge_warm(runner, known.recording, forks)
 
         run_pytest(Runner(job, tracer), FOLDERS)
