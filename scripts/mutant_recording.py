@@ -44,12 +44,12 @@ FOLDERS = (
     "tests/security/test_worker_port.py",
     "tests/simulation/test_simulation.py",
 )
-NEVER = {("", "")}
-"""The stamps of a test file that was never recorded."""
 SLOW = 4.0
 """CPU seconds of a test that is not run against mutants."""
 MOST = 4.0
 """CPU seconds of the tests that one mutant gets; the fastest tests come first."""
+BROAD = 60
+"""Tests of a module without functions: those with most modules for their time."""
 OFTEN = 25
 """Calls of a function that one test traces line by line."""
 RECORDING = 300.0
@@ -97,6 +97,8 @@ class Recording(NamedTuple):
         if mutant.scope.is_function:
             span = mutant.first, mutant.last
             found = [test for test in found if test.lines[module].meet(*span)]
+        elif not found:  # no function, and every import runs it
+            return sorted(known, key=lambda test: -len(test.lines) / test.limit)[:BROAD]
         favourites = set(first)
         found.sort(
             key=lambda test: (
@@ -220,8 +222,12 @@ class Recordings:
         for file in seen.keys() - tests.keys():
             del self.recording.tests[file], seen[file]
         self._added = 0
-        now = self._stamps.items()
-        self.stale = {file for file in tests if not seen.get(file, NEVER) <= now}
+        self.stale = {
+            file
+            for file in tests
+            if file not in seen
+            or any(self._stamps.get(name, old) != old for name, old in seen[file])
+        }
 
     def note_imports(self, imported: dict[str, Lines]) -> None:
         if imported:

@@ -24,11 +24,17 @@ REASONS = FOLDER / "reasons.toml"
 PAGE = ROOT / "bench" / "MUTANTS.md"
 TABLE = "<!-- written by scripts/mutate.py -->"
 PARTS = {
-    "engine": "engine/",
-    "worker protocol": "runtime/worker_protocol/",
-    "worker": "runtime/worker/",
-    "stores": "adapters/stores/",
+    "engine": ("engine/",),
+    "worker protocol": (
+        "runtime/worker_protocol/",
+        "runtime/worker/remote_dispatcher.py",
+        "runtime/worker/remote_values.py",
+        "runtime/worker/server_connection.py",
+    ),
+    "stores": ("adapters/stores/",),
 }
+LEFT_OUT = ("engine/error_kinds/", "engine/invariants/catalog.py")
+"""Tables of sentences for the reference pages."""
 KILLED, ALIVE, UNKNOWN = frozenset("ktKT"), frozenset("sn"), "."
 """A capital: the mutant survived at first, and a test written later killed it."""
 LEAST = 0.9
@@ -36,7 +42,16 @@ EQUIVALENT = "equivalent: "
 
 
 def part_of(module: str) -> str:
-    return next(name for name, path in PARTS.items() if module.startswith(path))
+    return next(name for name, paths in PARTS.items() if module.startswith(paths))
+
+
+def find_modules(package: Path) -> Iterator[str]:
+    """Yield the modules of all parts, as paths in the package."""
+    every = tuple(path for paths in PARTS.values() for path in paths)
+    for path in sorted(package.rglob("*.py")):
+        module = str(path.relative_to(package))
+        if module.startswith(every) and not module.startswith(LEFT_OUT):
+            yield module
 
 
 class Verdicts:
@@ -64,17 +79,11 @@ class Verdicts:
             self.letters[name] = letter.upper() if late else letter
 
     def save(self) -> None:
-        """Write all scopes with a verdict, and keep those of the other parts."""
+        """Write all scopes with a verdict."""
         lines = []
-        mine = {name for name, _ in self._scopes}
         for (name, digest), mutants in self._scopes.items():
             letters = "".join(self.letters[mutant.name] for mutant in mutants)
             if letters.strip(UNKNOWN):
-                lines.append((name, digest, letters))
-        read = {name.partition(":")[0] for name in mine}
-        for (name, digest), letters in _read_stored():
-            module = name.partition(":")[0]
-            if module not in read and (ROOT / "src/noetl" / module).exists():
                 lines.append((name, digest, letters))
         FOLDER.mkdir(parents=True, exist_ok=True)
         new = STORED.with_suffix(".new")

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +46,7 @@ from mutant_verdicts import (  # noqa: E402
     PARTS,
     UNKNOWN,
     Verdicts,
+    find_modules,
     read_reasons,
     stale,
     summarize,
@@ -80,7 +81,7 @@ def main() -> int:
     BUILD.mkdir(parents=True, exist_ok=True)
     sources = {
         path: Source(path, (PACKAGE / path).read_text(encoding="utf-8"))
-        for path in sorted(find_modules())
+        for path in find_modules(PACKAGE)
     }
     verdicts = Verdicts(sources)
     merge(verdicts)
@@ -112,16 +113,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def find_modules() -> Iterator[str]:
-    for folder in PARTS.values():
-        for path in (PACKAGE / folder).rglob("*.py"):
-            yield str(path.relative_to(PACKAGE))
-
-
 def choose(asked: argparse.Namespace, verdicts: Verdicts) -> list[str]:
     """Return the names of mutants to judge, in an order that is random and fixed."""
-    path = PARTS.get(asked.part, "")
-    names = [n for n in verdicts.letters if n.startswith(path) and asked.only in n]
+    paths = PARTS.get(asked.part, ("",))
+    names = [n for n in verdicts.letters if n.startswith(paths) and asked.only in n]
     names.sort(key=lambda name: hashlib.sha256(name.encode()).digest())
     names = names[: asked.sample]
     reasons = read_reasons()
@@ -361,7 +356,8 @@ def split(tests: list[Test], module: str) -> list[list[Test]]:
     """Return the tests of the files that execute most of a module, and the others."""
     weights: Counter[str] = Counter()
     for test in tests:
-        weights[test.file] += test.lines[module].bits.bit_count()
+        lines = test.lines.get(module)
+        weights[test.file] += lines.bits.bit_count() if lines else 1
     first = {file for file, _ in weights.most_common(FILES)}
     parts = [
         [test for test in tests if test.file in first],
