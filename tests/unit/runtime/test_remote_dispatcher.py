@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -15,9 +17,10 @@ from noetl import load
 from noetl.dsl.model import Playbook
 from noetl.engine.runs import Progress
 from noetl.engine.state import Frame
-from noetl.errors import LeaseLost, Unreachable
+from noetl.errors import BlobCorrupt, LeaseLost, Unreachable
 from noetl.ports import Lease
 from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
+from noetl.runtime.worker.remote_values import RemoteValues
 from noetl.runtime.worker.server_connection import ServerConnection
 from noetl.runtime.worker_protocol import messages
 
@@ -111,6 +114,86 @@ async def test_a_text_with_another_hash_is_not_run() -> None:
 
     [work] = await dispatcher(server).claim("w", 1)
     assert work.lease.command_id == "e-2"
+
+
+async def test_a_claim_of_waits_leaves_out_what_cannot_be_run() -> None:
+    good, other = sha256(TEXT).hexdigest(), "0" * 64
+    worker = dispatcher(Server(message("e-1", other), message("e-2", good)))
+
+    assert await worker.claim("w", 1, waits=True) == []
+    [work] = await worker.claim("w", 1, waits=True)
+    assert work.lease.command_id == "e-2"
+
+
+class Store(Server):
+    """Keeps uploaded files by key, and sends them back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, bytes] = {}
+        self.sent = 0
+
+    async def upload(
+        self,
+        server: str,
+        path: str,
+        query: Mapping[str, str],
+        source: IO[bytes],
+        size: int,
+    ) -> bytes:
+        data = source.read()
+        assert (len(data), size) == (int(query["size"]), int(query["size"]))
+        self.files[query["key"]] = data
+        receipt = f"for {query['key']}"
+        reply = messages.UploadReply(query["key"], size, 1.0, receipt)
+        return messages.codec.encode(reply)
+
+    async def download(
+        self, server: str, path: str, body: bytes, target: IO[bytes]
+    ) -> None:
+        self.sent += 1
+        target.write(self.files[messages.codec.decode(body, messages.BlobRequest).key])
+
+
+def content(path: str) -> bytes | None:
+    return Path(path).read_bytes() if os.path.exists(path) else None
+
+
+async def test_a_file_of_the_pipeline_is_read_again_without_the_server(
+    tmp_path: Path,
+) -> None:
+    server, receipts = Store(), dict[str, str]()
+    connection = ServerConnection(server, ["http://a"], worker="w", pool="p")
+    lease = Lease("e-1", "e", "w", 1)
+    values = RemoteValues(connection, lease, str(tmp_path / "drafts"), receipts)
+    draft, key = tmp_path / "draft", sha256(b"data").hexdigest()
+    for _ in range(2):  # the second copy replaces the first
+        draft.write_bytes(b"data")
+        stored = await values.adopt(str(draft))
+
+    assert (stored.key, server.files, draft.exists()) == (key, {key: b"data"}, False)
+    assert receipts == {key: f"for {key}"}
+    async with values.file(key) as copy:
+        assert content(copy) == b"data"
+    assert (server.sent, content(copy)) == (0, b"data")
+    await values.close()
+    assert content(copy) is None
+    async with values.file(key) as fetched:
+        assert content(fetched) == b"data"
+    assert (server.sent, content(fetched)) == (1, None)
+
+
+async def test_a_file_with_another_hash_is_not_used(tmp_path: Path) -> None:
+    server = Store()
+    connection = ServerConnection(server, ["http://a"], worker="w", pool="p")
+    values = RemoteValues(connection, Lease("e-1", "e", "w", 1), str(tmp_path), {})
+    key = sha256(b"data").hexdigest()
+    server.files[key] = b"other"
+
+    with pytest.raises(BlobCorrupt, match=key):
+        async with values.file(key):
+            raise AssertionError
+    assert os.listdir(tmp_path) == []
 
 
 async def test_work_that_comes_twice_is_taken_once() -> None:

@@ -169,6 +169,45 @@ async def test_a_lease_is_as_old_as_the_request_for_its_renewal() -> None:
     assert connection.leases.in_danger([KEY])
 
 
+@pytest.mark.parametrize("direction", ["upload", "download"])
+async def test_a_file_that_arrived_moves_the_fence(direction: str) -> None:
+    time = Time()
+    stored = messages.UploadReply("0" * 64, 4, 1.0)
+    connection = connect(Client(lambda *_: stored), time=time)
+    time.now = connection.ttl
+    assert connection.in_danger
+
+    if direction == "upload":
+        message = messages.UploadRequest("w", KEY, "0" * 64, 4)
+        await connection.upload(message, BytesIO(b"data"))
+    else:
+        await connection.download(messages.BlobRequest("w", KEY, "0" * 64), BytesIO())
+    assert not connection.in_danger
+
+
+def test_the_paths_of_requests_are_those_of_older_servers() -> None:
+    assert {each.__name__: path for each, path in messages.PATHS.items()} == {
+        "ClaimRequest": "/api/worker/claim",
+        "ReportBatch": "/api/events",
+        "Heartbeat": "/api/worker/heartbeat",
+        "PlaybookRequest": "/api/worker/source",
+        "ValueRequest": "/api/worker/value",
+        "BlobRequest": "/api/worker/result",
+        "UploadRequest": "/api/worker/results",
+        "SecretRequest": "/api/worker/secret",
+        "TokenRequest": "/api/worker/token",
+        "PermitRequest": "/api/worker/permit",
+        "LogBatch": "/api/worker/logs",
+    }
+
+
+def test_members_that_an_answer_lacks_say_that_work_goes_on() -> None:
+    reply = messages.codec.decode(b"{}", messages.ReportReply)
+
+    assert (reply.stop, reply.spilled, reply.duplicate) == (False, False, False)
+    assert (reply.work, reply.error) == (None, None)
+
+
 async def test_a_server_that_is_only_broken_is_not_asked_for_ever() -> None:
     client = Client(lambda *_: Defective("status 500"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -12,8 +13,9 @@ from noetl.errors import LeaseLost, LeaseNotOwned
 from noetl.ports import CommandRow, Lease
 from noetl.runtime.worker_protocol import leases, reports
 from noetl.runtime.worker_protocol.leases import Caller, KnownLeases, judge
-from noetl.runtime.worker_protocol.messages import LeaseKey
+from noetl.runtime.worker_protocol.messages import LeaseKey, ReportReply
 
+REPLY = ReportReply()
 LEASED = CommandRow("e", "default", 2, "w", held=True, reported=3)
 ENDED = CommandRow("e", "default", 2, "w", held=False, reported=3)
 NEVER = CommandRow("e", "default", 0, "w", held=False, reported=0)
@@ -143,6 +145,35 @@ async def test_a_repeated_report_is_sought_from_the_end_to_the_start_of_its_run(
     assert log.pages == [(3, 2), (1, 2)], "the run begins on this page"
 
     assert await reports.recall(Log([]), held, [Fact("step.done")]) == "unknown"
+
+
+async def test_a_page_in_the_middle_of_a_run_is_not_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reports, "PAGE", 2)
+    names = ["step.scheduled", "step.started", "task.started", "task.done"]
+    log = Log([event(n, name) for n, name in enumerate(names, 1)])
+    held = Lease("e-1", "e", "w", 1)
+
+    assert await reports.recall(log, held, [Fact("step.started")]) == "same"
+    assert log.pages == [(2, 2), (0, 2)]
+
+
+async def test_reports_that_need_each_other_are_recorded_at_the_same_time() -> None:
+    second = asyncio.Event()
+
+    async def waits() -> ReportReply:
+        await second.wait()
+        return REPLY
+
+    async def comes() -> ReportReply:
+        second.set()
+        raise LeaseLost("too late")
+
+    async with asyncio.timeout(5):
+        first, last = await reports._outcomes([waits(), comes()])
+    assert first is REPLY
+    assert isinstance(last, LeaseLost)
 
 
 async def test_a_repeated_report_of_an_iteration_is_not_one_of_its_step() -> None:
