@@ -26,6 +26,7 @@ PACKAGE = ROOT / "src" / "noetl"
 RECORDED = ROOT / "build" / "mutants" / "recorded.pickle"
 FOLDERS = (
     "tests/unit/adapters/stores",
+    "tests/unit/dialects",
     "tests/unit/engine",
     "tests/unit/report",
     "tests/unit/runtime",
@@ -48,6 +49,8 @@ SLOW = 4.0
 """CPU seconds of a test that is not run against mutants."""
 MOST = 4.0
 """CPU seconds of the tests that one mutant gets; the fastest tests come first."""
+MOST_AGAIN = 30.0
+"""The same for a mutant that survived before."""
 BROAD = 60
 """Tests of a module without functions: those with most modules for their time."""
 OFTEN = 25
@@ -89,7 +92,9 @@ class Recording(NamedTuple):
     tests: dict[str, list[Test]]
     imported: dict[str, Lines]
 
-    def select(self, module: str, mutant: Mutant, first: Iterable[str]) -> list[Test]:
+    def select(
+        self, module: str, mutant: Mutant, first: Iterable[str], most: float = MOST
+    ) -> list[Test]:
         """Return the tests for a mutant: those named in ``first``, then those that
         need no PostgreSQL, the fastest ones first."""
         known = [test for tests in self.tests.values() for test in tests]
@@ -111,7 +116,7 @@ class Recording(NamedTuple):
         chosen: list[Test] = []
         for test in found:
             total += test.seconds
-            if total > MOST and chosen:
+            if total > most and chosen:
                 break
             chosen.append(test)
         return chosen

@@ -7,6 +7,7 @@ its verdicts. ``bench/mutants/reasons.toml`` says why survivors are left alive.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import math
 import os
@@ -99,6 +100,7 @@ def _read_stored() -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def read_reasons() -> dict[str, str]:
+    """Return reasons by name; a name may be a pattern with ``*``."""
     if not REASONS.exists():
         return {}
     tables = tomllib.loads(REASONS.read_text())
@@ -106,6 +108,16 @@ def read_reasons() -> dict[str, str]:
         name: ("" if kind == "accepted" else EQUIVALENT) + reason
         for kind, table in tables.items()
         for name, reason in table.items()
+    }
+
+
+def expand(reasons: Mapping[str, str], verdicts: Verdicts) -> dict[str, str]:
+    """Return the reason of each survivor that has one."""
+    alive = [name for name, letter in verdicts.letters.items() if letter in ALIVE]
+    return {
+        name: reason
+        for pattern, reason in reasons.items()
+        for name in fnmatch.filter(alive, pattern)
     }
 
 
@@ -164,10 +176,11 @@ def summarize(verdicts: Verdicts, reasons: Mapping[str, str]) -> tuple[str, list
 
 def stale(verdicts: Verdicts, reasons: Iterable[str]) -> list[str]:
     """Return reasons of mutants that are gone, or killed."""
+    alive = [name for name, letter in verdicts.letters.items() if letter not in KILLED]
     return [
-        f"{name}: has a reason and does not survive"
-        for name in reasons
-        if verdicts.letters.get(name, "k") in KILLED
+        f"{pattern}: has a reason and does not survive"
+        for pattern in reasons
+        if not fnmatch.filter(alive, pattern)
     ]
 
 

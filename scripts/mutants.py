@@ -49,7 +49,7 @@ Undo = Callable[[], None]
 
 
 class Mutant(NamedTuple):
-    """One change of one place; ``apply`` makes it and returns what takes it back."""
+    """A change of one place; ``apply`` makes it and returns its undoing."""
 
     name: str
     scope: Scope
@@ -66,8 +66,8 @@ class Mutant(NamedTuple):
         after = ast.unparse(self.new or self.place)
         undo()
         pairs = enumerate(zip(before, after, strict=False))
-        start = next((place for place, (a, b) in pairs if a != b), 0)
-        start = 0 if start < 50 else start - 30
+        change = next((place for place, (a, b) in pairs if a != b), 0)
+        start = 0 if change < 50 else change - 30
         return f"{_part(before, start)} → {_part(after, start)}"
 
 
@@ -92,21 +92,23 @@ class Source:
         self.mutants = list(self._mutants())
 
     def _mutants(self) -> Iterator[Mutant]:
-        for scope in self._scopes():
+        for name_of_scope, scope_node in self._scopes():
             numbers: Counter[str] = Counter()
-            for place, new, node, kind, apply in _Sites(scope.node).found:
+            found = _Sites(scope_node).found
+            digest = _digest(scope_node, [site[3] for site in found])
+            scope = Scope(name_of_scope, scope_node, digest)
+            for place, new, node, kind, apply in found:
                 numbers[kind] += 1
                 name = f"{self.path}:{scope.name}:{kind}.{numbers[kind]}"
                 first = min(node.lineno, place.lineno)
                 last = getattr(node, "end_lineno", first)
                 yield Mutant(name, scope, first, last, place, new, apply)
 
-    def _scopes(self) -> Iterator[Scope]:
+    def _scopes(self) -> Iterator[tuple[str, ast.stmt]]:
         seen: Counter[str] = Counter()
         for name, node in _find_scopes(self.tree.body, ""):
             seen[name] += 1
-            unique = name if seen[name] == 1 else f"{name}@{seen[name]}"
-            yield Scope(unique, node, _digest(node))
+            yield (name if seen[name] == 1 else f"{name}@{seen[name]}"), node
 
 
 def _find_scopes(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.stmt]]:
@@ -127,18 +129,18 @@ def _find_scopes(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.s
                 yield name, node
 
 
-def _digest(node: ast.stmt) -> str:
-    """Return a hash of what the scope says, without positions and without methods."""
+def _digest(node: ast.stmt, kinds: list[str]) -> str:
+    """Return a hash of the scope, without positions and methods, and of its mutants."""
     if isinstance(node, ast.ClassDef):
         own = [each for each in node.body if not isinstance(each, FUNCTIONS)]
         node = ast.ClassDef(node.name, node.bases, node.keywords, own, [])
-    return hashlib.sha256(ast.dump(node).encode()).hexdigest()[:12]
+    text = f"{ast.dump(node)} {kinds}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _part(text: str, start: int) -> str:
     shown = text[start : start + 90].split("\n")[0]
-    left = "…" if start else ""
-    return left + shown + ("…" if len(text) > start + len(shown) else "")
+    return "…" * bool(start) + shown + "…" * (len(text) > start + len(shown))
 
 
 class _Sites:
@@ -210,12 +212,10 @@ class _Sites:
             elif isinstance(node, ast.Raise) and node.exc is not None:
                 self._expressions(node.exc, messages=True)
             return
+        if isinstance(node, ast.If) and all(map(_is_log, [*node.body, *node.orelse])):
+            return
         if isinstance(node, ast.If | ast.While):
             self._condition(node, "test")
-        if isinstance(node, ast.ClassDef):
-            for each in node.body:
-                self._statement(each)
-            return
         for field, value in ast.iter_fields(node):
             if field in {"body", "orelse", "finalbody", "annotation", "type_comment"}:
                 continue
@@ -322,9 +322,8 @@ class _Sites:
                 pass
 
     def _call(self, node: ast.Call, messages: bool) -> None:
-        name = _name(node.func)
-        if name in TWINS and isinstance(node.func, ast.Name):
-            func = node.func
+        name, func = _name(node.func), node.func
+        if name in TWINS and isinstance(func, ast.Name):
             self._add(node, "twin", lambda: _set(func, "id", TWINS[name]))
         if len(node.args) < 2 or messages or name in {"isinstance", "getattr"}:
             return

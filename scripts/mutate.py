@@ -33,6 +33,8 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests" / "support")]
 from mutant_forks import KILLED, Forks, Server, die_with_parent  # noqa: E402
 from mutant_recording import (  # noqa: E402
     FOLDERS,
+    MOST,
+    MOST_AGAIN,
     PACKAGE,
     Recording,
     Recordings,
@@ -46,6 +48,7 @@ from mutant_verdicts import (  # noqa: E402
     PARTS,
     UNKNOWN,
     Verdicts,
+    expand,
     find_modules,
     read_reasons,
     stale,
@@ -90,10 +93,11 @@ def main() -> int:
         print(f"{len(names):,} mutants to judge", flush=True)
         Campaign(asked, sources, names).run()
         merge(verdicts)
-    reasons = read_reasons()
+    patterns = read_reasons()
+    reasons = expand(patterns, verdicts)
     write_page(verdicts, reasons)
     table, wrong = summarize(verdicts, reasons)
-    wrong += stale(verdicts, reasons)
+    wrong += stale(verdicts, patterns)
     print("\n".join([table, *wrong[:SHOWN]]))
     if len(wrong) > SHOWN:
         print(f"and {len(wrong) - SHOWN:,} more")
@@ -119,7 +123,7 @@ def choose(asked: argparse.Namespace, verdicts: Verdicts) -> list[str]:
     names = [n for n in verdicts.letters if n.startswith(paths) and asked.only in n]
     names.sort(key=lambda name: hashlib.sha256(name.encode()).digest())
     names = names[: asked.sample]
-    reasons = read_reasons()
+    reasons = expand(read_reasons(), verdicts)
     if asked.again:
         return [n for n in names if verdicts.letters[n] in ALIVE and n not in reasons]
     return [n for n in names if asked.fresh or verdicts.letters[n] == UNKNOWN]
@@ -154,6 +158,7 @@ class Campaign:
         self._jobs = asked.jobs
         self._until = time.monotonic() + asked.seconds
         self._until_cold = self._until - (1 - WARM) * asked.seconds
+        self._most = MOST_AGAIN if asked.again else MOST
         self._sources = sources
         by_name = {m.name: m for source in sources.values() for m in source.mutants}
         self._mutants = {name: by_name[name] for name in names}
@@ -235,7 +240,7 @@ class Campaign:
         module = mutant.name.partition(":")[0]
         scope = f"{module}:{mutant.scope.name}"
         favourites = [*self._killers[scope][-5:], *self._killers[module][-5:]]
-        return recording.select(module, mutant, favourites)
+        return recording.select(module, mutant, favourites, self._most)
 
     def _run_warm(
         self,

@@ -112,6 +112,18 @@ def test_the_log_adds_up_to_the_same():
     assert [breach for event in execution.log for breach in audit.take(event)] == []
 
 
+def test_an_admission_of_an_execution_that_did_not_wait_is_named():
+    execution = Execution(queued=True)
+    execution.do(admit_queued)
+    audit = Audit()
+    changed = [event for event in execution.log if event.name != "workflow.queued"]
+
+    breaches = [breach for event in changed for breach in audit.take(event)]
+    assert ("I-33", "an execution is admitted that did not wait", "queued") in [
+        (each.invariant, each.message, each.expected) for each in breaches
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "why"),
     [

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noetl.engine.endings import FALSE, LISTED, Endings, NoArcFired, failed_words
+from noetl.engine.endings import (
+    FALSE,
+    LISTED,
+    Endings,
+    NoArcFired,
+    failed_words,
+    no_arc_fired,
+)
 from noetl.engine.execution_document import (
     Document,
     QueueTimes,
@@ -199,6 +206,17 @@ def test_the_log_records_what_was_not_reached(run: Run) -> None:
     finished = execution.event("workflow.finished").payload
     assert finished["not_reached"] == {"count": 1, "steps": ["b"]}
     assert execution.state.not_reached == 1
+
+
+@pytest.mark.spec("S-74")
+def test_an_arc_without_a_reason_is_listed_without_one(run: Run) -> None:
+    """Earlier versions recorded arcs without reasons."""
+    event = run(STEP % ("a", "x", TYPO) + END % ("b", "y")).event("next.evaluated")
+    payload = {**event.payload, "arcs": [{"step": "b", "fired": False}]}
+
+    lost = no_arc_fired(replace(event, payload=payload))
+    assert lost is not None
+    assert lost.arcs == [{"step": "b", "why": ""}]
 
 
 LOOP = """

@@ -368,6 +368,19 @@ def test_an_answer_that_an_undone_wait_took_is_asked_for_again(
     assert not fork.state.finished
 
 
+@pytest.mark.spec("S-76")
+def test_a_wait_for_a_time_that_is_undone_waits_again(
+    prepare: Prepare, run: Prepare
+) -> None:
+    flow = """
+    - {step: a, tool: [{one: {kind: noop, v: a}}], next: {arcs: [{step: b}]}}
+    - {step: b, tool: [{nap: {kind: wait, for: 90}}]}
+    """
+    origin = run(flow)
+
+    assert retried(prepare, origin, flow, "a").clock == 90.0
+
+
 @pytest.mark.spec("S-76", "S-38")
 def test_a_retry_goes_on_from_a_snapshot_anywhere(
     prepare: Prepare, run: Prepare

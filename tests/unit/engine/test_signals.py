@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from noetl.engine.state import commands_of
 from noetl.engine.values.references import references_in
 from noetl.engine.waits.resume import moments_in, waits_of
 from noetl.engine.waits.signals import Sender, receive, wait_words
@@ -193,6 +194,42 @@ def test_a_signal_that_nothing_can_take_is_refused(
     error = refusal(execution, name, None)
 
     assert (error.kind, str(error)) == ("signal.unknown", words)
+
+
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [
+        pytest.param(3, "(start.task_1)", id="three are named"),
+        pytest.param(4, "(start.task_1), and 1 more", id="the fourth is counted"),
+        pytest.param(7, "(start.task_1), and 4 more", id="so are the others"),
+    ],
+)
+def test_a_refusal_names_the_first_waits(prepare: Run, count: int, end: str) -> None:
+    flow = f"""
+    - step: start
+      loop: {{in: "{{{{ range({count}) }}}}", iterator: x, spec: {{mode: parallel}}}}
+      tool: {{kind: wait, for: 90}}
+    """
+    execution = begun(prepare, flow, count)
+    words = str(refusal(execution, "go", None))
+
+    assert words.count("(start.task_1)") == 3
+    assert words.count("the time 1970-01-01T00:01:30.000000Z (start.task_1), ") >= 2
+    assert words.endswith(end)
+
+
+def test_the_pipelines_of_an_execution_are_those_that_are_open(prepare: Run) -> None:
+    flow = """
+    - step: start
+      next: {spec: {mode: inclusive}, arcs: [{step: one}, {step: many}]}
+    - {step: one, tool: {kind: wait, for: 90}}
+    - step: many
+      loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+      tool: {kind: wait, for: 90}
+    """
+    execution = begun(prepare, flow)
+
+    assert list(commands_of(execution.state)) == ["sim-2", "sim-3/0", "sim-3/1"]
 
 
 @pytest.mark.spec("S-54")
