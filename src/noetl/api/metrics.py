@@ -223,6 +223,11 @@ class Metrics:
             lambda: float(len(orchestrator.cache)),
         )
         self.counter(
+            "noetl_stalled_total",
+            "Open executions that were found without any command, lease or timer.",
+            lambda: float(orchestrator.stalls.count),
+        )
+        self.counter(
             "noetl_snapshots_refused_total",
             "Snapshots that do not fit their logs; the logs are read instead.",
             lambda: float(refusals.count),

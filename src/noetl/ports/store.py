@@ -264,6 +264,14 @@ class Timers(Protocol):
         """
         ...
 
+    async def idle(
+        self, *, after: int, limit: int
+    ) -> tuple[Sequence[tuple[str, int]], int]:
+        """Look at open executions after a number, at most so many; return those without
+        a command, a timer or a place in a queue, each with the end of its log, and the
+        number to continue after (0: from the beginning)."""
+        ...
+
     async def disarm(self, timer: Timer) -> None:
         """Delete a timer of a finished execution, which no later transition can
         delete."""

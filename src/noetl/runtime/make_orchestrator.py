@@ -35,6 +35,7 @@ from noetl.runtime.executions.initiator_rights import AllRights, Rights
 from noetl.runtime.executions.loaded import LoadedExecution
 from noetl.runtime.executions.placement import DEFAULT_POOL, LEASE_TTL_S, Placement
 from noetl.runtime.executions.quarantine import OnError, Quarantine
+from noetl.runtime.executions.stalls import StallWatch
 from noetl.runtime.executions.start import ExecutionStarter
 from noetl.runtime.executions.sweep import FinishedHandlers, Sweep
 from noetl.runtime.keychain import Keyring, TaskSecrets
@@ -124,6 +125,8 @@ def make_orchestrator(
         Reaction(wake_workers),
     ]
 
+    stalls = StallWatch(store, clock, executions, quarantine)
+
     def set_timers(execution_id: str, loaded: LoadedExecution) -> None:
         for moment in moments_in(loaded.state):
             timer.set(moment)
@@ -175,8 +178,10 @@ def make_orchestrator(
             limiter,
             finished,
             wakeup,
+            stalls,
             is_server=is_server,
         ),
+        stalls=stalls,
         timer=timer,
         wakeup=wakeup,
         watchers=watchers,

@@ -29,6 +29,7 @@ from noetl.runtime.executions.initiator_rights import Rights
 from noetl.runtime.executions.loaded import Decision
 from noetl.runtime.executions.placement import Placement
 from noetl.runtime.executions.quarantine import Quarantine
+from noetl.runtime.executions.stalls import StallWatch
 from noetl.runtime.executions.start import ExecutionStarter
 from noetl.runtime.executions.sweep import FinishedHandlers, Sweep
 from noetl.runtime.keychain import Keyring, TaskSecrets
@@ -64,6 +65,7 @@ class Orchestrator:
     limiter: ConcurrencyLimiter
     finished: FinishedHandlers
     sweep: Sweep
+    stalls: StallWatch
     timer: DueTimer
     wakeup: Wakeup
     watchers: NotifyWatchers
@@ -122,9 +124,12 @@ class Orchestrator:
         """Load an execution, or apply what other processes have committed."""
         await self.executions.refresh(execution_id)
 
-    async def decide(self, execution_id: str, decision: Decision) -> ReportAnswer:
-        """Decide on a loaded execution. Raises ``OutOfOrder``."""
-        return await self.executions.enqueue(execution_id, decision)
+    async def decide(
+        self, execution_id: str, decision: Decision, *, mends: bool = False
+    ) -> ReportAnswer:
+        """Decide on a loaded execution, and perhaps make lost rows of it again. Raises
+        ``OutOfOrder``."""
+        return await self.executions.enqueue(execution_id, decision, mends=mends)
 
     async def cancel(
         self, execution_id: str, error: dict[str, JSON] | None = None

@@ -250,6 +250,7 @@ class Connection:
     postpone_exports = _passed_on("postpone_exports")
     end_exports = _passed_on("end_exports")
     count_exports = _passed_on("count_exports")
+    idle = _passed_on("idle")
     find = _passed_on("find")
     summary = _passed_on("summary")
     find_request = _passed_on("find_request")

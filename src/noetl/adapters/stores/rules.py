@@ -286,3 +286,12 @@ def refuse_stale(
                 raise Lost(lease)
         positions[execution_id] = log.after + len(log.events)
         ended.update(commands.ended, commands.released)
+
+
+def idle_of(
+    rows: Sequence[tuple[int, str, int, bool]], limit: int
+) -> tuple[list[tuple[str, int]], int]:
+    """Return the idle ones of these open executions (number, id, end of the log, and
+    whether it is idle), and the number to continue after: 0 after the last one."""
+    found = [(name, last_seq) for _, name, last_seq, is_idle in rows if is_idle]
+    return found, rows[-1][0] if len(rows) == limit else 0

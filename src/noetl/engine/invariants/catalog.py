@@ -29,7 +29,7 @@ _REFOLD = (
     "again from the log; the next event writes a line of a listing again"
 )
 _DELETE = "stop what uses the store, and delete the row: the log does not need it"
-_TIMERS = "noetl pause ID, then noetl resume ID: that sets its timers again"
+_ROWS = "noetl pause ID, then noetl resume ID: that makes its lost rows again"
 _FORK = (
     "continue in a fork of its last event, noetl fork ID --at SEQ, and cancel this one"
 )
@@ -113,7 +113,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-18": Invariant(
         "Everything that is open has a command, so that a worker can continue it.",
         _RECORDS,
-        _FORK,
+        _ROWS,
     ),
     "I-19": Invariant(
         "A worker that cannot renew its lease stops its tool.", _TESTS, _NONE
@@ -155,7 +155,7 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-28": Invariant(
         "Nothing fires before its time, and there is a timer for each time.",
         ("log", "records"),
-        _TIMERS,
+        _ROWS,
     ),
     "I-29": Invariant(
         "A jump stays in its pipeline, and a pipeline within its limit of tasks.",
@@ -196,7 +196,10 @@ INVARIANTS: Mapping[str, Invariant] = {
     "I-43": Invariant("What one input may cost is bounded.", _TESTS, _NONE),
     "I-44": Invariant("Every change names its account.", _TESTS, _NONE),
     "I-45": Invariant(
-        "An open execution comes to its end once faults stop.", _TESTS, _NONE
+        "An open execution comes to its end once faults stop.",
+        _TESTS,
+        "none: servers look for open executions that nothing can continue, log "
+        "invariant.stalled, and make their lost rows again, or set them aside",
     ),
     "I-46": Invariant("Executions complete without NATS.", _TESTS, _NONE),
     "I-47": Invariant(

@@ -105,10 +105,12 @@ class Recovery:
         self._wake_workers.wake_servers(loaded, commands_of(state))
 
     async def release_quarantine(self, execution_id: str) -> ExecutionStatus:
-        """Continue with a quarantined execution. Raises ``SetAside`` if it still cannot
-        be read."""
+        """Continue with a quarantined execution, and make lost rows of it again. Raises
+        ``SetAside`` if it still cannot be read."""
         self._cache.drop(execution_id)
         state = await self._executions.load(execution_id)
         status = await self._quarantine.release(state)
+        if not state.finished:
+            await self._executions.enqueue(execution_id, no_decision, mends=True)
         self._wakeup.notify()
         return status

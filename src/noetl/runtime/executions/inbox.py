@@ -26,6 +26,7 @@ from noetl.runtime.executions.loaded import (
     freeze,
     thaw,
 )
+from noetl.runtime.executions.mending import with_lost_rows
 from noetl.runtime.executions.placement import Placement, grant
 from noetl.runtime.executions.snapshots import catch_up, fold
 from noetl.runtime.executions.transition import transition_of
@@ -83,6 +84,8 @@ class ExecutionInbox:
         prefetch: Prefetch | None = None,
         disarm: str | None = None,
         number: int = 0,
+        *,
+        mends: bool = False,
     ) -> asyncio.Future[ReportAnswer]:
         """Queue a decision on a loaded execution. Raises ``OutOfOrder``.
 
@@ -90,7 +93,7 @@ class ExecutionInbox:
         """
         loaded, loop = self._cache[execution_id], asyncio.get_running_loop()
         future: asyncio.Future[ReportAnswer] = loop.create_future()
-        item = InboxItem(decide, future, lease, prefetch, disarm, number)
+        item = InboxItem(decide, future, lease, prefetch, disarm, number, mends)
         loaded.inbox.append(item)
         loaded.used = self._clock.now()
         if not loaded.busy:
@@ -185,6 +188,9 @@ class ExecutionInbox:
                 items,
                 granted,
             )
+            if any(item.mends for item in items):
+                now = self._clock.now()
+                transition = with_lost_rows(transition, loaded, self._placement, now)
             if batch.blobs:
                 await store_blobs(await self._results.of(loaded.playbook), batch)
             if loaded.state.finished and loaded.state.parent is not None:
@@ -310,7 +316,7 @@ def _changes_store(item: InboxItem) -> bool:
     state is outdated, on which a pause may seem to last.
     """
     stops = item.answer is not None and item.answer.stop
-    return item.disarm is not None or (item.lease is not None and stops)
+    return item.mends or item.disarm is not None or (item.lease is not None and stops)
 
 
 def _apply(item: InboxItem, batch: Batch) -> None:

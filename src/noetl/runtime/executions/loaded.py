@@ -27,8 +27,9 @@ class InboxItem(msgspec.Struct):
 
     ``lease`` is the lease of a report and ``number`` the number that a remote worker
     gave it; ``prefetch`` names a free slot for the pipeline that the decision makes
-    ready; ``disarm`` is the timer that caused the decision. After the decision the item
-    has an ``answer`` or an ``error``.
+    ready; ``disarm`` is the timer that caused the decision. ``mends``: the commit makes
+    lost rows of the execution again. After the decision the item has an ``answer`` or
+    an ``error``.
     """
 
     decide: Decision
@@ -37,6 +38,7 @@ class InboxItem(msgspec.Struct):
     prefetch: Prefetch | None = None
     disarm: str | None = None
     number: int = 0
+    mends: bool = False
     answer: ReportAnswer | None = None
     error: NoetlError | None = None
 

@@ -12,6 +12,7 @@ from noetl.engine.times import NEVER, seconds_of
 from noetl.engine.undone import number_of
 from noetl.ports import CommandRecord, Records, Snapshot, Timer
 from noetl.runtime.executions.loaded import freeze
+from noetl.runtime.executions.mending import deadlines_of
 from noetl.runtime.executions.snapshots import open_snapshot
 from noetl.types import JSON
 
@@ -133,7 +134,7 @@ def _wait(
 
 def _timers(state: State, records: Records) -> Iterator[Found]:
     """I-28: there is a timer for each moment that the log waits for, and no other."""
-    expected = dict(_deadlines(state))
+    expected = dict(deadlines_of(state))
     known = {timer.timer_id: timer for timer in records.timers}
     for name, due in expected.items():
         timer = known.get(name)
@@ -146,16 +147,6 @@ def _timers(state: State, records: Records) -> Iterator[Found]:
         if timer.timer_id not in expected and not _may_be(state, timer):
             found = f"there is a timer {timer.timer_id}, due at {timer.due_at}"
             yield "I-28", found, "none: the log waits for no such moment"
-
-
-def _deadlines(state: State) -> Iterator[tuple[str, float]]:
-    if state.finished:
-        return
-    if state.deadline is not None:
-        yield "execution", seconds_of(state.deadline)
-    for run in state.runs.values():
-        if run.deadline is not None and not run.ended:
-            yield f"step:{run.id}", seconds_of(run.deadline)
 
 
 def _may_be(state: State, timer: Timer) -> bool:

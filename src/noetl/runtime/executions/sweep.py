@@ -15,6 +15,7 @@ from noetl.runtime.executions.children import ChildExecutions
 from noetl.runtime.executions.concurrency import ConcurrencyLimiter
 from noetl.runtime.executions.loaded import Decision
 from noetl.runtime.executions.quarantine import Quarantine
+from noetl.runtime.executions.stalls import StallWatch
 
 Awaits = Callable[[str | None], bool]
 """Decides by the path of a playbook whether a handler awaits its executions."""
@@ -53,6 +54,7 @@ class Sweep:
         limiter: ConcurrencyLimiter,
         finished: FinishedHandlers,
         wakeup: Wakeup,
+        stalls: StallWatch,
         *,
         is_server: bool,
     ) -> None:
@@ -64,6 +66,7 @@ class Sweep:
         self._limiter = limiter
         self._finished = finished
         self._wakeup = wakeup
+        self._stalls = stalls
         self._is_server = is_server
         self._ended_at = clock.now()
         self.late = 0.0
@@ -82,6 +85,7 @@ class Sweep:
             async with self._quarantine.apart(timer.execution_id):
                 await self._serve(timer)
         if self._is_server:
+            await self._stalls.look()
             self._executions.cache.evict_idle()
         self._ended_at = self._clock.now()
         self._wakeup.notify()

@@ -45,14 +45,16 @@ class ExecutionControl:
         return status
 
     async def resume(self, execution_id: str, caller: Caller = None) -> ExecutionStatus:
-        """Resume the execution and its children; also release a quarantined
-        execution."""
+        """Resume the execution and its children, and make lost rows of them again;
+        also release a quarantined execution."""
         status = await self._status(execution_id)
         if status == "quarantined":
             return await self._take_back(execution_id)
         self._need(status, "resumed", status == "paused")
-        await self._reach(execution_id, lambda batch: resume(batch, caller))
-        return await self._order(execution_id, lambda batch: _resume(batch, caller))
+        await self._reach(execution_id, lambda batch: resume(batch, caller), mends=True)
+        return await self._order(
+            execution_id, lambda batch: _resume(batch, caller), mends=True
+        )
 
     async def signal(
         self,
@@ -100,32 +102,36 @@ class ExecutionControl:
                 raise no_execution() from None
             raise
 
-    async def _order(self, execution_id: str, order: Order) -> ExecutionStatus:
+    async def _order(
+        self, execution_id: str, order: Order, *, mends: bool = False
+    ) -> ExecutionStatus:
         try:
-            await self._tell(execution_id, order)
+            await self._tell(execution_id, order, mends)
         except OutOfOrder:  # the execution ended and was evicted in the meantime
             raise _does_not_fit(await self._status(execution_id), "changed") from None
         except SetAside as error:
             raise _is_aside(error) from None
         return await self._status(execution_id)
 
-    async def _tell(self, execution_id: str, order: Order) -> None:
+    async def _tell(self, execution_id: str, order: Order, mends: bool) -> None:
         await self._orchestrator.load(execution_id)
         try:
-            await self._orchestrator.decide(execution_id, order)
+            await self._orchestrator.decide(execution_id, order, mends=mends)
         finally:
             live = self._orchestrator.cache.get(execution_id)
             if live is not None and live.state.finished:
                 self._orchestrator.cache.evict(execution_id)
 
-    async def _reach(self, execution_id: str, order: Order) -> None:
+    async def _reach(
+        self, execution_id: str, order: Order, *, mends: bool = False
+    ) -> None:
         """Apply the order to all descendants that the execution waits for."""
         state = await self._orchestrator.load(execution_id)
         for _, child in list(children_of(state)):
             child_id: str = child["execution_id"]
             try:
-                await self._tell(child_id, order)
-                await self._reach(child_id, order)
+                await self._tell(child_id, order, mends)
+                await self._reach(child_id, order, mends=mends)
             except (StoreError, OutOfOrder):
                 continue  # the child has not started yet, or has finished
 

@@ -202,6 +202,10 @@ class Commands:
             if row.command.execution_id == execution_id and row.state != "done"
         ]
 
+    def executions(self) -> set[int]:
+        """Return the executions that have commands."""
+        return {row.execution for row in self._by_id.values()}
+
     def is_held(self, lease: Lease) -> bool:
         row = self._leased.get(lease.command_id)
         return row is not None and lease == Lease(

@@ -14,6 +14,7 @@ from noetl.adapters.stores.encoding import Encoded, encode
 from noetl.adapters.stores.memory.commands import Commands
 from noetl.adapters.stores.memory.exports import ExportTimers
 from noetl.adapters.stores.rules import (
+    OPEN,
     OVER,
     TIMER_ID,
     Aside,
@@ -169,6 +170,25 @@ class MemoryStore:
             and self._by_number[number - 1].status != "quarantined"
         ]
         return [timer for *_, timer in sorted(due, key=lambda entry: entry[:3])]
+
+    async def idle(
+        self, *, after: int, limit: int
+    ) -> tuple[Sequence[tuple[str, int]], int]:
+        rest = (each for each in self._by_number[after:] if each.status in OPEN)
+        looked = list(islice(rest, limit))
+        busy = self._commands.executions() | self._timers.keys()
+        queued = {
+            name
+            for slots in self._slots.values()
+            for name, slot in slots.items()
+            if slot.queued
+        }
+        found = [
+            (each.execution_id, each.last_seq)
+            for each in looked
+            if each.number not in busy and each.execution_id not in queued
+        ]
+        return found, looked[-1].number if len(looked) == limit else 0
 
     async def set_status(self, summary: Summary) -> None:
         execution = self._known(summary.execution_id)

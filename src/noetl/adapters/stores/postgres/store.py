@@ -32,6 +32,7 @@ from noetl.adapters.stores.rules import (
     Turn,
     count_by_pool,
     exports_of,
+    idle_of,
     refuse_foreign,
     timer_of,
 )
@@ -296,6 +297,12 @@ class PostgresStore:
 
     async def count_exports(self) -> Mapping[str, WaitingExports]:
         return exports_of(await self._run(lambda c: c.fetch(SQL["count_exports"])))
+
+    async def idle(
+        self, *, after: int, limit: int
+    ) -> tuple[Sequence[tuple[str, int]], int]:
+        rows = await self._run(lambda c: c.fetch(SQL["idle"], after, limit))
+        return idle_of([tuple(row) for row in rows], limit)
 
     async def disarm(self, timer: Timer) -> None:
         given = (timer.timer_id, timer.execution_id)

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from noetl.adapters.stores.batches import Row, first_damage, missing_event, unpack_rows
-from noetl.adapters.stores.rules import count_by_pool
+from noetl.adapters.stores.rules import count_by_pool, idle_of
 from noetl.adapters.stores.sqlite.connection import connect_reader, translated
 from noetl.adapters.stores.sqlite.schema import SQL
 from noetl.adapters.stores.sqlite.transitions import SEQ_BITS, Head
@@ -307,3 +307,10 @@ class Readers:
     def close_now(self) -> None:
         while not self._free.empty():
             self._free.get_nowait().close()
+
+
+def idle(
+    db: sqlite3.Connection, after: int, limit: int
+) -> tuple[list[tuple[str, int]], int]:
+    """Return open executions without any row, and the number to continue after."""
+    return idle_of(db.execute(SQL["idle"], (after, limit)).fetchall(), limit)

@@ -234,6 +234,11 @@ class SqliteStore:
             lambda db: self._leases.sweep(db, now), durable=self._durable_leases
         )
 
+    async def idle(
+        self, *, after: int, limit: int
+    ) -> tuple[Sequence[tuple[str, int]], int]:
+        return await self._read(lambda db: reads.idle(db, after, limit))
+
     async def set_status(self, summary: Summary) -> None:
         def change(db: sqlite3.Connection) -> None:
             set_status(db, summary)

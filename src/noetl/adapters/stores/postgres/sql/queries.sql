@@ -255,6 +255,26 @@ DELETE FROM call_line WHERE key = ANY (ARRAY(
   SELECT key FROM call_line WHERE told < $1 AND due < $1 LIMIT 100
   FOR UPDATE SKIP LOCKED))
 
+-- name: idle
+-- Open executions, and whether nothing is there that could continue them.
+SELECT x.number, x.execution_id, x.last_seq,
+  NOT EXISTS (
+    SELECT 1 FROM command AS c WHERE c.command_id >= x.execution_id || '-'
+      AND c.command_id < x.execution_id || '.' AND c.state IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM timer AS t WHERE t.execution = x.number)
+  AND NOT EXISTS (
+    SELECT 1 FROM place AS p WHERE p.execution = x.number AND p.queued)
+FROM (
+  SELECT * FROM (
+    SELECT number, execution_id, last_seq FROM execution
+    WHERE status = 'running' AND number > $1 ORDER BY number LIMIT $2) AS r
+  UNION ALL
+  SELECT * FROM (
+    SELECT number, execution_id, last_seq FROM execution
+    WHERE status = 'waiting' AND number > $1 ORDER BY number LIMIT $2) AS w
+  ORDER BY number LIMIT $2
+) AS x ORDER BY x.number
+
 -- name: heads
 SELECT number, last_seq, execution_id, summary FROM execution WHERE number > $1
 ORDER BY number LIMIT $2

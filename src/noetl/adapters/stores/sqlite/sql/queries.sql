@@ -335,6 +335,26 @@ SELECT 'execution', request_key, count(*) || ' executions answer one request'
 FROM execution WHERE request_key IS NOT NULL GROUP BY request_key HAVING count(*) > 1
 LIMIT ?
 
+-- name: idle
+-- Open executions, and whether nothing is there that could continue them.
+SELECT x.number, x.execution_id, x.last_seq,
+  NOT EXISTS (
+    SELECT 1 FROM command AS c WHERE c.command_id >= x.execution_id || '-'
+      AND c.command_id < x.execution_id || '.' AND c.state IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM timer AS t WHERE t.execution = x.number)
+  AND NOT EXISTS (
+    SELECT 1 FROM place AS p WHERE p.execution = x.number AND p.queued = 1)
+FROM (
+  SELECT * FROM (
+    SELECT number, execution_id, last_seq FROM execution
+    WHERE status = 'running' AND number > ?1 ORDER BY number LIMIT ?2) AS r
+  UNION ALL
+  SELECT * FROM (
+    SELECT number, execution_id, last_seq FROM execution
+    WHERE status = 'waiting' AND number > ?1 ORDER BY number LIMIT ?2) AS w
+  ORDER BY number LIMIT ?2
+) AS x ORDER BY x.number
+
 -- name: remove_events
 DELETE FROM event WHERE key > ? AND key <= ?
 
