@@ -24,6 +24,7 @@ from doctored_logs import (
 from msgspec.structs import replace
 
 from noetl.engine.error_kinds import remedy_of
+from noetl.engine.events import Event
 from noetl.engine.invariants import Audit, audit, loops, tasks
 from noetl.engine.invariants.catalog import INVARIANTS, cure_of
 from noetl.engine.runs import path_of
@@ -174,13 +175,39 @@ def test_more_open_iterations_than_the_playbook_allows_are_named(
     log = run(FLOW.replace("max_in_flight: 2", "max_in_flight: 3")).log
     narrow = prepare(FLOW).playbook
 
-    [first, *_] = audit(log, narrow)
+    assert audit(log) == [], "the log has the bound that its execution had"
+    [told, *_] = audit(log, narrow)
+    [first, *_] = audit([_without_bound(event) for event in log], narrow)
 
+    assert (told.invariant, told.message) == (
+        "I-23",
+        "the loop sim-1 has max_in_flight 3",
+    )
     assert (first.invariant, first.message, first.expected) == (
         "I-23",
         "3 iterations of sim-1 are open",
         "at most 2",
     )
+
+
+def _without_bound(event: Event, bound: int | None = None) -> Event:
+    """The event as an earlier version has recorded it, or with another bound."""
+    if event.name != "loop.started":
+        return event
+    payload = {k: v for k, v in event.payload.items() if k != "max_in_flight"}
+    if bound is not None:
+        payload["max_in_flight"] = bound
+    return replace(event, payload=payload)
+
+
+def test_more_open_iterations_than_the_log_allows_are_named(run: Run) -> None:
+    """The log alone says it: no playbook is at hand."""
+    log = run(FLOW).log
+
+    [first, *_] = audit([_without_bound(event, 1) for event in log])
+
+    assert (first.invariant, first.expected) == ("I-23", "at most 1")
+    assert audit([_without_bound(event) for event in log]) == []
 
 
 def test_each_invariant_is_described() -> None:

@@ -130,6 +130,9 @@ class LoopStarted(Payload):
     """sequential or parallel."""
     iterator: str
     """The iterator's name."""
+    max_in_flight: NotRequired[int]
+    """The most iterations that may be open at a time; 1 if they are sequential. Logs of
+    earlier versions do not have it."""
     kept: NotRequired[KeptIterations]
     """`{step_run_id, done, ranges, results}`: the iterations that an earlier run has
     done, in a retry. They do not run again, and their patches of `ctx` apply here."""

@@ -175,6 +175,7 @@ def _resumed(books: Books, event: Event) -> None:
 def _forked(books: Books, event: Event) -> None:
     books.paused = books.queued = False
     books.deadline = event.payload["deadline"]
+    loops.note_fork(books)
 
 
 def _finished(books: Books, event: Event) -> None:

@@ -47,11 +47,13 @@ class OpenLoop(msgspec.Struct):
 
     ``results`` is None once they are too large for one event; ``exact`` says that
     ``size`` is their size as recorded. ``kept`` are ranges of iterations that an
-    earlier run has done, the last one first.
+    earlier run has done, the last one first. ``most`` is the number of iterations that
+    may be open at a time; None if neither the log nor the playbook says it.
     """
 
     total: int
     sequential: bool
+    most: int | None
     items: JSON
     first_seq: int
     next: int = 0

@@ -12,7 +12,7 @@ from noetl.engine.invariants.books import Books, Check, OpenLoop, parent_of
 from noetl.engine.invariants.tokens import open_pipe, refuse_late
 from noetl.engine.kept_loops import RESULTS_LIMIT, kept_results
 from noetl.engine.runs import path_of
-from noetl.engine.steps.loops import DEFAULT_IN_FLIGHT, expand
+from noetl.engine.steps.loops import expand, most_open
 from noetl.engine.values.references import is_reference
 from noetl.types import JSON
 
@@ -33,8 +33,13 @@ def _started(books: Books, event: Event) -> None:
     if not is_reference(items) and len(expand(items)) != total:
         message = f"the loop {name} has {len(expand(items))} items"
         books.blame("I-22", message, f"{total}, its total")
+    told, true = payload.get("max_in_flight"), _bound(books, event)
+    if told is not None and true is not None and told != true:
+        message = f"the loop {name} has max_in_flight {told}"
+        books.blame("I-23", message, f"{true}, as the playbook says")
+    most = true if told is None else told
     sequential = payload["mode"] == "sequential"
-    loop = OpenLoop(total, sequential, items, event.seq)
+    loop = OpenLoop(total, sequential, most, items, event.seq)
     books.loops[name] = loop
     if "kept" in payload:
         _keep(books, loop, payload["kept"])
@@ -72,7 +77,7 @@ def _iteration_started(books: Books, event: Event) -> None:
     loop = books.loops.get(parent_of(name))
     if loop is None or loop.ended:
         books.blame("I-22", f"{name} is begun", "an open loop")
-        loop = loop or OpenLoop(0, sequential=False, items=[], first_seq=0)
+        loop = loop or OpenLoop(0, False, None, items=[], first_seq=0)
     index = path_of(name)[-1]
     if index != loop.next or index >= loop.total:
         message = f"iteration {index} of {loop.total} is begun"
@@ -82,28 +87,28 @@ def _iteration_started(books: Books, event: Event) -> None:
     loop.next, loop.open = index + 1, loop.open + 1
     _pass_kept(loop)
     books.iterations.add(name)
-    bound = _bound(books, event, loop)
-    if bound is not None and loop.open > bound:
+    if loop.most is not None and loop.open > loop.most:
         message = f"{loop.open} iterations of {parent_of(name)} are open"
-        books.blame("I-23", message, f"at most {bound}")
+        books.blame("I-23", message, f"at most {loop.most}")
     if "first" in payload:
         open_pipe(books, name, payload)
 
 
-def _bound(books: Books, event: Event, loop: OpenLoop) -> int | None:
-    """Return the largest number of open iterations; None without the playbook."""
-    if loop.sequential:
+def _bound(books: Books, event: Event) -> int | None:
+    """Return the largest number of open iterations of a loop that starts, by the
+    playbook; without it only that of a sequential loop is known."""
+    if event.payload["mode"] == "sequential":
         return 1
-    if books.playbook is None:
-        return None
-    step = books.playbook.steps.get(event.step or "")
-    if step is None or step.loop is None:
-        return None
-    levels = list(step.loop.levels())
-    depth = len(path_of(event.entity_id)) - 1
-    if depth >= len(levels):
-        return None
-    return levels[depth].max_in_flight or DEFAULT_IN_FLIGHT
+    step = books.playbook.steps.get(event.step or "") if books.playbook else None
+    levels = list(step.loop.levels()) if step is not None and step.loop else []
+    depth = len(path_of(event.entity_id))
+    return most_open(levels[depth]) if depth < len(levels) else None
+
+
+def note_fork(books: Books) -> None:
+    """Forget the bounds of open loops: a fork may continue them by a newer playbook."""
+    for loop in books.loops.values():
+        loop.most = 1 if loop.sequential else None
 
 
 def _iteration_ended(books: Books, event: Event) -> None:

@@ -156,15 +156,19 @@ def _level(step: Step, depth: int) -> Loop:
 
 
 def _may_start(batch: Batch, step: Step, level: Loop, loop: LoopState) -> bool:
-    bound = 1
-    if level.mode == "parallel":
-        bound = level.max_in_flight or DEFAULT_IN_FLIGHT
     return (
         loop.next < loop.total
-        and len(loop.open) < bound
+        and len(loop.open) < most_open(level)
         and batch.state.status == "running"
         and not _halted(batch, step, loop)
     )
+
+
+def most_open(level: Loop) -> int:
+    """Return the most iterations of a loop that may be open at a time."""
+    if level.mode == "sequential":
+        return 1
+    return level.max_in_flight or DEFAULT_IN_FLIGHT
 
 
 def _halted(batch: Batch, step: Step, loop: LoopState) -> bool:
@@ -190,6 +194,7 @@ def _open(batch: Batch, run: Run, path: Path) -> None:
         "items": items,
         "mode": level.mode,
         "iterator": level.iterator,
+        "max_in_flight": most_open(level),
     }
     if kept is not None and run.kept is not None:
         payload["kept"] = kept.as_json(run.kept.last_seq)
