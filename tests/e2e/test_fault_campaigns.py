@@ -45,7 +45,7 @@ def test_the_clock_of_a_process_is_shifted_and_runs_faster(tmp_path: Path) -> No
     assert all(shift > 60 for shift in ask())
 
 
-def test_a_link_loses_its_share_and_passes_all_when_it_is_healed() -> None:
+def test_a_healed_link_passes_all_bytes_of_new_connections() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     link = Link(listening.getsockname()[1])
 
