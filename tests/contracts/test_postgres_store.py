@@ -263,7 +263,7 @@ async def test_renewing_and_committing_at_once_does_not_deadlock(postgres, facts
         pytest.param("53200", "store.unreachable", id="memory is short"),
     ],
 )
-async def test_an_error_of_the_disk_of_postgresql_is_no_defect_of_an_execution(
+async def test_a_full_or_failing_disk_of_postgresql_quarantines_no_execution(
     postgres: str, code: str, kind: str
 ) -> None:
     """I-38, I-47: with another kind, the execution would be set aside."""
