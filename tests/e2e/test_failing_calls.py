@@ -54,6 +54,7 @@ def test_a_server_with_a_full_disk_refuses_and_later_goes_on_by_itself(
     for status, problem in found["refused"]:
         assert (status, problem["kind"]) == (503, "store.unavailable")
         assert problem["store"] == "store.full"
+        assert problem["hint"].startswith("make room on the disk of the store")
     assert found["read"] == 200
     assert found["sent"] == 200
     assert found["ended"] == ["completed"] * 3

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from servers import ASKS, HELLO, playbook
 
+from faults.cluster import HUNG, Cluster
 from faults.history import Operation
 
 ANSWER_S = 8.0
@@ -113,6 +114,29 @@ class Clients:
                 line.close()
             return response.status, answer
         raise Unanswered(sent=False)
+
+
+class Probe:
+    """Measures how long it takes until a cluster accepts an execution again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._clients = Clients(cluster.urls, cluster.token, 0, count=0)
+        self._turn = 0
+
+    def wait(self) -> float:
+        """Start an execution, and again until a server accepts it; return the time."""
+        self._turn += 1
+        began = time.monotonic()
+        body = {"playbook": HELLO, "idempotency_key": f"probe-{self._turn}"}
+        while time.monotonic() < began + HUNG:
+            try:
+                status, _ = self._clients.call(0, "POST", "/api/executions", body)
+            except Unanswered:
+                status = 0
+            if status == 201:
+                break
+            time.sleep(0.02)
+        return time.monotonic() - began
 
 
 class _Client:

@@ -130,7 +130,7 @@ class Partition(Scenario):
                 case "mute":
                     link.silence("there")
                 case "slow":
-                    link.slow_down(dice.choice((0.1, 0.5)))
+                    link.slow_down(dice.choice((0.1, 0.5, 2.0)))
                 case "lossy":
                     link.lose_some()
         if harm == "flapping":

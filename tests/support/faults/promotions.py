@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 
 import asyncpg
 from replicas import Pair, replicated
-from servers import HELLO
 
-from faults.clients import Clients, Unanswered
+from faults.clients import Clients, Probe
 from faults.cluster import HUNG, POSTGRES, Cluster, free_port
 from faults.ordeal import Scenario
 from faults.parts import Part
@@ -80,7 +79,7 @@ class Promotion(Scenario):
     def __init__(self) -> None:
         self._gaps: list[float] = []
         self._waits: list[float] = []
-        self._clients: Clients | None = None
+        self._probe: Probe | None = None
         self._turn = 0
 
     def open(self, folder: Path) -> Cluster:
@@ -97,32 +96,15 @@ class Promotion(Scenario):
         await asyncio.to_thread(lost.kill if is_kill else lost.stop)
         await order(pair, heir, *ALONE, RELOAD, "SELECT pg_promote()")
         pair.swap()
-        promoted = time.monotonic()
-        await asyncio.to_thread(self._probe, cluster)
+        self._probe = self._probe or Probe(cluster)
+        self._waits.append(await asyncio.to_thread(self._probe.wait))
         self._gaps.append(time.monotonic() - began)
-        self._waits.append(time.monotonic() - promoted)
         await asyncio.to_thread(lost.copy, heir)
         lost.start()
         await asyncio.to_thread(lost.await_ready)
         await order(pair, heir, *SYNCHRONOUS, RELOAD)
         await order(pair, heir, IN_STEP)
         return "promotion after a kill" if is_kill else "promotion after a stop"
-
-    def _probe(self, cluster: Cluster) -> None:
-        """Start an execution; a server takes it as soon as it can."""
-        self._clients = self._clients or Clients(
-            cluster.urls, cluster.token, 0, count=0
-        )
-        body = {"playbook": HELLO, "idempotency_key": f"probe-{self._turn}"}
-        deadline = time.monotonic() + HUNG
-        while time.monotonic() < deadline:
-            try:
-                status, _ = self._clients.call(0, "POST", "/api/executions", body)
-            except Unanswered:
-                continue
-            if status == 201:
-                return
-            time.sleep(0.05)
 
     def inspect(self, part: Part, clients: Clients) -> Iterable[str]:
         part.lists["gaps (s)"] = [round(gap, 2) for gap in self._gaps]

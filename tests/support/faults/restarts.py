@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from typing import ClassVar
 
-from faults.clients import Clients
+from faults.clients import Clients, Probe
 from faults.cluster import POSTGRES, Cluster
 from faults.ordeal import Scenario
 from faults.parts import Part
@@ -48,13 +48,27 @@ class RollingRestart(Scenario):
 
 
 class PostmasterKill(Scenario):
-    """PostgreSQL is killed (``kill -9``) under load, and starts again."""
+    """PostgreSQL is killed (``kill -9``) under load, and starts again.
+
+    The wait is the time from when it is ready until an execution is accepted.
+    """
 
     name: ClassVar[str] = "postmaster killed"
+
+    def __init__(self) -> None:
+        self._probe: Probe | None = None
+        self._waits: list[float] = []
 
     async def strike(self, cluster: Cluster, dice: random.Random) -> str:
         await asyncio.sleep(dice.uniform(1.0, 3.0))
         await asyncio.to_thread(cluster.kill, POSTGRES)
         await asyncio.sleep(dice.uniform(0.0, 2.0))
         await asyncio.to_thread(cluster.start, POSTGRES)
+        self._probe = self._probe or Probe(cluster)
+        self._waits.append(await asyncio.to_thread(self._probe.wait))
         return "postmaster killed"
+
+    def inspect(self, part: Part, clients: Clients) -> Iterable[str]:
+        part.lists["waits (s)"] = [round(wait, 2) for wait in self._waits]
+        part.figures["longest wait (s)"] = max(self._waits)
+        return ()

@@ -187,6 +187,8 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem(error.kind, str(error), hint=hint)
         case StoreError():
             hint = "try again; earlier answers are stored"
+            if error.kind == "store.full":
+                hint = f"make room on the disk of the store, then {hint}"
             headers = {"Retry-After": "2"}
             more = {"store": error.kind}
             return Problem(
