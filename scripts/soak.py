@@ -25,8 +25,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from faults.cluster import Cluster  # noqa: E402
+from faults.evidence import verify_all  # noqa: E402
 from faults.ledger import Ledger  # noqa: E402
-from faults.ordeal import Ordeal, verify_all  # noqa: E402
+from faults.ordeal import Ordeal  # noqa: E402
 from faults.samples import Sample, judge  # noqa: E402
 from faults.soak import Soak  # noqa: E402
 from result_table import write_row  # noqa: E402

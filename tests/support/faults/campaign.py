@@ -20,7 +20,9 @@ from lease_history import record_leases
 from servers import Api
 
 from faults.checker import Checker, Findings
+from faults.clients import Clients
 from faults.cluster import NATS, POSTGRES, TTL, Cluster
+from faults.evidence import compare, facts_of, verify_all
 from faults.ledger import Ledger
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
@@ -78,7 +80,8 @@ workflow:
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """``size`` iterations an execution, one execution after the other, until all
     ``iterations`` are done and all faults have happened. ``pauses`` are the shortest
-    and the longest time between two faults."""
+    and the longest time between two faults. ``clients`` write down what they are told.
+    """
 
     seed: int
     iterations: int
@@ -91,6 +94,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 3
     nats: bool = True
     pauses: tuple[float, float] = (0.2, 0.9)
+    clients: int = 0
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -101,6 +105,7 @@ class Report(msgspec.Struct, kw_only=True):
     executions: int
     seconds: float
     found: Findings
+    operations: int = 0
 
 
 def run(
@@ -142,6 +147,8 @@ class Campaign:
         store = await PostgresStore.open(database)
         await database.fetch("CREATE TABLE public.kept (run text, i integer)")
         await record_leases(database)
+        clients = Clients(cluster.urls, cluster.token, plan.seed, count=plan.clients)
+        clients.start()
         await self._keep_busy(store)
         for fault in self._faults():
             await asyncio.sleep(self._dice.uniform(*plan.pauses))
@@ -156,8 +163,9 @@ class Campaign:
             await asyncio.sleep(0.1)
             await self._keep_busy(store)
             await self._check_progress(database)
+        await asyncio.to_thread(clients.settle)
         self._count_fenced(cluster.servers)
-        found = await Checker(database, store, self._ledger).check(self._runs)
+        found = await self._judge(database, store, clients)
         await database.close()
         return Report(
             plan=plan,
@@ -167,7 +175,24 @@ class Campaign:
             executions=len(self._runs),
             seconds=time.monotonic() - self._began,
             found=found,
+            operations=len(clients.history),
         )
+
+    async def _judge(
+        self, database: Postgres, store: PostgresStore, clients: Clients
+    ) -> Findings:
+        rows = await database.fetch("SELECT execution_id FROM noetl.execution")
+        names = {name for (name,) in rows} - self._runs.keys()
+        logs = {name: facts_of(await store.read(name)) for name in names}
+        theirs = {n: log for n, log in logs.items() if log[0].key in clients.keys}
+        checker = Checker(database, store, self._ledger)
+        found = await checker.check(self._runs, others=theirs)
+        found.wrong += clients.strange
+        found.wrong += compare(clients.history, theirs)
+        if clients.history:
+            environ = self._cluster.environ_of(self._cluster.servers[0])
+            found.wrong += await asyncio.to_thread(verify_all, environ)
+        return found
 
     def _faults(self) -> list[Callable[[], None]]:
         """All of them, shuffled; the parts take turns at being killed."""

@@ -80,6 +80,12 @@ class Clients:
             if thread.is_alive():
                 self.strange.append("a client does not come to an end")
 
+    @property
+    def keys(self) -> set[str]:
+        """Return the keys of all starts."""
+        starts = (each for each in self.history if each.what == "start")
+        return {each.key for each in starts if each.key is not None}
+
     def is_over(self, seconds: float) -> bool:
         return self._over.wait(seconds)
 

@@ -17,8 +17,9 @@ from servers import Api
 from faults.clients import Clients
 from faults.cluster import HUNG, free_port, wait_for
 from faults.disks import HOLD_S, Refusals, SmallDisk, report
-from faults.history import Logs, check, check_timers
-from faults.ordeal import Say, add_operations, facts_of, verify_all
+from faults.evidence import add_operations, compare, facts_of, verify_all
+from faults.history import Logs
+from faults.ordeal import Say
 from faults.parts import Part
 from noetl.adapters.secrets.private_files import make_token
 from noetl.adapters.stores.sqlite import SqliteStore
@@ -96,13 +97,7 @@ def _run(
     if host.has_ended() or host.stop() != 0:
         part.wrong.append("the server did not live until it was stopped")
     logs = asyncio.run(_read_facts(sorted(folder.glob("log*.db"))))
-    theirs = {
-        name: log
-        for name, log in logs.items()
-        if (log[0].key or "").startswith("client")
-    }
-    part.wrong += check(clients.history, theirs)
-    part.wrong += check_timers(logs)
+    part.wrong += compare(clients.history, logs)
     part.wrong += verify_all(host.environ)
     part.wrong += report(refusals, part)
     if NEEDED not in part.figures:

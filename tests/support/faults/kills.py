@@ -10,7 +10,7 @@ from faults.parts import Part
 
 NAME = "kills"
 SECONDS_A_FAULT = 1.2
-REQUIRED = frozenset({"commands taken over", "attempts in doubt"})
+REQUIRED = frozenset({"attempts in doubt"})
 
 
 def run_kills(seed: int, seconds: float, folder: Path, say: Say) -> Part:
@@ -24,6 +24,7 @@ def run_kills(seed: int, seconds: float, folder: Path, say: Say) -> Part:
         freezes=max(kills // 30, 1),
         wipes=max(kills // 15, 1),
         workers=4,
+        clients=2,
     )
     report = run(plan, folder, say)
     found = report.found
@@ -35,7 +36,8 @@ def run_kills(seed: int, seconds: float, folder: Path, say: Say) -> Part:
     part.figures = {
         "iterations": found.iterations,
         "events": found.events,
-        "commands taken over": found.steals,
+        "operations": report.operations,
+        "further claims": found.steals,
         "attempts in doubt": found.in_doubt,
         "late reports refused": report.fenced,
         "effects twice": found.duplicates,

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,12 +21,11 @@ from faults.campaign import LOOP, STUCK
 from faults.checker import Checker
 from faults.clients import Clients
 from faults.cluster import Cluster
-from faults.history import Fact, Logs, Operation, check, check_timers
+from faults.evidence import add_operations, compare, facts_of, verify_all
 from faults.ledger import Ledger
 from faults.parts import Part
 from noetl.adapters.postgres import Postgres
 from noetl.adapters.stores.postgres import PostgresStore
-from noetl.engine.events import Event
 from noetl.errors import StoreError
 
 WIDTH = 12
@@ -201,13 +197,7 @@ class Ordeal:
             overlaps=self._scenario.overlaps,
         )
         part.wrong += found.wrong
-        theirs = {
-            name: log
-            for name, log in logs.items()
-            if (log[0].key or "").startswith("client")
-        }
-        part.wrong += check(history, theirs)
-        part.wrong += check_timers(logs)
+        part.wrong += compare(history, logs)
         if self._scenario.verifies:
             environ = self._cluster.environ_of("server0")
             part.wrong += await asyncio.to_thread(verify_all, environ)
@@ -231,56 +221,3 @@ async def _has_ended(store: PostgresStore, execution_id: str) -> bool:
         if error.kind not in ("store.unreachable", "store.full"):
             raise
         return False
-
-
-def facts_of(events: Iterable[Event]) -> list[Fact]:
-    """Return what concerns clients of a log."""
-    return [_fact_of(event) for event in events]
-
-
-def _fact_of(event: Event) -> Fact:
-    payload, key, status, until = event.payload, None, None, None
-    match event.name:
-        case "playbook.execution.requested":
-            key = payload.get("caller", {}).get("idempotency_key")
-        case "message.received":
-            key = payload.get("data")
-        case "playbook.processed":
-            status = payload["status"]
-        case "task.suspended":
-            until = payload["until"]
-        case "task.resumed" if "message" in payload:
-            key = str(payload["message"])
-    return Fact(
-        name=event.name,
-        key=key,
-        status=status,
-        until=until,
-        at=event.timestamp,
-        of=event.task_run_id,
-    )
-
-
-def add_operations(part: Part, logs: Logs, history: Sequence[Operation]) -> None:
-    """Add the figures of clients to a part."""
-    answered = Counter(each.outcome for each in history)
-    part.figures |= {
-        "executions": len(logs),
-        "events": sum(map(len, logs.values())),
-        "operations": len(history),
-        "unknown answers": answered["info"],
-    }
-
-
-def verify_all(environ: Mapping[str, str]) -> list[str]:
-    """Return what ``noetl verify --execution all`` complains about."""
-    done = subprocess.run(
-        [sys.executable, "-m", "noetl", "verify", "--execution", "all"],
-        env={**environ, "LD_PRELOAD": ""},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode == 0:
-        return []
-    said = (done.stdout + done.stderr).strip().split("\n")
-    return [f"noetl verify ends with {done.returncode}: {line}" for line in said]
