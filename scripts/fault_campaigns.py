@@ -57,7 +57,7 @@ def run_campaign(name: str, asked: argparse.Namespace) -> bool:
         with tempfile.TemporaryDirectory(prefix="noetl-faults-") as folder:
             part = CAMPAIGNS[name](seed, length, Path(folder) / "home", say)
         if part.wrong:
-            for wrong in part.wrong[:30]:
+            for wrong in [*dict.fromkeys(part.wrong)][:30]:
                 print(f"wrong: {wrong}")
             print(f"{name}: {len(part.wrong)} errors; repeat it with --seed {seed}")
             return False

@@ -120,6 +120,10 @@ class OutOfMemory(Scenario):
     def open(self, folder: Path) -> Cluster:
         return NarrowCluster(folder, 2, 3)
 
+    def limits(self) -> list[str]:
+        why = why_no_groups()
+        return [] if why is None else [f"limits of the address space instead: {why}"]
+
     def allows(self, ended: str) -> bool:
         is_killed = ended.startswith("worker") and ended.partition(": ")[2][:2] == "-9"
         self._lost += is_killed

@@ -54,6 +54,10 @@ class Scenario:
         """Do one harm and undo it; return its name."""
         raise NotImplementedError
 
+    def limits(self) -> list[str]:
+        """Return what this machine cannot do, after ``open``."""
+        return []
+
     def supervise(self) -> None:
         """Start what has ended; the ordeal sets it, for harms that take a while."""
 
@@ -109,6 +113,8 @@ class Ordeal:
 
     async def run(self, seconds: float) -> Part:
         part, began = self._part, time.monotonic()
+        for limit in self._scenario.limits():
+            self._say(limit)
         database = Postgres(self._cluster.database)
         store = await PostgresStore.open(database)
         await database.fetch(

@@ -164,6 +164,10 @@ class WirePartition(Partition):
         self._cluster = WiredCluster(folder, 2, 3)
         return self._cluster
 
+    def limits(self) -> list[str]:
+        why = self._cluster.namespaces.why_no_netem
+        return [] if why is None else [f"small queues (tbf) instead of netem: {why}"]
+
     def inspect(self, part: Part, clients: Clients) -> Iterable[str]:
         resent = self._cluster.namespaces.resent()
         if resent:
