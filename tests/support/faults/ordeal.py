@@ -46,6 +46,8 @@ class Scenario:
     loop: ClassVar[str] = LOOP
     rest: ClassVar[float] = 0.0
     verifies: ClassVar[bool] = True
+    supervise: Callable[[], None]
+    """Starts what has ended, for harms that take a while; set by the ordeal."""
 
     def open(self, folder: Path) -> Cluster:
         return Cluster(folder, 2, 3, nats=True)
@@ -57,9 +59,6 @@ class Scenario:
     def limits(self) -> list[str]:
         """Return what this machine cannot do, after ``open``."""
         return []
-
-    def supervise(self) -> None:
-        """Start what has ended; the ordeal sets it, for harms that take a while."""
 
     def allows(self, ended: str) -> bool:
         """Return whether this end of a process is part of the harm."""
@@ -109,7 +108,7 @@ class Ordeal:
         self._runs: dict[str, int] = {}
         self._known: set[str] = set()
         self._over = False
-        scenario.supervise = self._supervise  # type: ignore[method-assign]
+        scenario.supervise = self._supervise
 
     async def run(self, seconds: float) -> Part:
         part, began = self._part, time.monotonic()
