@@ -53,7 +53,9 @@ def run_campaign(name: str, asked: argparse.Namespace) -> bool:
         def say(text: str, began: float = began) -> None:
             print(f"{time.monotonic() - began:7.1f} s  {name}: {text}", flush=True)
 
-        length = min(asked.part, max(left, 5.0))
+        length = min(asked.part, asked.seconds)
+        if asked.cases is not None:
+            length = min(asked.part, max(1.2 * left, 10.0))
         with tempfile.TemporaryDirectory(prefix="noetl-faults-") as folder:
             part = CAMPAIGNS[name](seed, length, Path(folder) / "home", say)
         if part.wrong:

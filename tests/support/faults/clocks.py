@@ -81,6 +81,7 @@ class WrongClocks(Scenario):
     """
 
     name: ClassVar[str] = "wrong clocks"
+    at_least: ClassVar[int] = 3
     required: ClassVar[frozenset[str]] = frozenset(
         {"server ahead", "server behind", "worker a day behind"}
     )

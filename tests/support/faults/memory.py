@@ -110,6 +110,7 @@ class OutOfMemory(Scenario):
     executions on these workers go on. Code with a limit of its own harms none."""
 
     name: ClassVar[str] = "out of memory"
+    at_least: ClassVar[int] = 2
     required: ClassVar[frozenset[str]] = frozenset({"poisonous call", "greedy code"})
 
     def __init__(self) -> None:

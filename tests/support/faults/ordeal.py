@@ -37,7 +37,8 @@ class Scenario:
 
     ``required`` are faults or figures without which a part has shown nothing.
     ``overlaps`` says that effects of two owners may meet. ``rest`` are seconds between
-    two loops, and ``verifies`` that all of the store is verified after each part.
+    two loops, and ``verifies`` that all of the store is verified after each part. A
+    part lasts until ``at_least`` so many faults have happened.
     """
 
     name: ClassVar[str]
@@ -46,6 +47,7 @@ class Scenario:
     loop: ClassVar[str] = LOOP
     rest: ClassVar[float] = 0.0
     verifies: ClassVar[bool] = True
+    at_least: ClassVar[int] = 1
     supervise: Callable[[], None]
     """Starts what has ended, for harms that take a while; set by the ordeal."""
 
@@ -124,7 +126,10 @@ class Ordeal:
         self._clients.start()
         busy = asyncio.create_task(self._keep_busy(store))
         try:
-            while time.monotonic() < began + seconds and not busy.done():
+            while not busy.done() and (
+                time.monotonic() < began + seconds
+                or sum(part.faults.values()) < self._scenario.at_least
+            ):
                 name = await self._scenario.strike(self._cluster, self._dice)
                 part.faults[name] = part.faults.get(name, 0) + 1
                 self._say(name)

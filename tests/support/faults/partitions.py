@@ -90,6 +90,7 @@ class Partition(Scenario):
     or come and go. Clients reach all servers all the time."""
 
     name: ClassVar[str] = "partition"
+    at_least: ClassVar[int] = 3
     required: ClassVar[frozenset[str]] = frozenset(
         {"worker-server cut", "server-postgres cut", "server-nats cut", "pieces harmed"}
     )

@@ -20,6 +20,7 @@ class RollingRestart(Scenario):
     """
 
     name: ClassVar[str] = "rolling restart"
+    at_least: ClassVar[int] = 5
     required: ClassVar[frozenset[str]] = frozenset({"server", "worker"})
 
     def __init__(self) -> None:
