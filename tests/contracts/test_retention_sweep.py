@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from servers import HEAD
 
 from noetl.access.audit import Entry
 from noetl.adapters.accounts.tables import SqlAudit
+from noetl.adapters.archive.places import FolderPlace
 from noetl.adapters.blobs.files import FileBlobs
 from noetl.adapters.catalogs.files import describe
 from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
@@ -29,8 +31,11 @@ from noetl.engine.times import rfc3339
 from noetl.errors import StoreError
 from noetl.local.home import Home
 from noetl.ports import Registered, Removal
+from noetl.ports.retention import Damaged
 from noetl.service.errors import RequestRefused
 from noetl.service.retention import choice
+from noetl.service.retention.archive import ParquetArchive
+from noetl.service.retention.archived import ArchiveReader
 from noetl.service.retention.sweeper import EVERY_S, Sweeper
 from noetl.service.retention.values import GRACE_S, SKEW_S, UnnamedValues
 
@@ -56,8 +61,12 @@ class Copies:
         self.kept: dict[str, list[str]] = {}
         self.discarded: list[str] = []
         self.fails = ""
+        self.damaged: set[str] = set()
 
     async def keep(self, removal: Removal) -> None:
+        for name in removal.execution_ids:
+            if name in self.damaged:
+                raise Damaged(name, StoreError("event 7 is missing", "store.corrupt"))
         if self.fails == "before":
             raise StoreError("the archive is away", "store.unreachable")
         self.kept[removal.name] = list(removal.execution_ids)
@@ -255,6 +264,51 @@ async def test_a_pass_that_is_killed_is_continued_with_the_same_copy(world, fail
     assert done.executions == 3
     assert await world.names() == set()
     assert sorted(world.copies.kept.values()) == [["a", "b"], ["c"]]
+
+
+async def test_a_family_with_a_damaged_log_stays_and_others_go(world, caplog):
+    for name in ("a", "b", "c"):
+        await world.end(name, 40)
+        await world.end(f"{name}-child", 40, parent_id=name)
+    world.copies.damaged = {"b-child"}
+
+    sweeper = world.sweeper()
+    done = await sweeper.sweep(30 * DAY)
+
+    assert done.executions == 4
+    assert await world.names() == {"b", "b-child"}
+    assert sweeper.failures == 1
+    assert "stays: event 7 is missing" in caplog.text
+    world.copies.damaged.clear()
+    assert (await world.sweeper().sweep(30 * DAY)).executions == 2
+
+
+async def test_a_log_that_was_changed_is_neither_archived_nor_removed(world, tmp_path):
+    await world.end("changed", 40)
+    await world.end("sound", 40)
+    with sqlite3.connect(tmp_path / "log.db") as db:
+        db.execute("DROP TRIGGER batch_is_never_changed")
+        db.execute("UPDATE batch SET hash = zeroblob(16) WHERE key >> 32 = 1")
+    db.close()
+    place = FolderPlace("file://archive", tmp_path / "archive")
+    world.copies = ParquetArchive(
+        place,
+        world.store,
+        world.store.retention,
+        world.task_logs,
+        world.blobs,
+        world.watch,
+        tmp_path,
+    )
+
+    sweeper = world.sweeper()
+    await sweeper.sweep(30 * DAY)
+
+    assert await world.names() == {"changed"}
+    assert sweeper.failures == 1
+    reader = ArchiveReader(place, str(tmp_path))
+    assert [each.execution.execution_id async for each in reader.each()] == ["sound"]
+    assert (await reader.verify()).faults == []
 
 
 async def test_a_copy_is_discarded_if_a_fork_keeps_its_execution(world):

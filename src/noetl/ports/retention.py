@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from noetl.errors import StoreError
 from noetl.ports.log_maintenance import LogHead
 
 MAX_MEMBERS = 500
@@ -104,12 +105,21 @@ class Retention(Protocol):
         ...
 
 
+class Damaged(StoreError):
+    """An execution cannot be copied, since what is stored of it is damaged."""
+
+    def __init__(self, execution_id: str, error: StoreError) -> None:
+        super().__init__(str(error), error.kind)
+        self.execution_id = execution_id
+
+
 class Archive(Protocol):
     """Copies of executions that are removed, outside of the store."""
 
     async def keep(self, removal: Removal) -> None:
         """Copy the executions, with all that is needed to restore them; complete when
-        this returns. Again under the same name replaces the copy."""
+        this returns. Again under the same name replaces the copy. Raises ``Damaged``,
+        or another ``StoreError`` if the archive cannot be written."""
         ...
 
     async def discard(self, removal: Removal) -> None:

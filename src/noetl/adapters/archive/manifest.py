@@ -29,7 +29,7 @@ class ArchivedFile(msgspec.Struct, frozen=True):
 class ArchivedExecution(msgspec.Struct, frozen=True):
     """An execution of a batch. ``last_hash`` ends the hash chain of its log;
     ``values`` are the keys of stored values that it names, ``missing`` those that were
-    in no store any more."""
+    in no store any more, or damaged."""
 
     summary: Summary
     events: int

@@ -27,19 +27,21 @@ from noetl.adapters.archive.manifest import (
 )
 from noetl.adapters.archive.parts import Part, PartWriter, row_line
 from noetl.adapters.archive.places import Place
-from noetl.adapters.stores.batches import Row, unpack_rows
+from noetl.adapters.stores.batches import FIRST, Row, link, unpack_rows
 from noetl.adapters.tools.duckdb.temp_dirs import Bench
 from noetl.engine.event_codec import event_line
 from noetl.engine.events import Event
 from noetl.engine.times import rfc3339
-from noetl.errors import BlobGone, StoreError
+from noetl.errors import BlobCorrupt, BlobGone, StoreError
 from noetl.ports import Blobs, Clock, Removal, Retention, TaskLogs
 from noetl.ports.log_maintenance import RecordReader
+from noetl.ports.retention import Damaged
 from noetl.service.executions.results import LOG, keys_in
 
 ROWS = 200
 """Rows of a log that are read at a time."""
 CHUNKS = 16
+DAMAGE = ("store.corrupt", "log.hash_mismatch")
 
 
 class ParquetArchive:
@@ -121,19 +123,29 @@ class ParquetArchive:
         return manifest
 
     async def _add(self, writer: PartWriter, execution_id: str) -> ArchivedExecution:
-        """Add the rows of one execution to the files."""
+        """Add the rows of one execution to the files. Raises ``StoreError``."""
+        try:
+            return await self._copy(writer, execution_id)
+        except StoreError as error:
+            if error.kind in DAMAGE:
+                raise Damaged(execution_id, error) from error
+            raise
+
+    async def _copy(self, writer: PartWriter, execution_id: str) -> ArchivedExecution:
         records = await self._store.records(execution_id)
         values: set[str] = set()
-        after, trace, last_hash = 0, "", b""
+        after, trace, last_hash = 0, "", FIRST
         while rows := await self._retention.rows(execution_id, after=after, limit=ROWS):
             read = [Row(*each) for each in rows]
+            for row in read:
+                last_hash = _checked(execution_id, last_hash, row)
             events = unpack_rows(read, execution_id, after, None)
             trace = trace or str(events[0].payload.get("trace_id", ""))
             text = b"".join(row_line(execution_id, each) for each in read)
             full = writer.add("log", text) | writer.add("events", _lines(events, trace))
             for event in events:
                 values.update(keys_in(event))
-            after, last_hash = read[-1].last_seq, read[-1].hash
+            after = read[-1].last_seq
             if full:
                 await asyncio.to_thread(writer.flush)
         if after != records.last_seq:
@@ -183,7 +195,7 @@ class ParquetArchive:
             try:
                 async with self._blobs.file(key) as file:
                     await self._place.put_file(value_path(key), file)
-            except BlobGone:
+            except (BlobGone, BlobCorrupt):
                 missing.append(key)
         return msgspec.structs.replace(execution, missing=missing)
 
@@ -195,6 +207,16 @@ class ParquetArchive:
             yield scratch.path
         finally:
             scratch.remove()
+
+
+def _checked(execution_id: str, previous: bytes, row: Row) -> bytes:
+    """Return the hash of a row. Raises ``StoreError`` if it is not that of the chain:
+    a log that was changed is not removed."""
+    if link(previous, row) != row.hash:
+        message = f"execution {execution_id}: the row that ends with event "
+        message += f"{row.last_seq} is not the one that was recorded"
+        raise StoreError(message, "log.hash_mismatch")
+    return row.hash
 
 
 def _lines(events: list[Event], trace: str) -> bytes:

@@ -56,10 +56,10 @@ class Choice:
         self._large: set[int] = set()
         self._young = 0
 
-    async def next(self) -> Sequence[LogHead]:
-        """Return executions that may be removed together; none at the end. Of a family
+    async def next(self) -> list[Sequence[LogHead]]:
+        """Return families that may be removed together; none at the end. Of a family
         that is too large for one batch these are the newest, without its root."""
-        chosen: list[LogHead] = []
+        chosen: list[Sequence[LogHead]] = []
         while (family := await self._look()) is not None:
             if not await self._may_go(family):
                 self._pass(family)
@@ -68,11 +68,11 @@ class Choice:
             if family.more:
                 if not chosen:
                     self._found.clear()  # what is left of it is read again
-                    return members[:-1]
+                    return [members[:-1]]
                 return chosen
             if chosen and not _fits(chosen, members):
                 return chosen
-            chosen += members
+            chosen.append(members)
             self._pass(family)
         return chosen
 
@@ -142,7 +142,6 @@ class Choice:
         )
 
 
-def _fits(chosen: Sequence[LogHead], more: Sequence[LogHead]) -> bool:
-    if len(chosen) + len(more) > BATCH:
-        return False
-    return sum(each.last_seq for each in (*chosen, *more)) <= EVENTS
+def _fits(chosen: Sequence[Sequence[LogHead]], more: Sequence[LogHead]) -> bool:
+    members = [each for family in (*chosen, more) for each in family]
+    return len(members) <= BATCH and sum(each.last_seq for each in members) <= EVENTS

@@ -13,7 +13,7 @@ import msgspec
 from noetl.access.audit import Audit
 from noetl.errors import StoreError
 from noetl.ports import Clock, LogHead, Removal, Retention, TaskLogs
-from noetl.ports.retention import Archive, Refused
+from noetl.ports.retention import Archive, Damaged, Refused
 from noetl.service.errors import RequestRefused
 from noetl.service.retention.choice import Age, Choice
 
@@ -25,6 +25,7 @@ TURN_S = 120.0
 """Seconds after which another server takes over from one that is gone."""
 REST = 3.0
 """Times the length of a batch for which a pass then rests: others need the store."""
+MAX_REST_S = TURN_S / 4
 ENTRIES = 1_000
 """Entries of the audit that are removed at a time."""
 BUDGET_S = 5.0
@@ -111,9 +112,9 @@ class Sweeper:
                 return done
             while some := await choice.next():
                 started = time.monotonic()
-                await self._remove(some)
-                done.add(some)
-                await self._clock.sleep((time.monotonic() - started) * REST)
+                await self._remove(some, done)
+                rest = (time.monotonic() - started) * REST
+                await self._clock.sleep(min(rest, MAX_REST_S))
             await self._finish(done, now - age)
             await self._take_turn(ttl=0.0)
         self.ended_at = self._clock.now()
@@ -145,8 +146,7 @@ class Sweeper:
             if not await self._begin(done):
                 raise busy()
             while some := await choice.next():
-                await self._remove(some)
-                done.add(some)
+                await self._remove(some, done)
                 if time.monotonic() >= until:
                     done.after = choice.after
                     break
@@ -174,8 +174,11 @@ class Sweeper:
         if isinstance(planned, Refused):
             return False
         if planned is not None:
-            await self._carry_out(planned)
-            done.executions += len(planned.execution_ids)
+            try:
+                await self._carry_out(planned)
+                done.executions += len(planned.execution_ids)
+            except Damaged:
+                await self._abandon(planned)  # it is chosen again, without the damage
         return True
 
     async def _take_turn(self, ttl: float = TURN_S) -> Removal | Refused | None:
@@ -183,13 +186,34 @@ class Sweeper:
             self._owner, now=self._clock.now(), ttl=ttl
         )
 
-    async def _remove(self, some: Sequence[LogHead]) -> None:
-        names = [each.summary.execution_id for each in some]
-        removal = Removal(names[-1] if len(names) == 1 else min(names), names)
-        if isinstance(await self._take_turn(), Refused):
-            raise StoreError("another server removes old executions", "store.conflict")
-        await self._retention.plan(self._owner, removal)
-        await self._carry_out(removal)
+    async def _remove(self, some: Sequence[Sequence[LogHead]], done: Removed) -> None:
+        """Remove families; one with a damaged log stays, if it is to be archived."""
+        left = [*some]
+        while left:
+            heads = [each for family in left for each in family]
+            names = [each.summary.execution_id for each in heads]
+            removal = Removal(min(names), names)
+            if isinstance(await self._take_turn(), Refused):
+                message = "another server removes old executions"
+                raise StoreError(message, "store.conflict")
+            await self._retention.plan(self._owner, removal)
+            try:
+                await self._carry_out(removal)
+            except Damaged as damage:
+                self.failures += 1
+                name = damage.execution_id
+                text = "an execution is not archived, and stays: %s"
+                log.error(text, damage, extra={"execution_id": name})
+                await self._abandon(removal)
+                left = [each for each in left if name not in _names(each)]
+            else:
+                done.add(heads)
+                return
+
+    async def _abandon(self, removal: Removal) -> None:
+        if self._archive is not None:
+            await self._archive.discard(removal)
+        await self._retention.plan(self._owner, None)
 
     async def _carry_out(self, removal: Removal) -> None:
         """Copy to the archive, then remove: both again after a crash between them."""
@@ -204,9 +228,7 @@ class Sweeper:
             # A fork has begun since the choice. Another server that has the turn now
             # does the same removal, and needs the copy.
             if not isinstance(await self._take_turn(), Refused):
-                if self._archive is not None:
-                    await self._archive.discard(removal)
-                await self._retention.plan(self._owner, None)
+                await self._abandon(removal)
             raise
         self.removed += len(removal.execution_ids)
 
@@ -222,6 +244,10 @@ class Sweeper:
             about = {"executions": done.executions, "events": done.events}
             text = "removed %d executions with %d events, and %d values"
             log.info(text, done.executions, done.events, values, extra=about)
+
+
+def _names(heads: Sequence[LogHead]) -> set[str]:
+    return {each.summary.execution_id for each in heads}
 
 
 def busy() -> RequestRefused:
