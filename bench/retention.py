@@ -110,7 +110,8 @@ def percentile(times: Sequence[float], part: float) -> float:
 
 
 async def measure(service: Service, rate: float, seconds: float) -> str:
-    await Load(service).run(rate, 5.0)  # warm up
+    await Load(service).run(1.0, 3.0)  # the worker is starting
+    await Load(service).run(rate, 5.0)
     times = await Load(service).run(rate, seconds)
     return (
         f"{percentile(times, 0.5):.0f} ms | {percentile(times, 0.99):.0f} ms "
@@ -144,7 +145,7 @@ def main() -> None:
         with service.running():
             line = asyncio.run(measure(service, options.rate, options.seconds))
             took = time.perf_counter() - began
-            started = int(options.rate) * 5 + int(options.rate * options.seconds)
+            started = 3 + int(options.rate * 5) + int(options.rate * options.seconds)
             gone = before + started - asyncio.run(count_all(database))
             print(f"| old ones are removed | {line} |", flush=True)
             print(f"removed {gone:,} in {took:.0f} s: {gone / took:,.0f} a second")
