@@ -33,7 +33,7 @@ STEPS = ("put", "put_file", "plan", "carry_out")
 
 
 class Mortal:
-    """Passes calls on; the process is killed before or after one of them."""
+    """Passes calls on; the process is killed before one of them, or after a removal."""
 
     def __init__(self, inner: Any, kill: Callable[[], None]) -> None:
         self._inner, self._kill = inner, kill
@@ -46,7 +46,8 @@ class Mortal:
         async def step(*given: Any) -> Any:
             self._kill()
             answer = await call(*given)
-            self._kill()
+            if call.__name__ == "carry_out":
+                self._kill()
             return answer
 
         return step
