@@ -250,6 +250,7 @@ class Server:
         finally:
             for tool in self._tools.values():
                 await tool.close()
+            await self._sweeper.close()
             await self.orchestrator.close()
             await self._exports.close()
             await self._history.close()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from s3_peer import SECRET, S3Peer
 
+from noetl.adapters.archive.manifest import decode_manifest
 from noetl.adapters.archive.places import Place, open_place
 from noetl.errors import StoreError
 
@@ -67,3 +69,33 @@ async def test_a_store_that_refuses_is_an_error_without_its_credential(place, s3
 
     assert refused.value.kind == "store.denied"
     assert SECRET not in str(refused.value)
+
+
+FILE = {"path": "log/y=2026/m=11/a.parquet", "sha256": "0" * 64, "bytes": 1, "rows": 1}
+SUMMARY = {"execution_id": "a", "status": "failed", "playbook": {}, "started_at": ""}
+ENTRY = {"summary": SUMMARY, "events": 1, "last_hash": "0" * 32}
+MANIFEST = {
+    "name": "a",
+    "written_at": "",
+    "files": {"log": FILE},
+    "executions": [ENTRY],
+}
+HOSTILE = {
+    "a file elsewhere": {"files": {"log": {**FILE, "path": "../../etc/passwd"}}},
+    "an absolute path": {"files": {"log": {**FILE, "path": "/etc/passwd"}}},
+    "a name with a folder": {"name": "../a"},
+    "a value elsewhere": {"executions": [{**ENTRY, "values": ["../../../x"]}]},
+    "a hash that is none": {"executions": [{**ENTRY, "last_hash": "zz" * 16}]},
+    "another version": {"version": 2},
+    "no digest": {},
+    "no mapping": None,
+}
+
+
+@pytest.mark.parametrize("change", [*HOSTILE])
+def test_a_hostile_manifest_is_refused(change):
+    changed = HOSTILE[change]
+    document = [] if changed is None else {**MANIFEST, **changed}
+
+    with pytest.raises(StoreError, match=r"manifests/a\.json: the manifest"):
+        decode_manifest(msgspec.json.encode(document), "manifests/a.json")

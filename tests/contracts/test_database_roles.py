@@ -37,9 +37,11 @@ from noetl.adapters.secrets.rotation import Rotation
 from noetl.adapters.sql_database import PostgresDatabase
 from noetl.adapters.sql_files import read_migrations
 from noetl.adapters.stores.postgres import PostgresStore
+from noetl.adapters.stores.postgres.retention import PostgresRetention
 from noetl.clictl import noetl
 from noetl.errors import ConfigError, StoreError
 from noetl.local.home import Home
+from noetl.ports import Removal
 from noetl.wiring.database_mark import find_restored, keep_mark
 
 OWNER, SERVER, PASSWORD = "log_keeper", "log_writer", "s3cret"
@@ -279,6 +281,30 @@ async def test_what_is_over_can_be_removed_as_a_whole(roles, facts):
         assert len(await fetch(owner, "SELECT name FROM label")) == 1
         with pytest.raises(asyncpg.RaiseError, match="append-only"):
             await execute(owner, "DELETE FROM batch")
+
+
+async def test_a_server_plans_and_carries_out_a_removal(roles, facts):
+    owner, server = roles
+    await prepare_database(owner, server)
+    database = Postgres(server)
+    store, retention = await PostgresStore.open(database), PostgresRetention(database)
+    await store.commit([over(facts, "a")])
+    fork = over(facts, "b")
+    at = {"execution_id": "a", "seq": 1}
+    summary = msgspec.structs.replace(fork.summary, forked_from=at)
+    await store.commit([msgspec.structs.replace(fork, summary=summary)])
+
+    held = [each.held for each in await retention.families()]
+    await retention.take_turn("me", now=1.0, ttl=10.0)
+    removal = Removal("a", ["a", "b"])
+    await retention.plan("me", removal)
+    await retention.carry_out("me", removal)
+    freed = await retention.free_space()
+    left = await store.find()
+    await database.close()
+
+    assert held == [True, False]
+    assert (left, freed) == ([], 0)
 
 
 async def test_a_server_removes_old_entries_of_the_audit_and_no_recent_ones(roles):

@@ -349,6 +349,30 @@ async def test_a_request_removes_and_counts_and_is_refused_meanwhile(world):
     assert await world.names() == {"long-kept", "brief"}
 
 
+async def test_unnamed_values_are_removed_after_the_answer(world):
+    await world.end("a", 40)
+    begun, swept = asyncio.Event(), asyncio.Event()
+
+    async def values(before: float, now: float) -> int:
+        begun.set()
+        await swept.wait()
+        return 3
+
+    sweeper = world.sweeper(values=values)
+    done = await sweeper.clean(30 * DAY, after=0, dry_run=False)
+    await begun.wait()
+    with pytest.raises(RequestRefused):
+        await sweeper.clean(30 * DAY, after=0, dry_run=False)
+    await sweeper.close()
+    again = world.sweeper(values=values)
+    await world.end("b", 40)
+    swept.set()
+    await again.sweep(30 * DAY)
+
+    assert done.executions == 1
+    assert (sweeper.values_removed, again.values_removed) == (0, 3)
+
+
 async def test_a_request_is_answered_soon_and_continued(world, monkeypatch):
     monkeypatch.setattr("noetl.service.retention.sweeper.BUDGET_S", 0.0)
     monkeypatch.setattr(choice, "BATCH", 1)

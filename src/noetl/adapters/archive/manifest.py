@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Annotated
 
 import msgspec
 
@@ -17,11 +18,23 @@ HEAD = "head.json"
 VERSION = 1
 
 
+Name = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z._-]{1,200}(?!\n)$")]
+Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
+Hash = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{2}){16,32}(?!\n)$")]
+FilePath = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z_]{1,20}/y=[0-9]{4}/m=[0-9]{2}/[0-9A-Za-z._-]{1,200}\.parquet(?!\n)$"
+    ),
+]
+"""Path of a file below the archive: a manifest cannot name any other file."""
+
+
 class ArchivedFile(msgspec.Struct, frozen=True):
     """A file of a batch: its path in the archive, and what proves that it is whole."""
 
-    path: str
-    sha256: str
+    path: FilePath
+    sha256: Key
     bytes: int
     rows: int
 
@@ -33,10 +46,10 @@ class ArchivedExecution(msgspec.Struct, frozen=True):
 
     summary: Summary
     events: int
-    last_hash: str
+    last_hash: Hash
     request_key: str | None = None
-    values: Sequence[str] = ()
-    missing: Sequence[str] = ()
+    values: Sequence[Key] = ()
+    missing: Sequence[Key] = ()
 
     @property
     def execution_id(self) -> str:
@@ -46,7 +59,7 @@ class ArchivedExecution(msgspec.Struct, frozen=True):
 class Link(msgspec.Struct, frozen=True):
     """Name and digest of a manifest."""
 
-    name: str
+    name: Name
     digest: str
 
 
@@ -64,7 +77,7 @@ class Manifest(msgspec.Struct, frozen=True):
     ``digest`` is the SHA-256 of the other members, as they are written.
     """
 
-    name: str
+    name: Name
     written_at: str
     files: Mapping[str, ArchivedFile]
     executions: Sequence[ArchivedExecution]

@@ -85,6 +85,7 @@ class Sweeper:
         self._audit = audit
         self._audit_age = audit_age
         self._alone = asyncio.Lock()
+        self._finishing: set[asyncio.Task[None]] = set()
         self.removed = 0
         self.values_removed = 0
         self.failures = 0
@@ -120,6 +121,12 @@ class Sweeper:
         self.ended_at = self._clock.now()
         return done
 
+    async def close(self) -> None:
+        """End what goes on after an answer; the next pass does it again."""
+        for task in self._finishing:
+            task.cancel()
+        await asyncio.gather(*self._finishing, return_exceptions=True)
+
     async def sweep_audit(self) -> int:
         """Remove old entries of the audit; return how many."""
         if self._audit is None or self._audit_age is None:
@@ -151,7 +158,7 @@ class Sweeper:
                     done.after = choice.after
                     break
             else:
-                await self._finish(done, now - age)
+                self._finish_later(done, now - age)
             await self._take_turn(ttl=0.0)  # the next request may reach another server
         return done
 
@@ -231,6 +238,21 @@ class Sweeper:
                 await self._abandon(removal)
             raise
         self.removed += len(removal.execution_ids)
+
+    def _finish_later(self, done: Removed, before: float) -> None:
+        """Finish after the answer: to look for unnamed values may take minutes."""
+
+        async def finish() -> None:
+            try:
+                async with self._alone:
+                    await self._finish(done, before)
+            except StoreError as error:
+                self.failures += 1
+                log.warning("unnamed values were not removed: %s", error)
+
+        task = asyncio.create_task(finish())
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
 
     async def _finish(self, done: Removed, before: float) -> None:
         """Remove values that nothing names any more, and give space back."""
