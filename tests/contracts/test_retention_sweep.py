@@ -283,7 +283,7 @@ async def test_a_family_with_a_damaged_log_stays_and_others_go(world, caplog):
     assert (await world.sweeper().sweep(30 * DAY)).executions == 2
 
 
-async def test_a_log_that_was_changed_is_neither_archived_nor_removed(world, tmp_path):
+async def test_a_log_that_was_changed_is_not_archived_and_not_removed(world, tmp_path):
     await world.end("changed", 40)
     await world.end("sound", 40)
     with sqlite3.connect(tmp_path / "log.db") as db:

@@ -86,6 +86,7 @@ class Sweeper:
         self._audit_age = audit_age
         self._alone = asyncio.Lock()
         self._finishing: set[asyncio.Task[None]] = set()
+        self._leaves_values = True  # of a process that was killed
         self.removed = 0
         self.values_removed = 0
         self.failures = 0
@@ -257,9 +258,11 @@ class Sweeper:
     async def _finish(self, done: Removed, before: float) -> None:
         """Remove values that nothing names any more, and give space back."""
         values = 0
-        if done.executions and self._values is not None:
+        self._leaves_values = self._leaves_values or done.executions > 0
+        if self._leaves_values and self._values is not None:
             values = await self._values(before, self._clock.now())
             self.values_removed += values
+        self._leaves_values = False
         while await self._retention.free_space():
             pass
         if done.executions or values:
