@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,21 @@ class Copies:
         self.kept.pop(removal.name, None)
 
 
+class CountedLogs(MemoryTaskLogs):
+    def __init__(self) -> None:
+        super().__init__()
+        self.removed: list[str] = []
+
+    async def remove(self, execution_ids: Collection[str]) -> None:
+        self.removed += execution_ids
+
+
 class World:
     def __init__(self, folder: Path, facts: Any) -> None:
         self.store = SqliteStore.open(folder / "log.db")
         self.catalog = SqliteCatalogRows(folder / "catalog.db")
         self.facts, self.watch, self.copies = facts, Watch(), Copies()
-        self.blobs, self.task_logs = MemoryBlobs(), MemoryTaskLogs()
+        self.blobs, self.task_logs = MemoryBlobs(), CountedLogs()
 
     async def end(
         self, name: str, days: float, own: str | None = None, **more: Any
@@ -264,6 +273,7 @@ async def test_a_pass_that_is_killed_is_continued_with_the_same_copy(world, fail
     assert done.executions == 3
     assert await world.names() == set()
     assert sorted(world.copies.kept.values()) == [["a", "b"], ["c"]]
+    assert sorted(world.task_logs.removed) == ["a", "b", "c"]
 
 
 async def test_a_family_with_a_damaged_log_stays_and_others_go(world, caplog):
@@ -326,6 +336,7 @@ async def test_a_copy_is_discarded_if_a_fork_keeps_its_execution(world):
 
     assert world.copies.discarded == ["a"]
     assert await world.names() == {"a", "fork"}
+    assert world.task_logs.removed == []
     world.copies.keep = keep
     assert (await world.sweeper().sweep(30 * DAY)).executions == 0
 

@@ -90,8 +90,8 @@ class Retention(Protocol):
         ...
 
     async def carry_out(self, owner: str, removal: Removal) -> None:
-        """Remove the executions as a whole, with all that belongs to them, and the
-        plan: all or nothing.
+        """Remove the executions as a whole, with all that the store has of them: all or
+        nothing. Nothing is done if they are gone already. The plan stays.
 
         Raises ``StoreError`` (``store.conflict``) if another owner has the turn, or an
         execution is unfinished or has a fork.

@@ -224,11 +224,11 @@ class Sweeper:
         await self._retention.plan(self._owner, None)
 
     async def _carry_out(self, removal: Removal) -> None:
-        """Copy to the archive, then remove: both again after a crash between them."""
-        if self._archive is not None:
-            await self._archive.keep(removal)
+        """Copy to the archive, then remove, then forget the plan: after a crash all of
+        it is done again."""
         try:
-            await self._task_logs.remove(removal.execution_ids)
+            if self._archive is not None:
+                await self._archive.keep(removal)
             await self._retention.carry_out(self._owner, removal)
         except StoreError as error:
             if error.kind not in ("store.conflict", "store.missing"):
@@ -238,6 +238,8 @@ class Sweeper:
             if not isinstance(await self._take_turn(), Refused):
                 await self._abandon(removal)
             raise
+        await self._task_logs.remove(removal.execution_ids)
+        await self._retention.plan(self._owner, None)
         self.removed += len(removal.execution_ids)
 
     def _finish_later(self, done: Removed, before: float) -> None:

@@ -72,11 +72,13 @@ class PostgresRetention:
     async def carry_out(self, owner: str, removal: Removal) -> None:
         async def work(connection: Any) -> None:
             async with connection.transaction():
-                # The row stays locked: a later owner waits, and finds no plan.
-                if not await connection.fetchval(SQL["plan_removal"], owner, None):
+                # The row stays locked: a later owner waits until all is removed.
+                if not await connection.fetchval(SQL["lock_turn"], owner):
                     raise lost_turn()
+                names = list(removal.execution_ids)
+                if not await connection.fetchval(SQL["are_stored"], names):
+                    return
                 try:
-                    names = list(removal.execution_ids)
                     await connection.execute(SQL["remove_executions"], names)
                 except (
                     asyncpg.RaiseError,

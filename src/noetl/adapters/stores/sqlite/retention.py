@@ -90,11 +90,11 @@ class SqliteRetention:
 
     async def carry_out(self, owner: str, removal: Removal) -> None:
         def work(db: sqlite3.Connection) -> None:
-            # A job writes nothing before its last check: see Job.
             if not db.execute(SQL["has_turn"], (owner,)).fetchone():
                 raise _lost_turn()
-            self._remove(db, removal.execution_ids)
-            _plan(db, owner, None)
+            names = removal.execution_ids
+            if any(db.execute(SQL["head"], (name,)).fetchone() for name in names):
+                self._remove(db, names)
 
         count = len(removal.execution_ids)
         await self._write(work, size=count * _BYTES_OF_EXECUTION)

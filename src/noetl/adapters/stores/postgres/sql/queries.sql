@@ -351,6 +351,12 @@ RETURNING plan
 -- name: plan_removal
 UPDATE retention SET plan = $2 WHERE owner = $1 RETURNING true
 
+-- name: lock_turn
+SELECT true FROM retention WHERE owner = $1 FOR UPDATE
+
+-- name: are_stored
+SELECT EXISTS (SELECT 1 FROM execution WHERE execution_id = ANY ($1::text[]))
+
 -- name: remove_executions
 SELECT remove_executions($1)
 
