@@ -201,7 +201,8 @@ def test_the_how_to_shows_plug_ins_that_load(host: Host) -> None:
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     page = EXAMPLE.parents[1] / "docs/profiles/quantum.md"
     blocks += re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    groups = {"tools": "slug", "secrets": "acme", "results": "acme", "quantum": "acme"}
+    groups = {"tools": "slug", "secrets": "acme", "results": "acme", "keys": "acme"}
+    groups["quantum"] = "acme"
     for block, (group, name) in zip(blocks, groups.items(), strict=True):
         entry = f"{name} = noetl_{group}:PLUGIN"
         host.package(f"noetl-{group}", block, **{group: entry})

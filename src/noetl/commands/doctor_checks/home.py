@@ -253,11 +253,11 @@ def check_keychain(home: Home, settings: Settings) -> Iterator[Finding]:
         if not (isinstance(error, StoreError) and error.kind == "store.unreachable"):
             yield Finding("keychain", "problem", str(error) or "no answer", cure)
         return
-    opened = f"the key opens it ({count} sealing keys)"
+    opened = f"it opens: {count} key{'' if count == 1 else 's'}"
     message = opened if count else "none yet: the first server makes it"
     left = len(StoredKeychain(home.keychain, Cipher(home.key)).list())
     if left:
-        message += f"; {left} secrets are in this home, where other servers see none"
+        message += f"; in this home are {left} more, which other servers do not see"
         yield Finding("keychain", "warning", message, "run: noetl keychain move")
     else:
         yield Finding("keychain", "ok", message)
