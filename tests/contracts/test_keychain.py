@@ -22,7 +22,7 @@ from noetl.adapters.secrets.home_keychain import HomeKeychain, StoredKeychain
 from noetl.adapters.secrets.master_keys import KeyTexts
 from noetl.adapters.secrets.rotation import Rotation
 from noetl.errors import SecretError
-from noetl.ports.keychain import Keychain
+from noetl.ports.keychain import Keychain, Record
 
 pytestmark = pytest.mark.spec("S-67", "S-81")
 
@@ -34,7 +34,7 @@ class Site:
     """One server: its connection, keys and keychain. ``key`` is its key file."""
 
     def __init__(self, address: str, key: Callable[[], bytes]) -> None:
-        self.database = Postgres(address, size=2)
+        self.database = Postgres(address, size=4)
         self.keys = DataKeys(self.database, KeyTexts("the file", key))
         self.keychain = ClusterKeychain(self.database, self.keys)
         self.sealed = SealedRows(self.database, self.keys)
@@ -141,6 +141,22 @@ async def test_secrets_stored_at_the_same_time_are_all_kept(
     await asyncio.gather(*stored)
 
     assert [await read_from(keychain, f"n{n}") for n in range(8)] == list(range(8))
+
+
+async def test_of_two_that_take_a_name_at_the_same_time_one_sees_the_other(
+    keychain: Keychain,
+) -> None:
+    """The rights of the caller on a replaced entry are checked in ``bind``."""
+
+    def take(before: Record | None) -> tuple[str, ...]:
+        if before is not None:
+            raise SecretError("secret.denied", "it is taken")
+        return ("*",)
+
+    taken = [keychain.set("n", n, "secret_manager", "T", take) for n in range(6)]
+    found = await asyncio.gather(*taken, return_exceptions=True)
+
+    assert len([each for each in found if isinstance(each, SecretError)]) == 5
 
 
 async def test_a_role_of_the_database_reads_no_secret_and_binds_none_elsewhere(

@@ -27,6 +27,7 @@ def test_secrets_move_into_the_cluster_and_get_a_new_key(
         )
         moved = shell.noetl("keychain", "move")
         assert moved.stdout == "moved: api: secret_manager, for x/*\n"
+        assert json.loads((shell.home / "keychain.json").read_text()) == {}
         [entry] = json.loads(shell.noetl("keychain", "list", "--json").stdout)[
             "keychain"
         ]
