@@ -153,6 +153,7 @@ async def test_of_two_that_take_a_name_at_the_same_time_one_sees_the_other(
             raise SecretError("secret.denied", "it is taken")
         return ("*",)
 
+    await asyncio.gather(*[keychain.list() for _ in range(6)])  # connections are open
     taken = [keychain.set("n", n, "secret_manager", "T", take) for n in range(6)]
     found = await asyncio.gather(*taken, return_exceptions=True)
 
