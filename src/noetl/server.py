@@ -108,6 +108,7 @@ class Server:
             options.nats,
             owner=options.database_owner,
             network=network,
+            personal=options.personal is not None,
         )
         options = msgspec.structs.replace(
             options, database_owner=None, policy=policy, ceilings=ceilings

@@ -160,3 +160,22 @@ def test_servers_on_one_database_share_the_keychain_and_its_rotation(
     write_private(home.key, bytes(32))
     with pytest.raises(ConfigError, match=r"another key .*see keychain_key"):
         Running(home.folder, database=postgres)
+
+
+def test_the_server_of_noetl_up_shares_the_keychain_of_its_home(
+    tmp_path: Path, postgres: str
+) -> None:
+    """`noetl run` under that home uses the same secrets."""
+    home = Home(tmp_path / "home")
+    server = Running(home.folder, database=postgres, personal=str(tmp_path))
+    try:
+        api = Api(server.url, server.token)
+        stored = StoredKeychain(home.keychain, Cipher(home.key))
+        assert api.post("/api/keychain/by_server", {"value": VALUE}).status == 201
+        assert [*stored.list()] == ["by_server"]
+        stored.set("by_command", VALUE, "secret_manager", "T")
+        listed = api.get("/api/keychain").body["keychain"]
+        assert [each["name"] for each in listed] == ["by_command", "by_server"]
+        assert api.get("/api/keys").body["kind"] == "keychain.one_key"
+    finally:
+        server.stop()

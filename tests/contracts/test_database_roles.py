@@ -126,10 +126,10 @@ async def test_a_server_works_with_the_rights_of_its_role_alone(roles, facts, tm
     key = Cipher(tmp_path / "key").read
     keys = DataKeys(database, KeyTexts("a file", key))
     await keys.open(lambda: None)
-    keychain = ClusterKeychain(database, keys)
+    keychain = ClusterKeychain(keys)
     await keychain.set("api", PASSWORD, "secret_manager", "T")
-    await Rotation(database, keys).begin()
-    await Rotation(database, keys).seal_anew()
+    await Rotation(keys).begin()
+    await Rotation(keys).seal_anew()
     assert await read_from(keychain, "api") == PASSWORD
     await PostgresBlobs(database, str(tmp_path)).open()
     for part in ("accounts", "triggers"):

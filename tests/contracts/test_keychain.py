@@ -36,9 +36,9 @@ class Site:
     def __init__(self, address: str, key: Callable[[], bytes]) -> None:
         self.database = Postgres(address, size=4)
         self.keys = DataKeys(self.database, KeyTexts("the file", key))
-        self.keychain = ClusterKeychain(self.database, self.keys)
-        self.sealed = SealedRows(self.database, self.keys)
-        self.rotation = Rotation(self.database, self.keys)
+        self.keychain = ClusterKeychain(self.keys)
+        self.sealed = SealedRows(self.keys)
+        self.rotation = Rotation(self.keys)
 
 
 @asynccontextmanager

@@ -50,7 +50,7 @@ async def on_postgres(address: str, folder: Path) -> AsyncIterator[SealedStore]:
         cipher = Cipher(folder / "key")
         keys = DataKeys(database, KeyTexts("a file", cipher.read, cipher.make))
         await keys.open(lambda: None)
-        yield SealedRows(database, keys)
+        yield SealedRows(keys)
     finally:
         await database.close()
 

@@ -195,7 +195,7 @@ async def rotate_keys(call: Call[Nothing, Nothing]) -> Reply:
 
 def _rotation(call: Call[Nothing, Nothing]) -> KeyRotation:
     if call.site.rotation is None:
-        message = "this server has no database: one key seals the keychain of its home"
+        message = "the keychain of this server is in its home, and one key seals it"
         raise Problem("keychain.one_key", message)
     return call.site.rotation
 

@@ -22,7 +22,6 @@ from noetl.adapters.catalogs.sqlite import SqliteCatalogRows
 from noetl.adapters.network import Network
 from noetl.adapters.plugins.enabled import Plugins
 from noetl.adapters.secrets.aes_gcm import AesGcm, Cipher
-from noetl.adapters.secrets.home_keychain import HomeKeychain, StoredKeychain
 from noetl.adapters.secrets.registry import Providers
 from noetl.adapters.sessions.sqlite import SqliteSessions
 from noetl.adapters.sql_database import TRIGGERS, SqliteFile
@@ -51,7 +50,12 @@ from noetl.runtime.keychain import Keyring
 from noetl.runtime.values.stores import Results
 from noetl.runtime.worker_protocol.sealing import UploadReceipts
 from noetl.wiring.database_mark import find_restored, keep_mark
-from noetl.wiring.keyring import cluster_keychain, make_keyring, open_data_keys
+from noetl.wiring.keyring import (
+    keychain_of,
+    make_keyring,
+    open_data_keys,
+    shared_keychain,
+)
 from noetl.wiring.result_stores import make_results
 
 if TYPE_CHECKING:
@@ -108,12 +112,14 @@ async def open_backend(
     *,
     owner: str | None = None,
     network: Network | None = None,
+    personal: bool = False,
 ) -> Backend:
     """Open the stores. Raises ``StoreError`` or ``ConfigError``.
 
     Sessions are in the NATS of ``link``, or else in the home (SES-01); ``nats`` may
     hold results. ``owner`` is the database URL of the role that owns its tables,
-    ``network`` the hosts that keychain entries may reach.
+    ``network`` the hosts that keychain entries may reach. A ``personal`` server, of
+    ``noetl up``, shares the keychain of its home with ``noetl run``.
     """
 
     async def attempt() -> Backend:
@@ -126,7 +132,8 @@ async def open_backend(
                 if owner is not None:
                     await prepare(owner, database)
                 backend = await _open_database(
-                    home, database, plugins, settings, undo, link, nats, network
+                    *(home, database, plugins, settings, undo, link, nats, network),
+                    personal=personal,
                 )
             undo.pop_all()
             return backend
@@ -151,7 +158,7 @@ def _open_files(
     closing.push_async_callback(catalog_rows.close)
     results = make_results(home, plugins, settings, nats=nats)
     keys = make_keyring(home, plugins, declared_only=True, network=network)
-    stored = HomeKeychain(StoredKeychain(home.keychain, Cipher(home.key)))
+    stored = keychain_of(home)
     file = _open_file(home, closing)
     accounts = SqlAccounts(file, fresh=TOKENS_FRESH)
     audit, records = SqlAudit(file), SqlWorkerRecords(file)
@@ -183,6 +190,8 @@ async def _open_database(
     link: NatsLink | None,
     nats: str | None,
     network: Network | None,
+    *,
+    personal: bool,
 ) -> Backend:
     try:
         from noetl.adapters.blobs.postgres import PostgresBlobs
@@ -212,11 +221,11 @@ async def _open_database(
     closing.push_async_callback(keep_mark, home, address, postgres)
     catalog_rows = await PostgresCatalogRows.open(postgres)
     data_keys, cipher = await open_data_keys(home, postgres, plugins, settings)
-    stored = cluster_keychain(home, postgres, data_keys)
+    stored = keychain_of(home) if personal else shared_keychain(home, data_keys)
     providers = Providers(
         stored, plugins=plugins.secrets, declared_only=True, network=network
     )
-    keys = Keyring(providers, SealedRows(postgres, data_keys))
+    keys = Keyring(providers, SealedRows(data_keys))
     tables = PostgresDatabase(postgres)
     accounts = SqlAccounts(tables, fresh=TOKENS_FRESH)
     audit, records = SqlAudit(tables, REMOVING), SqlWorkerRecords(tables)
@@ -231,7 +240,7 @@ async def _open_database(
     known = (accounts, audit, records, sessions, triggers)
     sealing = (cipher, _receipts(await rows.secret(), settings))
     logs = PostgresTaskLogs(postgres)
-    rotation = Rotation(postgres, data_keys)
+    rotation = None if personal else Rotation(data_keys)
     removing = PostgresRetention(postgres)
     reading = (store, removing, catalog_rows, results, keys, stored, rotation)
     return Backend(*reading, *known, *sealing, closing, logs)

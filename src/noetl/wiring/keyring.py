@@ -37,12 +37,13 @@ def make_keyring(
     With ``declared_only`` playbooks use secrets of the host by declared names alone;
     ``network`` says what providers may reach.
     """
-    cipher = Cipher(home.key)
-    stored = HomeKeychain(StoredKeychain(home.keychain, cipher))
     providers = Providers(
-        stored, plugins=plugins.secrets, declared_only=declared_only, network=network
+        keychain_of(home),
+        plugins=plugins.secrets,
+        declared_only=declared_only,
+        network=network,
     )
-    return Keyring(providers, SealedFiles(home.sealed, cipher))
+    return Keyring(providers, SealedFiles(home.sealed, Cipher(home.key)))
 
 
 def master_key(home: Home, settings: Settings, plugins: Plugins) -> MasterKey:
@@ -79,22 +80,23 @@ async def open_data_keys(
         raise ConfigError(message) from None
 
 
-def cluster_keychain(home: Home, postgres: Postgres, keys: DataKeys) -> Keychain:
-    """Return the keychain of the cluster, with entries that are only in this home."""
+def keychain_of(home: Home) -> Keychain:
+    return HomeKeychain(StoredKeychain(home.keychain, Cipher(home.key)))
+
+
+def shared_keychain(home: Home, keys: DataKeys) -> Keychain:
+    """Return the keychain of the cluster, before entries that are only in this home."""
     from noetl.adapters.secrets.cluster_keychain import ClusterKeychain, WithHome
 
-    cluster = ClusterKeychain(postgres, keys)
-    if not home.keychain.exists():
-        return cluster
     left = StoredKeychain(home.keychain, Cipher(home.key))
     try:
         names = list(left.list())
     except SecretError as error:
         log.warning("the keychain of this home is not used: %s", error.message)
-        return cluster
+        return ClusterKeychain(keys)
     if names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         message = "%d secrets are in the home of this server, where other servers do "
         message += "not see them (%s); run there: noetl keychain move"
         log.warning(message, len(names), shown)
-    return WithHome(cluster, HomeKeychain(left))
+    return WithHome(ClusterKeychain(keys), HomeKeychain(left))

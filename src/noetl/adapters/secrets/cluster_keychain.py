@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -20,9 +20,6 @@ from noetl.ports.keychain import (
     may_always,
 )
 from noetl.types import JSON
-
-if TYPE_CHECKING:
-    from noetl.adapters.postgres import Postgres
 
 _LOCK = 0x4E6F4B63  # "NoKc": serializes changes
 COLUMNS = "name, kind, fields, updated_at, bound, declared, key_id, sealed"
@@ -44,8 +41,8 @@ class ClusterKeychain:
     of the database can remove entries, and cannot bind them to other playbooks.
     """
 
-    def __init__(self, postgres: Postgres, keys: DataKeys) -> None:
-        self._postgres = postgres
+    def __init__(self, keys: DataKeys) -> None:
+        self._postgres = keys.postgres
         self._keys = keys
 
     async def get(self, name: str) -> Record | None:

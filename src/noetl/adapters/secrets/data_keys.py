@@ -56,7 +56,7 @@ class DataKeys:
     """Opened keys, by id. The newest one seals; all of them open."""
 
     def __init__(self, postgres: Postgres, master: MasterKey) -> None:
-        self._postgres = postgres
+        self.postgres = postgres
         self._master = master
         self._opened: dict[str, DataKey] = {}
         self._newest: DataKey | None = None
@@ -71,8 +71,8 @@ class DataKeys:
         operator's key does not open them.
         """
         steps = read_migrations("noetl.adapters.secrets")
-        await self._postgres.migrate("secrets", steps)
-        if not await self._postgres.fetch(_SERVER_KEY):
+        await self.postgres.migrate("secrets", steps)
+        if not await self.postgres.fetch(_SERVER_KEY):
             await self._make_first(seed())
         try:
             return await self._open_all()
@@ -82,20 +82,20 @@ class DataKeys:
     async def _open_all(self) -> GivenKey:
         for each in await self.listed():
             self._oldest = await self.get(each.key_id)
-        [(used, sealed)] = await self._postgres.fetch(_SERVER_KEY)
+        [(used, sealed)] = await self.postgres.fetch(_SERVER_KEY)
         return GivenKey((await self.get(used)).open(sealed, SERVER))
 
     async def count(self) -> int:
         """Open all keys that exist, and return their number; nothing is made. Raises
         ``StoreError`` or ``SecretError``."""
-        [(exists,)] = await self._postgres.fetch(_EXISTS)
+        [(exists,)] = await self.postgres.fetch(_EXISTS)
         listed = await self.listed() if exists else []
         return len([await self.get(each.key_id) for each in listed])
 
     async def newest(self, *, again: bool = False) -> DataKey:
         """Return the key that seals. Raises ``StoreError`` or ``SecretError``."""
         if self._newest is None or again or time.monotonic() >= self._until:
-            [(name,)] = await self._postgres.fetch(_NEWEST)
+            [(name,)] = await self.postgres.fetch(_NEWEST)
             self._newest = await self.get(name)
             self._until = time.monotonic() + FRESH_S
         return self._newest
@@ -106,7 +106,7 @@ class DataKeys:
         if name is None and self._oldest is not None:
             return self._oldest
         if name is None or name not in self._opened:
-            rows = await self._postgres.fetch(_ROW, name)
+            rows = await self.postgres.fetch(_ROW, name)
             if not rows:
                 message = f"the key {name} is not in the database any more"
                 raise KeyRemoved("secret.sealed", message)
@@ -132,13 +132,13 @@ class DataKeys:
         something else is noticed before a secret is sealed. Raises ``SecretError``.
         """
         row = await self._sealed(secrets.token_bytes(SIZE))
-        await self._postgres.fetch(_ADD, *row)
+        await self.postgres.fetch(_ADD, *row)
         self._until = 0.0
         return row[0]
 
     async def listed(self) -> Sequence[SealingKey]:
         """Return all keys, the newest one first."""
-        rows = await self._postgres.fetch(_ALL)
+        rows = await self.postgres.fetch(_ALL)
         return [_shown(row, number == 0) for number, row in enumerate(rows)]
 
     async def _make_first(self, seed: bytes | None) -> None:
@@ -155,7 +155,7 @@ class DataKeys:
                     await connection.execute(_ADD, name, sealed_by, sealed, proof)
                     await connection.execute(_ADD_SERVER_KEY, name, server)
 
-        await self._postgres.run(work)  # if another server was first, its keys are used
+        await self.postgres.run(work)  # if another server was first, its keys are used
 
     async def _sealed(self, key: bytes) -> tuple[str, str, bytes, bytes]:
         """Return the row of a new key."""

@@ -17,7 +17,6 @@ from noetl.errors import SecretError
 from noetl.types import JSON
 
 if TYPE_CHECKING:  # a run without a cluster has no driver
-    from noetl.adapters.postgres import Postgres
     from noetl.adapters.secrets.data_keys import DataKey, DataKeys
 
 
@@ -106,8 +105,8 @@ _KEPT = "SELECT DISTINCT execution_id FROM sealed"
 class SealedRows:
     """Secrets in rows of PostgreSQL, sealed with the keys of the keychain."""
 
-    def __init__(self, postgres: Postgres, keys: DataKeys) -> None:
-        self._postgres = postgres
+    def __init__(self, keys: DataKeys) -> None:
+        self._postgres = keys.postgres
         self._keys = keys
 
     async def save(self, execution_id: str, name: str, value: JSON) -> None:

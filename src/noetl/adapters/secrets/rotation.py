@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 
@@ -14,9 +14,6 @@ from noetl.adapters.secrets.cluster_keychain import COLUMNS, purpose_of, read_ro
 from noetl.adapters.secrets.data_keys import SERVER, DataKey, DataKeys
 from noetl.errors import SecretError, StoreError
 from noetl.ports.keychain import SealingKey
-
-if TYPE_CHECKING:
-    from noetl.adapters.postgres import Postgres
 
 log = logging.getLogger("noetl.server")
 
@@ -60,8 +57,8 @@ class Rotation:
     a row that is done. Several may work at the same time.
     """
 
-    def __init__(self, postgres: Postgres, keys: DataKeys) -> None:
-        self._postgres = postgres
+    def __init__(self, keys: DataKeys) -> None:
+        self._postgres = keys.postgres
         self._keys = keys
         self._begun = asyncio.Event()
         self._told: set[str] = set()

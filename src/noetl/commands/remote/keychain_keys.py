@@ -140,10 +140,12 @@ def move(settings: Settings, server: str | None, as_json: bool) -> None:
 
 
 def _store(kept: OfServer, stored: StoredKeychain, name: str, record: Record) -> None:
+    """Store the entry on the server. Raises ``ConfigError`` if that is not in the
+    keychain of a cluster then."""
     if record.declared is not None:
-        kept.declare(name, record.kind, record.declared, record.bound)
+        change = kept.declare(name, record.kind, record.declared, record.bound)
     else:
         value = stored.open(name, record)
-        if value is None:
-            raise ConfigError(f"'{name}' has no value")
-        kept.set(name, value, record.kind, record.bound)
+        change = kept.set(name, value, record.kind, record.bound)
+    if change.record.key is None:
+        raise ConfigError(f"'{name}' was not stored in the keychain of a cluster")

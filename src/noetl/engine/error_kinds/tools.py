@@ -101,9 +101,9 @@ HTTP = {
 }
 SECRETS = {
     "keychain.one_key": ErrorKind(
-        "The keychain of this server is sealed by one key, the file `key` of its home: "
-        "only servers on a database have keys that change.",
-        "Use a server with a database.",
+        "The keychain of this server is in its home, sealed by the file `key` there: "
+        "only servers that share a database have keys that change.",
+        "Use a server with a database, other than that of `noetl up`.",
     ),
     "keychain.rotating": ErrorKind(
         "The keychain has many older keys that still seal something.",
