@@ -136,21 +136,14 @@ class Spans:
             self._fail(self._root, error)
 
     def _processed(self, event: Event) -> list[Span]:
-        """End the execution, and what was open when it was cancelled."""
+        """End the execution. All else has ended before, also in a cancelled one."""
         root, status = self._root, event.payload["status"]
         if root is None:
             return []
-        left = list(self._open.values())
-        for span in left:
-            span.end, span.status = event.timestamp, "error"
-            span.attributes["noetl.status"] = "cancelled"
-        self._open.clear()
-        held = [span for spans in self._held.values() for span in spans]
-        self._held.clear()
         root.end = event.timestamp
         root.status = "ok" if status == "completed" else "error"
         root.attributes["noetl.status"] = status
-        return [*held, *left, root]
+        return [root]
 
     # -- step runs and iterations --------------------------------------------------
 
