@@ -20,6 +20,7 @@ EXECUTION_BUCKETS_S = (0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0, 21_600.0, 86_400.0)
 STEP_BUCKETS_S = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3_600.0)
 _ENDS = {"step.done": "done", "step.failed": "failed", "step.skipped": "skipped"}
 
+_Ended = tuple[Counter, Histogram]
 PathOf = Callable[[str], tuple[str | None, str] | None]
 """Returns the path and the start of a loaded execution, None for another one."""
 
@@ -37,6 +38,8 @@ class RunMetrics:
         self._paths: set[str] = set()
         self._steps: set[tuple[str, str]] = set()
         self._open: OrderedDict[str, float] = OrderedDict()
+        self._ended: dict[tuple[str, str, str], _Ended] = {}
+        self._begun: dict[str, Histogram] = {}
         self._ends = Counter(
             "noetl_playbook_executions_finished_total",
             "Executions that ended on this server, by playbook.",
@@ -109,12 +112,30 @@ class RunMetrics:
             return
         if event.name == "step.started":
             if (since := self._open.get(run)) is not None:
-                self._step_waits.labels(path).observe(max(0.0, at - since))
+                self._waits_of(path).observe(max(0.0, at - since))
             return
-        step = self._step(path, event.step or OTHER)
-        self._step_ends.labels(path, step, _ENDS[event.name]).inc()
+        count, seconds = self._ends_of(path, event.step or OTHER, event.name)
+        count.inc()
         if (since := self._open.pop(run, None)) is not None:
-            self._step_seconds.labels(path, step).observe(max(0.0, at - since))
+            seconds.observe(max(0.0, at - since))
+
+    def _waits_of(self, path: str) -> Histogram:
+        found = self._begun.get(path)
+        if found is None:
+            found = self._begun[path] = self._step_waits.labels(path)
+        return found
+
+    def _ends_of(self, path: str, step: str, name: str) -> _Ended:
+        """Return the series of a step's ends: to find them by labels takes as long as
+        all else."""
+        found = self._ended.get((path, step, name))
+        if found is None:
+            label = self._step(path, step)
+            count = self._step_ends.labels(path, label, _ENDS[name])
+            found = count, self._step_seconds.labels(path, label)
+            if label == step:  # the number of these is bounded
+                self._ended[path, step, name] = found
+        return found
 
     def _path(self, path: str | None) -> str:
         if path is None or len(path) > MAX_LABEL_CHARS:
