@@ -27,6 +27,7 @@ KNOWN = {
     "adapters/nats/connection.py": "the operator's setting nats",
     "adapters/postgres.py": "the operator's setting database",
     "adapters/sessions/importing.py": "an argument of the operator's command line",
+    "adapters/exports/http.py": "the settings otlp_endpoint and clickhouse_url",
     "adapters/worker_http/transport.py": "a worker's servers, by its own settings",
     "adapters/worker_http/connection.py": "the proxy of a worker, by its own settings",
     "adapters/blobs/object_store.py": "results_url; a bucket of one's own machine",
