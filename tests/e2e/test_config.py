@@ -95,6 +95,11 @@ def test_text_output_has_a_line_for_each(tmp_path: Path) -> None:
         *[[f"oidc_client_{name}", "-", "default"] for name in ("id", "secret")],
         ["oidc_roles_claim", "roles", "default"],
         ["oidc_roles", "-", "default"],
+        ["log_level", "info", "default"],
+        ["log_format", "text", "default"],
+        *[[name, "-", "default"] for name in ("otlp_endpoint", "otlp_headers")],
+        ["otlp_signals", "logs,traces", "default"],
+        ["clickhouse_url", "-", "default"],
     ]
     assert done.stderr == (
         "warning: NOETL_SLOT sets nothing; did you mean NOETL_SLOTS?\n"
