@@ -442,3 +442,56 @@ def test_which_pools_run_code_depends_on_the_role(
 
     shown = [",".join(sorted(each.code_pools)) for each in found]
     assert shown == [embedded, server, server, worker]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("otlp_endpoint", "https://c.example.com:4318/", "https://c.example.com:4318"),
+        ("otlp_headers", "A=1, X-B=x=y", {"A": "1", "X-B": "x=y"}),
+        ("otlp_signals", "traces", frozenset({"traces"})),
+        (
+            "clickhouse_url",
+            "http://u:p@h:8123/?table=d.events",
+            "http://u:p@h:8123/?table=d.events",
+        ),
+    ],
+)
+def test_receivers_of_exports_are_read(name: str, text: str, value: object) -> None:
+    found = {each.setting.name: each for each in read_settings({_variable(name): text})}
+
+    assert found[name].value == value
+    secret = found[name].setting.secret
+    assert secret is (name in ("otlp_headers", "clickhouse_url"))
+    assert (found[name].shown() == "***") is secret
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("otlp_endpoint", "c.example.com:4318"),
+        ("otlp_endpoint", "file:///etc/passwd"),
+        ("otlp_endpoint", "https://u:p@c.example.com"),
+        ("otlp_endpoint", "https://c.example.com?token=x"),
+        ("otlp_headers", "Authorization"),
+        ("otlp_headers", "A=1\r\nB: 2"),
+        ("otlp_headers", "A B=1"),
+        ("otlp_signals", "metrics"),
+        ("otlp_signals", ","),
+        ("clickhouse_url", "clickhouse://h"),
+        ("clickhouse_url", "http://h/?table=x;DROP TABLE y"),
+        ("clickhouse_url", "http://h/?query=SELECT 1"),
+        ("clickhouse_url", "http://h/path"),
+        ("clickhouse_url", "http://h/?table"),
+    ],
+)
+def test_a_wrong_receiver_of_exports_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=_variable(name)) as caught:
+        read_settings({_variable(name): text})
+
+    if name in ("otlp_headers", "clickhouse_url"):
+        assert "found" not in str(caught.value), "it may hold a credential"
+
+
+def _variable(name: str) -> str:
+    return f"NOETL_{name.upper()}"

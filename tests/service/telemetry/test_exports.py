@@ -140,6 +140,7 @@ def run(tmp_path: Path) -> Callable[[Test], None]:
 Run = Callable[[Test], None]
 
 
+@pytest.mark.spec("EVT-26")
 def test_an_execution_that_has_ended_is_delivered_once(run: Run) -> None:
     async def test(site: Site) -> None:
         events = [await site.end(name) for name in ("a", "b")]
@@ -330,6 +331,7 @@ def test_one_export_does_not_wait_for_another(run: Run) -> None:
     run(test)
 
 
+@pytest.mark.spec("EVT-26")
 def test_clickhouse_has_each_event_once(run: Run) -> None:
     async def test(site: Site) -> None:
         events = await site.end("a", "clickhouse")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from typing import Any
+
+import pytest
 
 from noetl.engine.decide import pause
 from noetl.engine.effects import Effects
@@ -76,3 +79,22 @@ async def test_a_finished_execution_leaves_a_server_and_stays_embedded(
 
         assert cluster.server.changed.is_set()
         assert ("e" in cluster.server.cache) == stays
+
+
+async def test_the_log_names_executions_and_pipelines_at_the_level_debug(
+    make_cluster: Callable[..., Any],
+    make_tool: Callable[..., Any],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = make_cluster()
+    with caplog.at_level(logging.DEBUG, "noetl"):
+        await cluster.start("- {step: start, tool: {kind: noop}}")
+        cluster.work("w", make_tool())
+        await cluster.finish()
+
+    told = {record.message: vars(record) for record in caplog.records}
+    assert told["an execution starts"]["path"] == "tests/t"
+    begun = told["a pipeline begins"]
+    ids = [begun[name] for name in ("execution_id", "command_id", "step")]
+    assert ids == ["e", "e-1", "start"]
+    assert told["an execution ended"]["status"] == "completed"
