@@ -82,6 +82,7 @@ class Metrics:
             ["status"],
             registry=registry,
         )
+        self._add_slots()
         self._add_pools()
         self._add_exports()
 
@@ -111,6 +112,23 @@ class Metrics:
             export,
             registry=registry,
         )
+
+    def _add_slots(self) -> None:
+        self._late = Counter(
+            "noetl_schedule_slots_late_total",
+            "Slots of schedules that this server started more than a minute late.",
+            registry=self._registry,
+        )
+        self._left_out = Counter(
+            "noetl_schedule_slots_missed_total",
+            "Slots of schedules that this server decided to leave out.",
+            registry=self._registry,
+        )
+
+    def note_slots(self, *, late: int = 0, left_out: int = 0) -> None:
+        """Count slots that started late, or were left out after an outage."""
+        self._late.inc(late)
+        self._left_out.inc(left_out)
 
     def _add_pools(self) -> None:
         registry, pool = self._registry, ["pool"]

@@ -194,6 +194,7 @@ def make_services(
         backend.cipher,
         clock,
         new_id,
+        metrics.note_slots,
     )
     return Services(
         access=access,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from noetl.dsl.labels import Labels
 from noetl.engine.steps.concurrency import Limit, OnLimit
@@ -53,6 +53,15 @@ class Webhook(Part, frozen=True):
     rate: str | None = None
 
 
+class Alert(Part, frozen=True):
+    """Playbook that is started for slots that are left out, or that start later than
+    ``after`` their time. Its ``workload`` may hold templates, which read ``alert``."""
+
+    playbook: Text
+    workload: dict[str, JSON] = msgspec.field(default_factory=dict)
+    after: str | int | float = "1m"
+
+
 class Schedule(Part, frozen=True):
     """Slots of a cron line in a zone.
 
@@ -67,6 +76,7 @@ class Schedule(Part, frozen=True):
     most: Annotated[int, Meta(ge=1, le=MAX_CATCH_UP)] = 100
     overlap: bool = True
     jitter: str | int | float = 0
+    alert: Alert | UnsetType = UNSET  # left out where it is not used: see Definition
 
 
 class Finished(Part, frozen=True):
@@ -80,7 +90,8 @@ class Finished(Part, frozen=True):
 
 class Definition(Part, frozen=True):
     """Trigger. ``playbook`` is a path, or ``path@version``; ``workload`` may hold
-    templates.
+    templates. A server of the version before reads stored triggers, unless they use a
+    member that it does not know.
 
     One of ``webhook``, ``schedule`` and ``finished`` is the source of events.
     ``concurrency`` limits its running executions. ``labels`` are those of each, besides
@@ -95,6 +106,13 @@ class Definition(Part, frozen=True):
     finished: Finished | None = None
     concurrency: Places | None = None
     labels: Labels | None = None
+
+    @property
+    def alert(self) -> Alert | None:
+        """The alert of a schedule."""
+        if self.schedule is None or self.schedule.alert is UNSET:
+            return None
+        return self.schedule.alert
 
     @property
     def kind(self) -> Kind:

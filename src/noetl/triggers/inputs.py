@@ -27,6 +27,7 @@ NAMES: Mapping[Kind, tuple[str, ...]] = {
 MEMBERS: Mapping[str, tuple[str, ...]] = {
     "slot": ("time", "local", "date"),
     "trigger": ("name", "slot"),
+    "alert": ("slot", "late_seconds", "left_out", "execution_id"),
     "execution": (
         *("execution_id", "status", "path", "version"),
         *("started_at", "finished_at", "error", "result"),

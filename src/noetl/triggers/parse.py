@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.times import parse_duration
 from noetl.triggers.cron import Cron
 from noetl.triggers.definition import (
+    Alert,
     Definition,
     Finished,
     Part,
@@ -160,6 +162,18 @@ def check(definition: Definition, now: float) -> None:
         raise TriggerError("finished.path", message, hint)
 
 
+def _check_alert(alert: Alert) -> None:
+    if _PATH.match(alert.playbook.partition("@")[0]) is None:
+        message = f"'{alert.playbook[:80]}' is not a playbook path"
+        raise TriggerError("schedule.alert.playbook", message, "write alerts/chat")
+    check_templates("schedule", alert.workload, "schedule.alert.workload", ("alert",))
+    try:
+        parse_duration(alert.after)
+    except ValueError as error:
+        hint = "write it as 5m or 1h"
+        raise TriggerError("schedule.alert.after", str(error), hint) from None
+
+
 def read_rate(rate: str) -> tuple[int, float]:
     """Return the count and the seconds. Raises ``TriggerError``."""
     found = _RATE.match(rate)
@@ -182,6 +196,8 @@ def _check_schedule(schedule: Schedule, now: float) -> None:
         raise TriggerError(path, str(error), hint) from None
     if jitter > LONGEST_JITTER:
         raise TriggerError("schedule.jitter", "it is at most an hour", hint)
+    if schedule.alert is not UNSET:
+        _check_alert(schedule.alert)
     if cron.next(now) is None:
         message = f"'{schedule.cron}' has no slot within the next 50 years"
         raise TriggerError("schedule.cron", message)

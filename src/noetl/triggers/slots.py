@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.dsl.times import parse_duration
 from noetl.triggers.cron import Cron
-from noetl.triggers.definition import Schedule
+from noetl.triggers.definition import MAX_CATCH_UP, Schedule
 from noetl.types import JSON
 
 HOUR = 3600.0
@@ -99,11 +99,24 @@ def decide(name: str, schedule: Schedule, cursor: float, now: float) -> Due:
         return Due((), cursor, _next_at(name, cron, cursor, jitter))
     slots = ready[-most:]
     if schedule.catch_up == "none":
-        slots = [s for s in slots if now - s - delay(name, s, jitter) <= ON_TIME]
+        slots = [s for s in slots if lateness(name, schedule, s, now) <= ON_TIME]
     if not schedule.overlap:
         slots = slots[:1]
     decided = ready[-1] if schedule.overlap or not slots else slots[-1]
     return Due(tuple(slots), decided, _next_at(name, cron, decided, jitter))
+
+
+def left_out(schedule: Schedule, cursor: float, due: Due) -> tuple[float, ...]:
+    """Return the slots that this decision does not run, at most the latest ones of
+    ``MAX_CATCH_UP``."""
+    cron = Cron(schedule.cron, schedule.zone)
+    passed = latest(cron, cursor, due.cursor, MAX_CATCH_UP)
+    return tuple(slot for slot in passed if slot not in due.slots)
+
+
+def lateness(name: str, schedule: Schedule, slot: float, now: float) -> float:
+    """Return the seconds by which a slot is later than its time and its delay."""
+    return now - slot - delay(name, slot, parse_duration(schedule.jitter))
 
 
 def first_at(name: str, schedule: Schedule, cursor: float) -> float | None:

@@ -49,6 +49,7 @@ class Node:
 
     def __init__(self, backend: Backend, watch: Watch) -> None:
         self.backend, self.store = backend, backend.store
+        self.late = self.left_out = 0
         catalog = RegisteredCatalog(backend.catalog_rows, backend.results.own)
         self.orchestrator = make_orchestrator(
             backend.store, backend.results, catalog, SystemClock(), backend.keys
@@ -63,6 +64,7 @@ class Node:
             backend.cipher,
             watch,
             new_execution_id,
+            self.note,
         )
         self.playbooks = CatalogService(
             backend.catalog_rows, blobs, SystemClock(), new_execution_id
@@ -75,6 +77,10 @@ class Node:
             owner="node",
             slots=4,
         )
+
+    def note(self, *, late: int = 0, left_out: int = 0) -> None:
+        self.late += late
+        self.left_out += left_out
 
     async def register(self, text: str) -> None:
         loaded = await self.playbooks.validate(text)

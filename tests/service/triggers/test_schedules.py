@@ -49,6 +49,76 @@ async def test_a_slot_becomes_an_execution(node_at, watch, tmp_path, database) -
         assert trigger.last_execution == ended.execution_id
 
 
+ALERT = {
+    "playbook": "tests/alarm",
+    "workload": {
+        "text": "{{ trigger.name }}: {{ alert.slot }}",
+        "seconds": "{{ alert.late_seconds }}",
+        "left_out": "{{ alert.left_out }}",
+        "execution": "{{ alert.execution_id }}",
+    },
+    "after": "5m",
+}
+
+
+async def alerts(node) -> list[dict[str, object]]:
+    found = []
+    for each in await node.executions():
+        if each.playbook["path"] == "tests/alarm":
+            looking = node.standing.arranging._looking
+            document = await looking.document(each.execution_id)
+            found.append(document["workload"])
+    return found
+
+
+async def test_slots_that_are_late_or_left_out_alert_once(
+    node_at, watch, tmp_path, database
+) -> None:
+    async with node_at(tmp_path, watch, database) as node:
+        await node.register(HELLO.replace("hello", "alarm"))
+        await node.make(schedule={**EVERY_10, "alert": ALERT})
+        watch.time += 10 * MINUTE
+        await node.standing.tick()
+        assert (await alerts(node), node.late) == ([], 0), "it is on time"
+
+        watch.time += 37 * MINUTE
+        await node.standing.tick()
+        await node.standing.tick()
+
+        [_, slot] = [s for s in await node.slots() if not s.startswith("alert:")]
+        started = [e for e in await node.executions() if e.playbook["name"] == "hello"]
+        assert slot == "2026-05-01T12:40:00Z"
+        assert await alerts(node) == [
+            {
+                "text": "t: 2026-05-01T12:30:00Z",
+                "seconds": 17 * 60,
+                "left_out": 2,
+                "execution": None,
+            },
+            {
+                "text": "t: 2026-05-01T12:40:00Z",
+                "seconds": 7 * 60,
+                "left_out": 0,
+                "execution": started[-1].execution_id,
+            },
+        ]
+        assert (node.late, node.left_out) == (1, 2)
+
+
+async def test_an_alert_that_cannot_start_does_not_stop_the_schedule(
+    node_at, watch, tmp_path
+) -> None:
+    async with node_at(tmp_path, watch) as node:
+        alert = {"playbook": "tests/missing", "after": "1s"}
+        await node.make(schedule={**EVERY_10, "alert": alert})
+        for _ in range(2):
+            watch.time += 11 * MINUTE
+            await node.standing.tick()
+
+        slots = [s for s in await node.slots() if not s.startswith("alert:")]
+        assert times(slots) == ["12:10", "12:20"]
+
+
 @pytest.mark.spec("S-77")
 async def test_a_slot_has_the_state_of_its_latest_execution(
     node_at, watch, tmp_path

@@ -13,6 +13,7 @@ from noetl.triggers.inputs import TriggerError
 from noetl.triggers.parse import check, find_loop, starts_after
 
 SCHEDULE = {"cron": "0 2 * * *"}
+ALERT = {"playbook": "alerts/chat", "workload": {"t": "{{ alert.slot }}"}, "after": 60}
 
 
 def read(**members: Any) -> Definition:
@@ -25,6 +26,8 @@ def read(**members: Any) -> Definition:
     [
         {"schedule": {**SCHEDULE, "zone": "Europe/Berlin", "jitter": "5m"}},
         {"schedule": SCHEDULE, "workload": {"day": "{{ slot.date }}"}},
+        {"schedule": {**SCHEDULE, "alert": {"playbook": "alerts/chat@2"}}},
+        {"schedule": {**SCHEDULE, "alert": ALERT}},
         {"webhook": {}, "playbook": "sales/orders@1.2"},
         {"webhook": {"key": "{{ payload.id }}", "verify": "signature"}},
         {"finished": {"path": "sales/*", "status": ["failed", "cancelled"]}},
@@ -50,6 +53,31 @@ def test_these_are_triggers(members: dict[str, Any]) -> None:
         ({"schedule": {**SCHEDULE, "jitter": "2h"}}, "schedule.jitter", "an hour"),
         ({"schedule": {**SCHEDULE, "jitter": "soon"}}, "schedule.jitter", "duration"),
         ({"schedule": {"cron": "* * */20 * 1L"}}, "schedule.cron", "50 years"),
+        (
+            {"schedule": {**SCHEDULE, "alert": {**ALERT, "playbook": "../x"}}},
+            "schedule.alert.playbook",
+            "not a playbook path",
+        ),
+        (
+            {"schedule": {**SCHEDULE, "alert": {**ALERT, "after": "soon"}}},
+            "schedule.alert.after",
+            "duration",
+        ),
+        (
+            {
+                "schedule": {
+                    **SCHEDULE,
+                    "alert": {**ALERT, "workload": {"a": "{{ alert.time }}"}},
+                }
+            },
+            "schedule.alert.workload.a",
+            "'alert' has no member 'time'",
+        ),
+        (
+            {"schedule": SCHEDULE, "workload": {"a": "{{ alert.slot }}"}},
+            "workload.a",
+            "'alert' is not available",
+        ),
         ({"finished": {"path": "sales*"}}, "finished.path", "not a path of playbooks"),
         (
             {"schedule": SCHEDULE, "workload": {"a": {"b": ["{{ payload.x }}"]}}},
@@ -70,6 +98,10 @@ def test_these_are_none(members: dict[str, Any], path: str, message: str) -> Non
 
     assert caught.value.path == path
     assert message in caught.value.message
+
+
+def test_a_trigger_without_an_alert_is_read_by_the_version_before() -> None:
+    assert b"alert" not in msgspec.json.encode(read(schedule=SCHEDULE))
 
 
 def test_a_schedule_without_its_package_names_the_package_and_the_command(

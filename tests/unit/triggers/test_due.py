@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from noetl.triggers.definition import CatchUp, Schedule
-from noetl.triggers.slots import ON_TIME, decide, delay, first_at, slot_name
+from noetl.triggers.definition import MAX_CATCH_UP, CatchUp, Schedule
+from noetl.triggers.slots import ON_TIME, decide, delay, first_at, left_out, slot_name
 
 NOON = datetime.fromisoformat("2026-05-01T12:00:00Z").timestamp()
 MINUTE, HOUR, YEAR = 60.0, 3600.0, 366 * 86400.0
@@ -92,3 +92,15 @@ def test_a_delay_is_waited_for() -> None:
     assert first_at("a", schedule, NOON) == due_at
     assert decide("a", schedule, NOON, due_at - 0.01).slots == ()
     assert decide("a", schedule, NOON, due_at).slots == (NOON + 600,)
+
+
+def test_slots_that_a_decision_does_not_run_are_left_out() -> None:
+    schedule = Schedule(cron="*/10 * * * *", catch_up="last")
+    due = decide("t", schedule, 0.0, 3600.0)
+
+    assert due.slots == (3600.0,)
+    assert left_out(schedule, 0.0, due) == (600.0, 1200.0, 1800.0, 2400.0, 3000.0)
+    assert left_out(schedule, 3000.0, decide("t", schedule, 3000.0, 3600.0)) == ()
+    assert left_out(schedule, 0.0, decide("t", schedule, 0.0, 300.0)) == ()
+    year = decide("t", schedule, 0.0, 366 * 86400.0)
+    assert len(left_out(schedule, 0.0, year)) == MAX_CATCH_UP - 1

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
+from noetl.dsl.times import parse_duration
 from noetl.engine.events import Event
 from noetl.errors import StoreError
 from noetl.ports import Clock, ExecutionIndex, Trigger, Triggers
@@ -20,9 +22,23 @@ from noetl.service.triggers.fire import TriggerStarter
 from noetl.service.triggers.on_finished import CompletionTriggers
 from noetl.service.triggers.webhooks import Seal, WebhookReceiver
 from noetl.triggers.cron import Cron
-from noetl.triggers.slots import decide, slot_name, slot_scope
+from noetl.triggers.slots import (
+    ON_TIME,
+    decide,
+    lateness,
+    left_out,
+    slot_name,
+    slot_scope,
+)
+from noetl.types import JSON
 
 log = logging.getLogger("noetl.triggers")
+
+
+class Note(Protocol):
+    """Counts slots that started late, or were left out."""
+
+    def __call__(self, *, late: int = 0, left_out: int = 0) -> None: ...
 
 
 class ScheduleRunner:
@@ -37,11 +53,13 @@ class ScheduleRunner:
         firing: TriggerStarter,
         store: ExecutionIndex,
         clock: Clock,
+        note: Note,
     ) -> None:
         self._triggers = triggers
         self._firing = firing
         self._store = store
         self._clock = clock
+        self._note = note
 
     async def tick(self) -> None:
         now = self._clock.now()
@@ -65,6 +83,10 @@ class ScheduleRunner:
         for slot in trigger.pending:
             scope = {"slot": slot_scope(cron, slot)}
             execution_id = await self._firing.ensure(trigger, slot_name(slot), scope)
+            late = lateness(trigger.name, schedule, slot, now)
+            if late > ON_TIME:
+                self._note(late=1)
+            await self._alert(trigger, slot, late, execution_id=execution_id)
         last = trigger.pending[-1]
         await self._triggers.settle(trigger.name, trigger.revision, last, execution_id)
 
@@ -79,12 +101,55 @@ class ScheduleRunner:
             if await self._is_running(latest or trigger.last_execution):
                 return None
         due = decide(trigger.name, schedule, trigger.cursor, now)
+        passed = left_out(schedule, trigger.cursor, due)
+        if passed:  # before the plan: another server may alert for it, and once
+            late = lateness(trigger.name, schedule, passed[-1], now)
+            await self._alert(trigger, passed[-1], late, left_out=len(passed))
         if not await self._triggers.plan(trigger.name, trigger.revision, due):
             return None
+        if passed:
+            self._note(left_out=len(passed))
         if not due.slots:
             return None
         revision = trigger.revision + 1
         return msgspec.structs.replace(trigger, pending=due.slots, revision=revision)
+
+    async def _alert(
+        self,
+        trigger: Trigger,
+        slot: float,
+        late: float,
+        *,
+        left_out: int = 0,
+        execution_id: str | None = None,
+    ) -> None:
+        """Start the alert of a slot that is late, or the last one that is left out.
+
+        An alert that cannot start is logged: the schedule goes on.
+        """
+        alert = trigger.definition.alert
+        if alert is None or not (left_out or late > parse_duration(alert.after)):
+            return
+        about: dict[str, JSON] = {
+            "slot": slot_name(slot),
+            "late_seconds": round(late),
+            "left_out": left_out,
+            "execution_id": execution_id,
+        }
+        definition = msgspec.structs.replace(
+            trigger.definition,
+            playbook=alert.playbook,
+            workload=alert.workload,
+            concurrency=None,
+            labels=None,
+        )
+        alarm = msgspec.structs.replace(trigger, definition=definition)
+        try:
+            await self._firing.ensure(
+                alarm, f"alert:{slot_name(slot)}", {"alert": about}
+            )
+        except Exception:
+            log.exception("an alert failed", extra={"trigger": trigger.name})
 
     async def _is_running(self, execution_id: str | None) -> bool:
         if execution_id is None:
@@ -115,6 +180,7 @@ class TriggerScheduler:
         seal: Seal,
         clock: Clock,
         new_id: Callable[[], str],
+        note: Note = lambda *, late=0, left_out=0: None,
     ) -> None:
         store = orchestrator.store
         rights = orchestrator.rights
@@ -123,7 +189,7 @@ class TriggerScheduler:
         self.completion = CompletionTriggers(
             triggers, firing, store, looking, orchestrator.owners, rights
         )
-        self.schedules = ScheduleRunner(triggers, firing, store, clock)
+        self.schedules = ScheduleRunner(triggers, firing, store, clock, note)
         self.backfills = Backfills(triggers, firing, store, clock, new_id)
         self.arranging = TriggerAdmin(
             triggers,
