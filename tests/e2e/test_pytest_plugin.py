@@ -59,7 +59,9 @@ def test_cases_and_fixtures_are_tests_of_a_project(project: Path) -> None:
 
 
 def test_one_case_is_chosen_and_a_broken_file_says_where(project: Path) -> None:
-    assert "1 passed, 2 deselected" in run_pytest(project, "-k", "greeted and not world")
+    assert "1 passed, 2 deselected" in run_pytest(
+        project, "-k", "greeted and not world"
+    )
     (project / "hello.test.yaml").write_text("cases:\n  - nme: x\n")
 
     said = run_pytest(project)

@@ -187,6 +187,9 @@ def test_a_mistake_in_a_file_is_reported_with_line_and_column(
         ("NOETL_POOLS_CODE", "none,gpu", "or none, found 'none,gpu'"),
         ("NOETL_LIMITS_TOOL_TIME", "0", "a duration from 1s to 366d"),
         ("NOETL_LIMITS_TOOL_TIME", "400d", "a duration from 1s to 366d"),
+        ("NOETL_LIMITS_EXECUTIONS", "sales/*", "paths with numbers"),
+        ("NOETL_LIMITS_EXECUTIONS", "sales*=1", "paths with numbers"),
+        ("NOETL_LIMITS_EXECUTIONS", "a=1, a=2", "paths with numbers"),
         ("NOETL_LIMITS_EXECUTION_EVENTS", "999", "from 1000 to 1000000000"),
     ],
 )
@@ -294,6 +297,7 @@ def test_names_are_those_of_variables() -> None:
         "NOETL_RETENTION",
         "NOETL_ARCHIVE_URL",
         "NOETL_RETENTION_AUDIT",
+        "NOETL_LIMITS_EXECUTIONS",
         "NOETL_PROXIES",
         "NOETL_TLS_CERT",
         "NOETL_TLS_KEY",

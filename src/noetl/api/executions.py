@@ -54,6 +54,7 @@ INLINE = "playbooks:write"
         "concurrency.taken",
         "request.key_reused",
         "again.impossible",
+        "quota.executions",
         "request.rate",
     ),
     recorded="log",

@@ -24,7 +24,7 @@ routes = Routes()
 
 PROBLEMS = (
     *("execution.unknown", "execution.state", "fork.impossible", "inputs.invalid"),
-    *("keychain.unresolved", "playbook.invalid"),
+    *("keychain.unresolved", "playbook.invalid", "quota.executions"),
 )
 
 

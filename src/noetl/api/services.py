@@ -40,6 +40,7 @@ from noetl.service.executions.answer_links import AnswerLinks
 from noetl.service.executions.control import ExecutionControl
 from noetl.service.executions.forks import ForkService
 from noetl.service.executions.inbox import InboxQueries, Questions
+from noetl.service.executions.path_limits import PathLimits
 from noetl.service.executions.queries import ExecutionQueries
 from noetl.service.executions.results import Results
 from noetl.service.executions.start import ExecutionStarter
@@ -164,6 +165,7 @@ def make_services(
     live = LiveFeed(history, history.shows)
     orchestrator.watch(streams.note)
     orchestrator.watch(live.note)
+    limits = PathLimits(options.path_limits, backend.store, clock)
     starting = ExecutionStarter(
         orchestrator,
         blobs,
@@ -171,6 +173,7 @@ def make_services(
         new_id,
         extensions=options.extensions,
         kinds=kinds,
+        limits=limits,
     )
     playbooks = CatalogService(
         backend.catalog_rows,
@@ -222,7 +225,7 @@ def make_services(
             history, backend.store, pools, states, runs, tallies, ran
         ),
         steering=steering,
-        forking=ForkService(orchestrator, backend.store, catalog, new_id),
+        forking=ForkService(orchestrator, backend.store, catalog, new_id, limits),
         results=Results(history, Owners(history, blobs), blobs),
         task_logs=TaskLogQueries(task_logs),
         playbooks=playbooks,

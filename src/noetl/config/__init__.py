@@ -21,6 +21,7 @@ from noetl.config.host import (
 )
 from noetl.config.limits import (
     LIMITS_EXECUTION_EVENTS,
+    LIMITS_EXECUTIONS,
     LIMITS_TOOL_TIME,
     POOLS_CODE,
     ceilings_of,
@@ -99,6 +100,7 @@ __all__ = [
     "ISOLATION",
     "KEYCHAIN_KEY",
     "LEASE_TTL",
+    "LIMITS_EXECUTIONS",
     "LIMITS_EXECUTION_EVENTS",
     "LIMITS_MEMORY",
     "LIMITS_PROCESSES",

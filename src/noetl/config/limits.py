@@ -19,6 +19,7 @@ _NO_POOL = "none"
 _DEFAULT_POOLS = frozenset({"default"})
 _MAX_TOOL_TIME_S = 366 * 86_400.0
 _MIN_EVENTS, _MAX_EVENTS = 1_000, 1_000_000_000
+_PATTERN = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*(/\*)?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,10}\Z")
 
 
@@ -48,6 +49,17 @@ def parse_events(value: JSON, _: Path) -> int:
     if not _MIN_EVENTS <= value <= _MAX_EVENTS:
         raise ValueError
     return value
+
+
+def parse_executions(value: JSON, _: Path) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for each in parse_names(value):
+        pattern, number = (part.strip() for part in each.partition("=")[::2])
+        if not _PATTERN.fullmatch(pattern) or not _NUMBER.match(number):
+            raise ValueError
+        if found.setdefault(pattern, int(number)) != int(number):
+            raise ValueError
+    return tuple(sorted(found.items()))
 
 
 def _by_role() -> None:
@@ -88,10 +100,24 @@ LIMITS_EXECUTION_EVENTS: Setting[int] = Setting(
     default=lambda: EXECUTION_EVENTS,
     default_words="10000000",
 )
+LIMITS_EXECUTIONS: Setting[tuple[tuple[str, int], ...]] = Setting(
+    name="limits_executions",
+    words="paths with numbers, separated by commas (sales/*=100, ops/report=5)",
+    doc="The maximum number of unfinished executions that a server accepts for a "
+    "playbook, or for all below a path, such as those of a team. A further start is "
+    "refused with `quota.executions` (429); a schedule tries again. Children of "
+    "executions are not counted. With several servers the limit may be exceeded by "
+    "what they start within 10 seconds. In a configuration file: `limits.executions`, "
+    "a list.",
+    parse=parse_executions,
+    default=tuple[tuple[str, int], ...],
+    default_words="none",
+)
 LIMIT_SETTINGS: tuple[Setting[Any], ...] = (
     POOLS_CODE,
     LIMITS_TOOL_TIME,
     LIMITS_EXECUTION_EVENTS,
+    LIMITS_EXECUTIONS,
 )
 
 

@@ -72,6 +72,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     extensions: frozenset[str] = frozenset()
     start_rate: float = START_RATE
     family_limit: int = FAMILY_LIMIT
+    path_limits: tuple[tuple[str, int], ...] = ()
     claim_rate: float = CLAIM_RATE
     answer_links: bool = False
     hosts: frozenset[str] = frozenset()

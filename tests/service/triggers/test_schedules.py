@@ -12,6 +12,7 @@ from servers import ASKS, HELLO
 from noetl.access.initiator import Initiator
 from noetl.engine.waits.signals import receive
 from noetl.errors import StoreError
+from noetl.service.executions.path_limits import PathLimits
 from noetl.service.triggers.admin import Fired
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -359,3 +360,27 @@ async def test_by_hand_a_slot_is_the_same_slot(node_at, watch, tmp_path) -> None
             await arranging.fire(
                 trigger, Fired(slot="2026-05-01T12:11"), Initiator("ann")
             )
+
+
+async def test_a_slot_beyond_the_limit_of_its_path_waits_for_room(
+    node_at, watch, tmp_path, caplog
+) -> None:
+    async with node_at(tmp_path, watch) as node:
+        limits = PathLimits([("tests/hello", 0)], node.store, watch)
+        node.standing.arranging._starting._limits = limits
+        await node.register(HELLO.replace("hello", "alarm"))
+        alert = {"playbook": "tests/alarm", "after": "5m"}
+        await node.make(schedule={**EVERY_10, "alert": alert})
+        watch.time += 10 * MINUTE
+        await node.standing.tick()
+        assert await node.slots() == []
+        assert "tries again: 0 executions of tests/hello" in caplog.text
+
+        limits._limits["tests/hello"] = 1
+        watch.time += 9 * MINUTE
+        await node.standing.tick()
+
+        assert await node.slots() == [
+            "2026-05-01T12:10:00Z",
+            "alert:2026-05-01T12:10:00Z",
+        ]

@@ -121,6 +121,7 @@ STATUSES: Mapping[str, int] = {
     "playbook.invalid": 422,
     "playbook.not_found": 404,
     "query.invalid": 422,
+    "quota.executions": 429,
     "ref.corrupt": 503,
     "ref.format": 422,
     "ref.gone": 503,

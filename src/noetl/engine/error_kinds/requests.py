@@ -68,6 +68,11 @@ API = {
         "The concurrency key has no free slot; `on_limit` decides what happens.",
         "Nothing.",
     ),
+    "quota.executions": ErrorKind(
+        "The team, or the playbook, has as many unfinished executions as the operator "
+        "allows (setting `limits_executions`).",
+        "Start it again when some of them have finished, or cancel some.",
+    ),
     "request.known": ErrorKind(
         "A request with this key has an execution already; the answer is that "
         "execution.",

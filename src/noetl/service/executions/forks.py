@@ -32,6 +32,7 @@ from noetl.runtime.forks.points import Log, Start
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.runtime.values.ownership import Owners
 from noetl.service.errors import RequestRefused
+from noetl.service.executions.path_limits import PathLimits
 from noetl.service.executions.start import ResolvedPlaybook, Started
 from noetl.types import JSON
 
@@ -153,7 +154,9 @@ class ForkService:
         log: Log,
         catalog: RegisteredCatalog,
         new_id: Callable[[], str],
+        limits: PathLimits,
     ) -> None:
+        self._limits = limits
         self._orchestrator = orchestrator
         self._log = log
         self._catalog = catalog
@@ -183,6 +186,7 @@ class ForkService:
     async def begin(self, plan: Plan, caller: Caller, initiator: Initiator) -> Forked:
         """Commit the start of the fork with its caller, and offer its work to
         workers."""
+        await self._limits.admit(plan.playbook.path)
         orchestrator, name = self._orchestrator, plan.fork.execution_id
         fork = msgspec.structs.replace(
             plan.fork, caller=caller, initiator=initiator.as_json()

@@ -29,6 +29,7 @@ from noetl.errors import RequestKnown
 from noetl.ports import Blobs, CatalogEntry, Summary
 from noetl.runtime.orchestrator import Orchestrator
 from noetl.service.errors import RequestRefused, no_playbook
+from noetl.service.executions.path_limits import PathLimits
 from noetl.telemetry.trace_context import TraceParent
 from noetl.triggers.inputs import TriggerError, render_place
 from noetl.types import JSON
@@ -111,7 +112,9 @@ class ExecutionStarter:
         *,
         extensions: frozenset[str] = frozenset(),
         kinds: Kinds = BUILTIN,
+        limits: PathLimits | None = None,
     ) -> None:
+        self._limits = limits
         self._orchestrator = orchestrator
         self._blobs = blobs
         self._catalog = catalog
@@ -182,13 +185,15 @@ class ExecutionStarter:
         trigger: dict[str, JSON] | None = None,
         again: str | None = None,
         trace: TraceParent | None = None,
+        admitted: bool = False,
     ) -> Started:
         """Start an execution. Raises ``RequestRefused`` with the id of its record.
 
         ``initiator`` is the account whose rights the execution has; ``trigger`` is the
         record of the trigger that asks. ``again`` is the execution that had this key
         and failed: it is repeated, once (S-77). ``trace`` is the span of the caller; a
-        repeated request may name another one.
+        repeated request may name another one. What is ``admitted`` may exceed the
+        limits of its path.
         """
         digest = _digest(asked, found)
         await asyncio.sleep(0)  # the text may be large: yield to other requests first
@@ -199,6 +204,8 @@ class ExecutionStarter:
                 return await self._repeat(known, digest, found)
         if again is not None:
             await self._check_failed(again, principal, key)
+        if self._limits is not None and found.refusal is None and not admitted:
+            await self._limits.admit(found.entry.about.get("path"))
         playbook, concurrency = found.entry.playbook, None
         workload = (
             merge_inputs(playbook, asked.workload) if playbook else asked.workload

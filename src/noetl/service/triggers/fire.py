@@ -76,6 +76,7 @@ class TriggerStarter:
         initiator: Initiator | None = None,
         again: str | None = None,
         trace: TraceParent | None = None,
+        admitted: bool = False,
     ) -> Started:
         """Start the slot's execution. Raises ``RequestRefused``.
 
@@ -117,6 +118,7 @@ class TriggerStarter:
             trigger=about,
             again=again,
             trace=trace,
+            admitted=admitted,
         )
 
     async def ensure(
@@ -126,17 +128,23 @@ class TriggerStarter:
         scope: dict[str, JSON] | TriggerError,
         chain: int = 0,
         again: str | None = None,
+        *,
+        admitted: bool = False,
     ) -> str:
         """Return the id of the slot's execution; start one if there is none, or if its
         latest one is ``again``.
 
-        A request that is refused leaves a failed execution, whose id is returned.
+        A request that is refused leaves a failed execution, whose id is returned. One
+        beyond the limits of its path leaves none, and raises ``StoreError``, unless it
+        is ``admitted``.
         """
         known = await self.latest(trigger.name, slot)
         if known is not None and known != again:
             return known
         try:
-            started = await self.fire(trigger, slot, scope, chain, again=again)
+            started = await self.fire(
+                trigger, slot, scope, chain, again=again, admitted=admitted
+            )
             return started.execution_id
         except RequestRefused as refusal:
             found: str | None = refusal.more.get("execution_id")

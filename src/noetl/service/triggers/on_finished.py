@@ -80,7 +80,10 @@ class CompletionTriggers:
                 scope = {"execution": await self.scope(trigger.definition, summary)}
             except TriggerError as error:
                 scope = error
-            await self._firing.ensure(trigger, execution_id, scope, chain + 1)
+            # The end of an execution is told once: there is no later to try again.
+            await self._firing.ensure(
+                trigger, execution_id, scope, chain + 1, admitted=True
+            )
 
     async def scope(self, definition: Definition, summary: Summary) -> dict[str, JSON]:
         """Return the template scope; the result is loaded only if a template reads it.

@@ -66,6 +66,8 @@ class ScheduleRunner:
         for trigger in await self._triggers.due(now):
             try:
                 await self._serve(trigger, now)
+            except StoreError as error:
+                log.warning("the trigger %s tries again: %s", trigger.name, error)
             except Exception:  # an error in one trigger must not stop the others
                 about = {"trigger": trigger.name}
                 log.exception("a trigger failed; it is retried", extra=about)
@@ -145,9 +147,8 @@ class ScheduleRunner:
         )
         alarm = msgspec.structs.replace(trigger, definition=definition)
         try:
-            await self._firing.ensure(
-                alarm, f"alert:{slot_name(slot)}", {"alert": about}
-            )
+            key = f"alert:{slot_name(slot)}"
+            await self._firing.ensure(alarm, key, {"alert": about}, admitted=True)
         except Exception:
             log.exception("an alert failed", extra={"trigger": trigger.name})
 
