@@ -1,4 +1,4 @@
-"""The playbooks that tell people: to a chat over HTTP, and by mail, to real servers."""
+"""The playbooks with messages to people: to a chat over HTTP, and by mail, to real servers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def serving(handler: type[Chat | Mail]) -> Iterator[int]:
             thread.join()
 
 
-def test_a_chat_is_told(shell) -> None:  # type: ignore[no-untyped-def]
+def test_a_message_reaches_a_chat(shell) -> None:  # type: ignore[no-untyped-def]
     with serving(Chat) as port:
         address = f"http://127.0.0.1:{port}/{SECRET}"
         shell.noetl("keychain", "set", "chat_webhook", stdin=address)
