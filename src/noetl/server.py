@@ -252,9 +252,8 @@ class Server:
             for tool in self._tools.values():
                 await tool.close()
             await self._sweeper.close()
-            await self.orchestrator.close()
-            await self._exports.close()
-            await self._history.close()
+            for part in (self.orchestrator, self._exports, self._history):
+                await part.close()
             await self._backend.closing.aclose()
             self._presence.end()
 
@@ -269,15 +268,14 @@ class Server:
     async def _serve(
         self, bound: socket.socket, on_ready: Callable[[str], None]
     ) -> None:
-        self._http = http = HttpServer(
-            make_app(self._site), self._connections, self._tls
-        )
+        app = make_app(self._site)
+        self._http = http = HttpServer(app, self._connections, self._tls)
         serving = asyncio.create_task(http.serve(sockets=[bound]))
-        own = (self._tick, self._tidy, self._listen)
         parts = (self._executor, self.orchestrator, self._sweeper, self._tenancy)
         more = (self._site.scheduler, self._link, self._backend.rotation)
         work = [each.serve for each in (*parts, *more, *self._exports.loops) if each]
-        self._tasks = [asyncio.create_task(_tend(each)) for each in (*own, *work)]
+        work += [self._tick, self._tidy, self._listen]
+        self._tasks = [asyncio.create_task(_tend(each)) for each in work]
         await http.ready.wait()
         await self._join()
         url = url_of(bound, "https" if self._tls else "http")

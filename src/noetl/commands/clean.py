@@ -300,7 +300,7 @@ def command(
 
 
 class Served(msgspec.Struct):
-    """What a server has removed from its own log, or would remove."""
+    """Removals of a server from its own log, done or planned."""
 
     url: str | None = None
     executions: int = 0

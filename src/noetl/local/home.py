@@ -96,7 +96,7 @@ class Home:
 
     @property
     def database_mark(self) -> Path:
-        """What the server knows of its database, to notice that it was restored."""
+        """Notes of the server about its database, to notice that it was restored."""
         return self.folder / "database.json"
 
     @property

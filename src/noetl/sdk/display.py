@@ -1,4 +1,4 @@
-"""What a notebook shows of an execution: steps on a time axis, as bounded HTML."""
+"""HTML of an execution for notebooks: its steps on a time axis, within bounds."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from noetl.types import JSON
 
 
 class Records(Protocol):
-    """What is stored of an execution, here or on a server."""
+    """The stored events and task logs of an execution, here or on a server."""
 
     def events(self, execution_id: str) -> Iterator[dict[str, JSON]]:
         """Yield the stored events in log order."""
@@ -46,7 +46,7 @@ class Execution:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing of it will run any more, unless it is retried."""
+        """Return whether nothing of it will run any more, unless it is retried."""
         return self.status in ("completed", "failed", "cancelled")
 
     @property
@@ -71,7 +71,7 @@ class Execution:
 
     @property
     def warnings(self) -> list[str]:
-        """What its acceptance warned of, such as unknown inputs."""
+        """Warnings of its acceptance, such as unknown inputs."""
         return [str(each) for each in self.document.get("warnings") or ()]
 
     def events(self) -> Iterator[dict[str, JSON]]:

@@ -1,4 +1,4 @@
-"""What has changed since a page looked: executions and questions, for live streams."""
+"""Changes since a page looked: executions and questions, for live streams."""
 
 from __future__ import annotations
 

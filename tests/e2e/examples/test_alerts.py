@@ -1,4 +1,4 @@
-"""The playbooks with messages to people: to a chat over HTTP, and by mail, to real servers."""
+"""The playbooks that tell people: to a chat over HTTP, and by mail, to real servers."""
 
 from __future__ import annotations
 

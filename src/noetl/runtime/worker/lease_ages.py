@@ -1,4 +1,4 @@
-"""How old the leases of a worker are, at the most: the fence of its tools (I-19).
+"""Ages of the leases of a worker, at the most: the fence of its tools (I-19).
 
 A lease lasts from the moment at which a server gave or renewed it. The worker does not
 know that moment, and no clock of another machine matters. But it was not before the

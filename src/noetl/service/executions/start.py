@@ -167,12 +167,9 @@ class ExecutionStarter:
     async def answer(self, principal: str, key: str, execution_id: str) -> Started:
         """Return the answer of a key that has an execution already."""
         summary = await self._orchestrator.store.summary(execution_id)
-        return Started(
-            execution_id,
-            summary.status,
-            repeated=True,
-            superseded_by=await self._superseding(principal, key, execution_id),
-        )
+        later = await self._superseding(principal, key, execution_id)
+        status = summary.status
+        return Started(execution_id, status, repeated=True, superseded_by=later)
 
     async def start(
         self,

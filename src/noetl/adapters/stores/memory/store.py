@@ -13,13 +13,12 @@ from noetl.adapters.stores.batches import FIRST, Row, chain, first_damage, unpac
 from noetl.adapters.stores.encoding import Encoded, encode
 from noetl.adapters.stores.memory.commands import Commands
 from noetl.adapters.stores.memory.exports import ExportTimers
+from noetl.adapters.stores.memory.slots import ConcurrencySlots
 from noetl.adapters.stores.rules import (
     OPEN,
     OVER,
     TIMER_ID,
     Aside,
-    is_slot_free,
-    next_to_admit,
     outlives,
     refuse_stale,
 )
@@ -91,7 +90,7 @@ class MemoryStore:
         self.claim_exports, self.postpone_exports = exports.claim, exports.postpone
         self.end_exports, self.count_exports = exports.end, exports.count
         self._requests: dict[str, str] = {}
-        self._slots: dict[str, dict[str, ConcurrencySlot]] = {}
+        self._slots = ConcurrencySlots(self._is_over)
 
     async def close(self) -> None:
         """Do nothing: the store holds no file and no connection."""
@@ -106,7 +105,7 @@ class MemoryStore:
             self._position,
             self._commands.is_held,
             self._requests.__contains__,
-            self._is_slot_free,
+            self._slots.is_free,
         )
         for item in group:
             self._write(item)
@@ -177,12 +176,7 @@ class MemoryStore:
         rest = (each for each in self._by_number[after:] if each.status in OPEN)
         looked = list(islice(rest, limit))
         busy = self._commands.executions() | self._timers.keys()
-        queued = {
-            name
-            for slots in self._slots.values()
-            for name, slot in slots.items()
-            if slot.queued
-        }
+        queued = self._slots.queued()
         found = [
             (each.execution_id, each.last_seq)
             for each in looked
@@ -292,7 +286,7 @@ class MemoryStore:
         return min(count, limit)
 
     async def slots_of(self, key: str) -> Sequence[QueuedExecution]:
-        return self._queue(key)
+        return self._slots.queue(key)
 
     async def resolve(self, part: str, *, limit: int = 10) -> Sequence[str]:
         if part in self._executions:
@@ -309,7 +303,6 @@ class MemoryStore:
     async def records(self, execution_id: str) -> Records:
         execution = self._known(execution_id)
         keys = [key for key, name in self._requests.items() if name == execution_id]
-        slots = [held.get(execution_id) for held in self._slots.values()]
         return Records(
             execution.last_seq,
             execution.status,
@@ -319,14 +312,13 @@ class MemoryStore:
             list(self._timers.get(execution.number, {}).values()),
             execution.snapshot,
             [(*key, body) for key, body in execution.tallies.items()],
-            next(filter(None, slots), None),
+            self._slots.slot_of(execution_id),
         )
 
     async def strays(self, *, limit: int = 100) -> Sequence[Stray]:
         return [
             Stray("place", key, f"{len(held)} executions hold it")
-            for key in self._slots
-            if (queue := self._queue(key))
+            for key, queue in self._slots.queues()
             if (held := [each for each in queue if not each.queued])
             if len(held) > max(each.limit for each in queue)
         ][:limit]
@@ -379,29 +371,11 @@ class MemoryStore:
                 timers = self._timers.setdefault(relative.number, {})
                 timers[timer.timer_id] = timer
 
-    def _queue(self, key: str) -> list[QueuedExecution]:
-        return [
-            QueuedExecution(name, slot.limit, slot.queued)
-            for name, slot in self._slots.get(key, {}).items()
-            if self._executions[name].status not in OVER
-        ]
-
-    def _front(self, key: str) -> list[QueuedExecution]:
-        queue = self._queue(key)
-        waiting = [each for each in queue if each.queued]
-        return [each for each in queue if not each.queued] + waiting[:1]
-
-    def _is_slot_free(self, transition: Transition) -> bool:
-        assert transition.slot is not None
-        return is_slot_free(transition, self._front(transition.slot.key))
+    def _is_over(self, execution_id: str) -> bool:
+        return self._executions[execution_id].status in OVER
 
     def _change_slot(self, transition: Transition, slot: ConcurrencySlot) -> None:
-        slots = self._slots.setdefault(slot.key, {})
-        if transition.summary.status in OVER:
-            slots.pop(transition.execution_id, None)
-        else:
-            slots[transition.execution_id] = slot
-        following = next_to_admit(self._front(slot.key))
+        following = self._slots.change(transition, slot)
         if following is not None:
             timers = self._timers.setdefault(self._executions[following].number, {})
             timers[TIMER_ID] = Timer(following, TIMER_ID, 0.0, "place")

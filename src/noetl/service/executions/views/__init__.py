@@ -1,1 +1,1 @@
-"""What a page shows of an execution, each view bounded by what fits on a screen."""
+"""Views of an execution for pages, each view bounded by what fits on a screen."""
