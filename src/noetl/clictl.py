@@ -23,6 +23,7 @@ COMMANDS = {
     "cancel": "Cancel an execution and stop its tools.",
     "catalog": "Register playbooks; list and compare their versions.",
     "clean": "Remove unreferenced results and old executions.",
+    "completion": "Print the script that completes noetl in your shell.",
     "config": "Print the effective settings and where each value comes from.",
     "down": "Stop the local cluster of this home; its data is kept.",
     "doctor": "Check this machine and this home, and show how to fix problems.",
