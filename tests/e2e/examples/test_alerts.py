@@ -1,4 +1,4 @@
-"""The playbooks that tell people: to a chat over HTTP, and by mail, to real servers."""
+"""Playbooks with messages to people: a chat over HTTP, mail, both to real servers."""
 
 from __future__ import annotations
 
