@@ -133,6 +133,8 @@ async def test_servers_share_the_sessions_of_a_pooler_that_others_change(
             for index, name in enumerate(names):
                 tasks.create_task(use(stores[index % 2], name))
 
+        with pytest.raises(StoreError):
+            await stores[0].commit([facts.transition(name, 0) for name in ("x", "00")])
         found = [each.execution_id for each in await stores[0].find()]
         assert sorted(found) == names
         for each in databases:
