@@ -6,6 +6,7 @@ import pytest
 from servers import playbook
 
 from noetl.service.errors import RequestRefused
+from noetl.service.executions.path_limits import PathLimits
 from noetl.service.executions.start import StartInputs
 from noetl.service.triggers.fire import TriggerStarter
 
@@ -106,3 +107,18 @@ async def test_a_cycle_of_triggers_through_a_child_is_stopped(
             await node.orchestrator.sweep()
 
         assert len(await node.executions()) == 1 + 2 * 8
+
+
+async def test_what_an_end_starts_may_exceed_the_limit_of_its_path(
+    node_at, watch, tmp_path
+) -> None:
+    async with node_at(tmp_path, watch) as node:
+        await node.register(NEXT)
+        await node.make(playbook="tests/next", finished={"path": "tests/hello"})
+        limits = PathLimits([("tests/next", 0)], node.store, watch)
+        node.standing.arranging._starting._limits = limits
+
+        await start(node, "tests/hello")
+
+        await node.ended(2)
+        assert await paths(node) == ["tests/hello", "tests/next"]

@@ -366,7 +366,8 @@ async def test_a_slot_beyond_the_limit_of_its_path_waits_for_room(
     node_at, watch, tmp_path, caplog
 ) -> None:
     async with node_at(tmp_path, watch) as node:
-        limits = PathLimits([("tests/hello", 0)], node.store, watch)
+        none = [("tests/hello", 0), ("tests/alarm", 0)]
+        limits = PathLimits(none, node.store, watch)
         node.standing.arranging._starting._limits = limits
         await node.register(HELLO.replace("hello", "alarm"))
         alert = {"playbook": "tests/alarm", "after": "5m"}
