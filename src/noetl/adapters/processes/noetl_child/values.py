@@ -194,6 +194,7 @@ _CURES = {
     ("pandas.core.frame", "DataFrame"): "return value.to_dict('records')",
     ("pandas.core.series", "Series"): "return value.tolist()",
     ("pathlib", "PurePath"): "return str(value)",
+    ("pathlib._local", "PurePath"): "return str(value)",  # of Python 3.13
 }
 
 
