@@ -15,6 +15,7 @@ from servers import HELLO
 from noetl.access.initiator import Initiator
 from noetl.adapters.catalogs.catalog import RegisteredCatalog
 from noetl.adapters.plugins.enabled import Plugins
+from noetl.adapters.secrets.private_files import write_private
 from noetl.adapters.tools.registry import make_tools
 from noetl.config import read_settings
 from noetl.local.home import Home
@@ -123,6 +124,8 @@ async def open_node(
 ) -> AsyncIterator[Node]:
     home = Home(folder)
     home.make()
+    if not home.key.exists():  # servers on one database have the same key
+        write_private(home.key, bytes(range(32)))
     async with AsyncExitStack() as closing:
         backend = await open_backend(home, database, Plugins(), read_settings())
         closing.push_async_callback(backend.closing.aclose)
