@@ -42,7 +42,7 @@ def read_device_code(status: int, answer: JSON, issuer: str) -> DeviceCode:
     """Return the provider's answer. Raises ``AccessError``."""
     if status != 200:
         raise refused(
-            f"{issuer} began no sign-in of a device ({_said(answer, status)})"
+            f"{issuer} began no sign-in of a command ({_said(answer, status)})"
         )
     try:
         found = msgspec.convert(answer, DeviceCode, strict=False)
@@ -54,9 +54,7 @@ def read_device_code(status: int, answer: JSON, issuer: str) -> DeviceCode:
         if not found.device_code or not found.expires_in > 0:
             raise ValueError("no code")
     except (msgspec.ValidationError, ConfigError, ValueError):
-        message = (
-            f"{issuer} answered with something that begins no sign-in of a command"
-        )
+        message = f"{issuer} began no sign-in of a command: its answer is not valid"
         raise refused(message) from None
     return msgspec.structs.replace(
         found,
