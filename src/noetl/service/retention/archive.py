@@ -135,7 +135,11 @@ class ParquetArchive:
         records = await self._store.records(execution_id)
         values: set[str] = set()
         after, trace, last_hash = 0, "", FIRST
-        while rows := await self._retention.rows(execution_id, after=after, limit=ROWS):
+        while after < records.last_seq:
+            rows = await self._retention.rows(execution_id, after=after, limit=ROWS)
+            if not rows:
+                message = f"execution {execution_id}: event {after + 1} is missing"
+                raise StoreError(message, "log.hash_mismatch")
             read = [Row(*each) for each in rows]
             for row in read:
                 last_hash = _checked(execution_id, last_hash, row)
@@ -148,9 +152,6 @@ class ParquetArchive:
             after = read[-1].last_seq
             if full:
                 await asyncio.to_thread(writer.flush)
-        if after != records.last_seq:
-            message = f"execution {execution_id}: event {after + 1} is missing"
-            raise StoreError(message, "log.hash_mismatch")
         writer.add("executions", execution_line(records.summary, after))
         await self._add_task_logs(writer, execution_id)
         return ArchivedExecution(
