@@ -1,4 +1,10 @@
-"""Exports: finished executions leave for other systems, at least once."""
+"""Exports: finished executions leave for other systems, at least once.
+
+The queue of an export is a timer of its own for each execution, and not the timer
+``finished`` of triggers: a receiver that is away holds no trigger up, the sweep reads
+none of what waits for it, and each export has its own pace. There is no cursor over the
+log, since numbers of executions are not in the order in which they end.
+"""
 
 from __future__ import annotations
 
