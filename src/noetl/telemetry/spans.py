@@ -72,7 +72,7 @@ class Spans:
         self._trace_id = ""
         self._root: Span | None = None
         self._open: dict[str, Span] = {}
-        self._attempts: dict[str, tuple[str, int]] = {}
+        self._attempts: dict[str, Event] = {}
         self._samples: dict[str, LoopSample] = {}
         self._held: dict[str, list[Span]] = {}
         self._skips_to = 0
@@ -238,35 +238,49 @@ class Spans:
         span.status = "error" if error else "ok"
         if error:
             self._fail(span, error)
-        return [span]
+        left = self._attempts.pop(entity, None)
+        return [span] if left is None else [self._cut(left, event), span]
 
     # -- tasks ---------------------------------------------------------------------
 
     def _task_started(self, event: Event) -> None:
-        doubt = event.payload.get("in_doubt", 0)
-        self._attempts[event.entity_id] = event.timestamp, doubt
+        self._attempts[_pipeline_of(event)] = event
 
-    def _task_done(self, event: Event) -> list[Span]:
-        outcome: Mapping[str, JSON] = event.payload["outcome"]
-        meta, directive = outcome.get("meta") or {}, event.payload["directive"]
-        begun, doubt = self._attempts.pop(event.entity_id, (event.timestamp, 0))
-        pipeline = event.iteration_id or event.step_run_id or event.execution_id
+    def _cut(self, begun: Event, end: Event) -> Span:
+        """Return the span of an attempt without an outcome: it was cancelled."""
+        span = self._attempt(begun, begun.timestamp, end.timestamp)
+        span.status, span.attributes["noetl.status"] = "error", "cancelled"
+        return span
+
+    def _attempt(self, event: Event, start: str, end: str) -> Span:
         span = Span(
             self._trace_id,
             span_id_of(event.entity_id, event.attempt),
             event.task_label or "task",
-            meta.get("started_at") or begun,
-            meta.get("ts") or event.timestamp,
-            span_id_of(pipeline),
+            start,
+            end,
+            span_id_of(_pipeline_of(event)),
         )
         span.attributes = {
             "noetl.step": event.step or "",
             "noetl.task": event.task_label or "",
             "noetl.attempt": event.attempt or 1,
             "noetl.action_id": event.action_id or "",
-            "noetl.directive": directive["do"],
         }
-        if doubt:
+        return span
+
+    def _task_done(self, event: Event) -> list[Span]:
+        outcome: Mapping[str, JSON] = event.payload["outcome"]
+        meta, directive = outcome.get("meta") or {}, event.payload["directive"]
+        pipeline = _pipeline_of(event)
+        begun = self._attempts.pop(pipeline, event)
+        span = self._attempt(
+            event,
+            meta.get("started_at") or begun.timestamp,
+            meta.get("ts") or event.timestamp,
+        )
+        span.attributes["noetl.directive"] = directive["do"]
+        if doubt := begun.payload.get("in_doubt"):
             span.attributes["noetl.in_doubt"] = doubt
         if http := outcome.get("http"):
             span.kind = "client"
@@ -285,8 +299,7 @@ class Spans:
             span.links.append(Link(self._trace_id, span_id_of(name), attributes))
 
     def _waits(self, event: Event) -> None:
-        pipeline = event.iteration_id or event.step_run_id or ""
-        if span := self._open.get(pipeline):
+        if span := self._open.get(_pipeline_of(event)):
             found: dict[str, Value] = {"noetl.task": event.task_label or ""}
             for key in ("on", "signal", "until"):
                 if isinstance(value := event.payload.get(key), str):
@@ -297,6 +310,11 @@ class Spans:
         span.attributes["error.type"] = str(error.get("kind"))
         if not self._hides:
             span.message = str(error.get("message") or "")[:MAX_MESSAGE]
+
+
+def _pipeline_of(event: Event) -> str:
+    """Return the iteration or the step run that an event of a task belongs to."""
+    return event.iteration_id or event.step_run_id or event.execution_id
 
 
 _FOLDS = {

@@ -180,7 +180,8 @@ def test_what_is_open_when_an_execution_is_cancelled_ends_with_it() -> None:
 
     spans = {span.name: span for span in fold(simulation.log).values()}
 
-    assert spans.keys() >= {"start[0]", "start[1]", "start", "tests/t"}
+    assert spans.keys() == {"start[0]", "start[1]", "start", "ask", "tests/t"}
+    assert spans["ask"].attributes["noetl.status"] == "cancelled"
     first = spans["start[0]"]
     assert first.events[0].name == "task.suspended"
     assert first.events[0].attributes["noetl.wait.signal"] == "go"
