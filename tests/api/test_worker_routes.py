@@ -6,6 +6,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from servers import HELLO, Answer, Api, Running
@@ -15,7 +16,9 @@ from noetl.runtime.worker_protocol.messages import PROTOCOL
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    server = Running(tmp_path_factory.mktemp("routes") / "home", slots=0)
+    server = Running(
+        tmp_path_factory.mktemp("routes") / "home", slots=0, claim_rate=5.0
+    )
     yield server
     server.stop()
 
@@ -86,3 +89,92 @@ def test_a_worker_that_loses_its_rights_while_it_waits_gets_no_work(
 
     assert answers[0].status in (401, 403)
     assert len(claim(admin, "gpu", 30.0).body["work"]) == 1
+
+
+def started(api: Api, text: str = HELLO) -> dict[str, Any]:
+    """Worker and lease of a claim for a new execution."""
+    api.start(text)
+    while not (work := claim(api, wait=5.0).body["work"]):
+        pass
+    return {"worker": "w", "lease": work[0]["lease"]}
+
+
+BEGUN = {"name": "step.started"}
+STARTED = {"name": "task.started", "label": "task_1", "attempt": 1}
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "kind"),
+    [
+        ([BEGUN, STARTED], 200, None),
+        ([{**BEGUN, "name": "workflow.finished"}], 403, "event.not_allowed"),
+        ([{**STARTED, "name": "task.done", "payload": {}}], 422, "outcome.shape"),
+    ],
+)
+def test_a_report_is_recorded_or_refused(
+    server: Running, facts: list[Any], status: int, kind: str | None
+) -> None:
+    api = Api(server.url, server.token)
+    mine = started(api)
+    report = {"lease": mine["lease"], "number": 1, "facts": facts}
+
+    body = {"worker": "w", "pool": "default", "reports": [report]}
+    answer = api.post("/api/events", body)
+
+    assert (answer.status, answer.body.get("kind")) == (status, kind)
+    many = api.post("/api/events", {**body, "reports": [report] * 501})
+    assert (many.status, many.body["kind"]) == (413, "event.too_large")
+
+
+def test_a_value_is_uploaded_under_a_lease(server: Running) -> None:
+    api = Api(server.url, server.token)
+    lease = started(api)["lease"]
+    data = b'["x"]'
+    query = {**lease, "worker": "w", "key": hashlib.sha256(data).hexdigest()}
+    text = urlencode({**query, "size": len(data)})
+
+    kept = api.call("PUT", f"/api/worker/results?{text}", data)
+
+    assert (kept.status, kept.body["key"]) == (200, query["key"])
+
+
+def test_a_lease_opens_the_source_and_no_secret_that_is_not_named(
+    server: Running,
+) -> None:
+    api = Api(server.url, server.token)
+    mine = started(api)
+
+    source = api.post("/api/worker/source", mine)
+    secret = api.post("/api/worker/secret", {**mine, "task": "task_1", "name": "x"})
+    token = api.post("/api/worker/token", {**mine, "task": "task_1", "auth": "%"})
+    other = {**mine, "lease": {**mine["lease"], "epoch": 9}}
+    stranger = api.post("/api/worker/source", other)
+
+    assert HELLO.encode() in source.body
+    assert (secret.status, secret.body["kind"]) == (422, "secret.denied")
+    assert (token.status, token.body["kind"]) == (422, "secret.sealed")
+    assert stranger.body["kind"] == "lease.not_owner"
+
+
+def test_a_claim_of_another_version_and_one_too_many_are_refused(
+    server: Running,
+) -> None:
+    api = Api(server.url, server.token)
+    body = {"worker": "old", "pool": "default", "slots": 1, "protocol": PROTOCOL + 1}
+
+    wrong = api.post("/api/worker/claim", body)
+    eager = {**body, "worker": "eager", "protocol": PROTOCOL}
+    answers = (api.post("/api/worker/claim", eager) for _ in range(1000))
+    refused = next(each for each in answers if each.status == 429)
+
+    assert (wrong.status, wrong.body["kind"]) == (409, "worker.version")
+    assert refused.body["kind"] == "request.rate"
+    assert int(refused.headers["retry-after"]) >= 1
+
+
+def test_a_heartbeat_renews_a_lease(server: Running) -> None:
+    api = Api(server.url, server.token)
+    lease = started(api)["lease"]
+    beat = {"worker": "w", "pool": "default", "slots": 1, "leases": [lease]}
+
+    assert api.post("/api/worker/heartbeat", beat).body["lost"] == []
