@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -353,7 +354,8 @@ class Campaign:
         def job(runner: Runner) -> None:
             codes[0] = self._run_tests(runner, tests, slot)
 
-        run_pytest(Runner(job, None), sorted({test.file for test in tests}))
+        with suppress(RuntimeError):  # the tests cannot be imported with the mutant
+            run_pytest(Runner(job, None), sorted({test.file for test in tests}))
         return codes[0]
 
 

@@ -31,12 +31,12 @@ PLACES = Concurrency("eu", 2, "queue", "tests/t")
 
 
 class Execution:
-    def __init__(self, *, queued: bool) -> None:
+    def __init__(self, *, queued: bool, **more: Any) -> None:
         playbook = load(TEXT).playbook
         assert playbook is not None
         self.playbook, self.net = playbook, build_net(playbook)
         self.state, self.log = State(), []
-        request = Request("x", {"path": "tests/t"}, {}, concurrency=PLACES)
+        request = Request("x", {"path": "tests/t"}, {}, concurrency=PLACES, **more)
         self.do(lambda batch: accept(batch, request, queued=queued))
 
     def do(self, decision: Any, clock: float = 0.0) -> list[str]:
@@ -100,6 +100,13 @@ def test_a_resumed_one_waits_on():
 
     assert execution.do(resume) == ["workflow.resumed"]
     assert status_of(execution.state) == "waiting"
+
+
+def test_the_labels_of_a_request_are_those_of_its_execution():
+    execution = Execution(queued=False, labels={"team": "eu"})
+
+    assert execution.state.labels == {"team": "eu"}
+    assert Execution(queued=False).state.labels == {}
 
 
 def test_the_log_adds_up_to_the_same():

@@ -57,6 +57,45 @@ def test_a_whole_log_and_each_beginning_of_it_are_sound(flow: Any) -> None:
         assert audit(flow.log[:length], flow.playbook) == []
 
 
+def test_a_breach_says_what_was_expected(flow: Any) -> None:
+    [arcs] = [
+        breach
+        for breach in audit(edited(flow.log, "next.evaluated", "fired", []))
+        if breach.message == "the tokens are not those of the arcs that fired"
+    ]
+    assert (arcs.invariant, arcs.expected) == ("I-12", "left, right")
+
+
+def test_a_token_that_is_left_when_the_execution_finishes_is_named(run: Run) -> None:
+    log = run(
+        """
+        - {step: start, tool: {kind: noop}, next: {arcs: [{step: end}]}}
+        - {step: end, tool: {kind: noop}}
+        """
+    ).log
+    left = [event for event in log if event.step != "end"]
+
+    messages = [breach.message for breach in audit(left)]
+    assert "the execution finishes, and sim.t2 does not" in messages
+
+
+def test_a_refused_patch_of_a_parallel_loop_is_sound(run: Run) -> None:
+    execution = run(
+        """
+        - step: start
+          loop: {in: [1, 2], iterator: x, spec: {mode: parallel}}
+          tool:
+            - a:
+                kind: noop
+                spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {k: "{{ iter.x }}"}}}}]}}
+        """  # noqa: E501
+    )
+    refused = [e for e in execution.events("task.done") if "refused" in e.payload]
+
+    assert len(refused) == 1
+    assert audit(execution.log) == []
+
+
 @pytest.mark.parametrize(
     ("change", "name", "invariant"),
     [

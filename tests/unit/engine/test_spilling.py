@@ -11,7 +11,7 @@ import pytest
 from noetl.engine.reports.accept import Fact, fit_facts
 from noetl.engine.tasks.outcome import Outcome, Stored
 from noetl.engine.values.references import PAYLOAD_LIMIT, Values, is_reference
-from noetl.engine.values.spilling import fit
+from noetl.engine.values.spilling import fit, placed
 from noetl.errors import PayloadTooLarge, Unloaded
 
 Run = Callable[..., Any]
@@ -230,3 +230,14 @@ def test_a_reference_says_which_values_were_stored_with_it() -> None:
     assert reference["refs"] == ["ab" * 32, "cd" * 32]
     assert reference["made"] == ["ab" * 32]
     assert fitted["spilled"] == ["outcome.result.rows", "outcome.result"]
+
+
+def test_references_are_put_at_their_paths() -> None:
+    value = {"a": [{"b": 1, "c": 2}, 3], "d": 4}
+    one, two = {"key": "1"}, {"key": "2"}
+
+    assert placed(value, {"a.0.b": one, "d": two}) == {
+        "a": [{"b": one, "c": 2}, 3],
+        "d": two,
+    }
+    assert value == {"a": [{"b": 1, "c": 2}, 3], "d": 4}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from noetl.engine.execution_document import Document
 from noetl.engine.reports.accept import Fact, OutOfOrder
 from noetl.engine.runs import Waiting
 from noetl.engine.tasks.outcome import Outcome
-from noetl.engine.waits.resume import children_of, moments_in
+from noetl.engine.waits.resume import children_of, fix_time, moments_in
 from noetl.engine.waits.signals import receive
 from noetl.engine.waits.suspend import answer_of, child_id, child_of, wait_of
 
@@ -294,6 +295,43 @@ def test_the_end_of_a_child_is_the_outcome_of_its_task(
     assert outcome.status == status
     assert (outcome.error.kind if outcome.error else None) == kind
     assert outcome.helper["execution_id"] == "c"
+
+
+def test_a_child_that_takes_too_long_may_be_called_again() -> None:
+    late = answer_of(Waiting("playbook", child={"path": "shop/pay"}))
+
+    assert late.error is not None
+    assert (late.error.kind, late.error.retryable) == ("timeout", True)
+    assert late.error.message == "playbook 'shop/pay' took longer than its timeout"
+
+
+EARLY = {"id": "b", "at": "1970-01-01T00:00:05.000000Z"}
+NEVER = "9999-12-31T23:46:39.000000Z"
+
+
+@pytest.mark.parametrize(
+    ("payload", "until", "timers"),
+    [
+        pytest.param({"seconds": 9.0}, "1970-01-01T00:01:09.000000Z", [], id="seconds"),
+        pytest.param({"seconds": 1e18}, NEVER, [], id="never"),
+        pytest.param(
+            {"on": "event", "timers": [{"id": "a", "seconds": 1e18}, EARLY]},
+            EARLY["at"],
+            [EARLY["at"], NEVER],
+            id="the first of several timers",
+        ),
+        pytest.param({"on": "event", "timers": []}, None, [], id="without timers"),
+    ],
+)
+def test_the_end_of_a_wait_is_fixed_when_it_begins(
+    payload: dict[str, Any], until: str | None, timers: list[str]
+) -> None:
+    batch: Any = SimpleNamespace(clock=60.0)
+    fixed = fix_time(batch, {"on": "time", **payload})
+
+    assert fixed["until"] == until
+    assert [timer["at"] for timer in fixed.get("timers", ())] == timers
+    assert "seconds" not in fixed
 
 
 @pytest.mark.spec("S-39", "S-35", "S-36")
