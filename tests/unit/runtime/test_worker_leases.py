@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from noetl.engine.events import Event
 from noetl.engine.reports.accept import Fact
-from noetl.errors import LeaseLost, LeaseNotOwned
+from noetl.errors import LeaseLost, LeaseNotOwned, StoreError
 from noetl.ports import CommandRow, Lease
 from noetl.runtime.worker_protocol import leases, reports
 from noetl.runtime.worker_protocol.leases import Caller, KnownLeases, judge
@@ -188,3 +190,26 @@ async def test_a_repeated_report_of_an_iteration_is_not_one_of_its_step() -> Non
         for name in ("e-1/0", "e-1", "e-1/1")
     ]
     assert found == ["same", "unknown", "unknown"]
+
+
+@pytest.mark.parametrize("kind", ["store.missing", "store.unavailable"])
+async def test_a_report_of_a_removed_execution_is_one_without_a_lease(
+    kind: str,
+) -> None:
+    async def judge(execution_id: str, error: Exception) -> None:
+        raise StoreError(f"no {execution_id}", kind)
+
+    fenced: list[bool] = []
+    orchestrator: Any = SimpleNamespace(quarantine=SimpleNamespace(judge=judge))
+    leases: Any = None
+    taken = reports.WorkerReports(
+        orchestrator, leases, None, lambda: fenced.append(True)
+    )
+
+    if kind == "store.missing":
+        reply = await taken._blame(lease(1), ValueError("x"))
+        assert (reply.stop, reply.error) == (True, ("lease.lost", "no e"))
+    else:
+        with pytest.raises(StoreError, match="no e"):
+            await taken._blame(lease(1), ValueError("x"))
+    assert fenced == [True] * (kind == "store.missing")
