@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from simulator.plan import Options, make_plan
 from simulator.run import run_seed
 
 HERE = Path(__file__).parent
+SCRIPT = runpy.run_path(str(HERE.parents[1] / "scripts/simulate.py"))
 SEEDS = 5000
 CHUNKS = 10
 KEPT = [
@@ -85,10 +87,27 @@ def test_a_plan_has_many_faults_of_many_kinds():
     plans = [make_plan(Options(seed)) for seed in range(500)]
     kinds = {fault.kind for plan in plans for fault in plan.faults}
 
-    assert len(kinds) == 14
+    assert len(kinds) == 19
     assert sum(len(plan.faults) for plan in plans) > 4 * len(plans)
 
 
 def test_what_must_happen_sometimes_is_missed_if_it_does_not_happen():
     assert run_seeds(range(1)).missing != []
-    assert "fence" in SOMETIMES
+    assert {
+        *("fence", "steal", "poison", "fallback poll", "commit unknown"),
+        *("duplicate report", "quarantine", "begun fork", "begun retry"),
+    } <= set(SOMETIMES)
+
+
+@pytest.mark.parametrize("missing", [None, *SOMETIMES])
+def test_a_campaign_fails_in_which_something_never_happened(missing, capsys):
+    """Also one that was stopped and goes on: the sum of its parts counts."""
+    happened = dict.fromkeys(set(SOMETIMES) - {missing}, 1)
+    parts = [happened, {"fence": 0 if missing == "fence" else 1}]
+    lines = [
+        {"seeds": 1, "seconds": 1.0, "events": 1, "failures": [], "happened": each}
+        for each in parts
+    ]
+
+    assert SCRIPT["summarize"](lines, 0, 1.0) == (0 if missing is None else 1)
+    assert (f"never happened: {missing}" in capsys.readouterr().out) == bool(missing)

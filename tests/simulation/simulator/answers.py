@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from noetl.engine.events import Event
+from noetl.engine.values.references import is_reference
 from noetl.ports import Transition
 from noetl.runtime.worker_protocol import messages
 
@@ -94,6 +95,8 @@ class EffectCheck(Checker):
         key = event.action_id or "", event.attempt or 0
         made = self.world.ledger.by_action.get(key)
         if made is None:
+            return
+        if is_reference(outcome["result"]):
             return
         if all(each.result != outcome["result"] for each in made):
             self.report("I-26", f"{key}: no call returned {outcome['result']!r}")

@@ -89,6 +89,39 @@ def _(patch: Patch) -> None:
 
 
 @bug(
+    "lease as old as its answer",
+    "A worker counts the time of a lease from the answer that it reads.",
+    kinds=("freeze worker",),
+    paths=("slow",),
+)
+def _(patch: Patch) -> None:
+    def make(real: Any) -> Any:
+        def note(self: Any, message: Any, answer: Any, sent: float) -> None:
+            real(self, message, answer, self._monotonic())
+
+        return note
+
+    patch.wrap(lease_ages.LeaseAges, "note", make)
+
+
+@bug(
+    "reports taken for renewals",
+    "Whatever a server answers, a worker takes its leases for renewed.",
+    kinds=("flaky store",),
+    paths=("chain", "parallel", "slots"),
+)
+def _(patch: Patch) -> None:
+    def make(real: Any) -> Any:
+        def note(self: Any, message: Any, answer: Any, sent: float) -> None:
+            real(self, message, answer, sent)
+            self._begin(list(self._since), sent)
+
+        return note
+
+    patch.wrap(lease_ages.LeaseAges, "note", make)
+
+
+@bug(
     "later lease stopped",
     "A lost lease stops the tool of its command's next lease.",
     kinds=("freeze worker",),

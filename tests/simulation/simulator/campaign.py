@@ -22,6 +22,10 @@ SOMETIMES = (
     "wake-up lost",
     "crash after commit",
     "late commit refused",
+    "begun fork",
+    "begun retry",
+    "upgrade",
+    "refused snapshot",
 )
 """What must have happened at least once in some hundred seeds: without it, the seeds
 would prove less than they say."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noetl.adapters.stores.batches import first_damage
+from noetl.engine.event_codec import unpack
 from noetl.engine.events import Event
 from noetl.engine.evolve import replay
 from noetl.engine.invariants import Audit
@@ -30,6 +31,7 @@ Report = Callable[[str, str], None]
 OVER = ("completed", "failed", "cancelled")
 FAILED = ("step.failed", "loop.iteration.failed")
 NEW = ("step.scheduled", "loop.iteration.started")
+GOES_ON = ("workflow.resumed", "workflow.cancelled", "workflow.forked")
 FROZEN_S = TTL + 2.5
 """Seconds before a call in which its process must not have been frozen: a lease that
 was given before has ended in the meantime."""
@@ -55,6 +57,13 @@ class Checker:
     def end(self) -> None: ...
 
 
+def events_of(transition: Transition) -> list[Event]:
+    """Return the events of a commit; a fork begins with those of its origin."""
+    name, log = transition.execution_id, transition.log
+    kept = [unpack(body, name, n) for n, body in enumerate(log.history, start=1)]
+    return [*kept, *log.events]
+
+
 class LogCheck(Checker):
     """The invariants of each log, event by event, and the events themselves."""
 
@@ -67,8 +76,9 @@ class LogCheck(Checker):
         for each in transitions:
             name = each.execution_id
             audit = self._audits.setdefault(name, Audit())
-            self.logs.setdefault(name, []).extend(each.log.events)
-            for event in each.log.events:
+            events = events_of(each)
+            self.logs.setdefault(name, []).extend(events)
+            for event in events:
                 for breach in audit.take(event):
                     self.report(breach.invariant, f"{name}: {breach.message}")
                 if event.name in FAILED:
@@ -127,7 +137,8 @@ class ReplayCheck(Checker):
     def end(self) -> None:
         self.compare_all()
         refused = refusals.count - self._refused
-        if refused > self.world.happened.get("wrong snapshot", 0):
+        self.world.count("refused snapshot", refused)
+        if refused and not self.world.happened.get("wrong snapshot"):
             self.report("I-07", f"{refused} snapshots are refused, and none is wrong")
 
 
@@ -256,7 +267,7 @@ class CapacityCheck(Checker):
 
     def committed(self, transitions: Sequence[Transition], by: str) -> None:
         for each in transitions:
-            for event in each.log.events:
+            for event in events_of(each):
                 self._take(event)
         memory = self.world.database.memory
         for key, line in memory._slots.items():
@@ -268,7 +279,7 @@ class CapacityCheck(Checker):
         name = event.execution_id
         if event.name == "workflow.paused":
             self._paused.add(name)
-        elif event.name in ("workflow.resumed", "workflow.cancelled"):
+        elif event.name in GOES_ON:
             self._paused.discard(name)
         elif event.name in NEW and name in self._paused:
             self.report("I-33", f"{event.name} is recorded while {name} is paused")

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from noetl.access.initiator import Initiator
 from noetl.errors import NoetlError, Refused, StoreError, Unreachable
+from noetl.runtime.forks.plan import Edits
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.control import ExecutionControl
+from noetl.service.executions.forks import ForkService
 from noetl.service.executions.start import (
     ExecutionStarter,
     ResolvedPlaybook,
@@ -112,15 +116,21 @@ class Client:
     # -- orders --------------------------------------------------------------------
 
     def control(self, kind: str, fault: Fault) -> None:
-        """Cancel or pause one of the executions of the plan."""
-        if self.started:
-            name = self.started[fault.victim % len(self.started)]
+        """Cancel or pause one of the executions of the plan, or resume it: rather one
+        that is set aside, and until that is possible."""
+        known = self.started
+        if kind == "resume":
+            rows = self._world.database.memory._executions
+            aside = [name for name in known if rows[name].status == "quarantined"]
+            known = aside or known
+        if known:
+            name = known[fault.victim % len(known)]
             self._loop.world.spawn(self._order(kind, name))
 
     async def _order(self, kind: str, name: str) -> None:
         if kind == "cancel":
             self.cancel_wanted.add(name)
-        for _ in range(4):
+        for _ in range(12 if kind == "resume" else 4):
             try:
                 status = await self.call(
                     lambda host: getattr(ExecutionControl(host.orchestrator), kind)(
@@ -131,9 +141,44 @@ class Client:
                     self.cancelled.add(name)
                 return
             except Refused:
-                return
+                if kind != "resume":
+                    return
+                await asyncio.sleep(0.3)
             except Unreachable:
                 await asyncio.sleep(0.2)
+
+    def fork(self, kind: str, fault: Fault) -> None:
+        """Fork an execution at any event, or retry its failed steps or its first one;
+        once, since a fork has no key."""
+        if self.started:
+            name = self.started[fault.victim % len(self.started)]
+            self._loop.world.spawn(self._fork(kind, name, fault))
+
+    async def _fork(self, kind: str, name: str, fault: Fault) -> None:
+        number, step = fault.victim, None
+        if kind == "retry":
+            await asyncio.sleep(fault.seconds)  # it may have ended by then
+            step = "start" if number % 3 else None
+
+        async def act(host: Server) -> None:
+            store = host.orchestrator.store
+            service = ForkService(
+                host.orchestrator,
+                store,  # type: ignore[arg-type]  # it has all that a fork reads
+                self._world.catalog,  # type: ignore[arg-type]
+                self._new_id,
+            )
+            summary = await store.summary(name)
+            last = await store.length(name)
+            at = None if kind == "retry" else 1 + number % last
+            plan = await service.plan(
+                summary, Edits({}, {}), newer=None, at=at, step=step
+            )
+            await service.begin(plan, None, Initiator("client"))
+            self._world.count(f"begun {kind}")
+
+        with suppress(Refused, Unreachable):
+            await self.call(act)
 
     async def heal(self) -> None:
         """From now on look after all executions, until they have ended."""

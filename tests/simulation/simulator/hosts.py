@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import IO, Any
+
+from msgspec.structs import replace
 
 from noetl.adapters.catalogs.files import pin
 from noetl.adapters.secrets.execution_secrets import MemorySealed
 from noetl.adapters.tools import BUILTIN
 from noetl.adapters.tools.engine_kinds import NoopTool
-from noetl.dsl.load import load
+from noetl.dsl.load import Loaded, load
 from noetl.dsl.model import Playbook
 from noetl.engine.events import Event
 from noetl.errors import (
@@ -20,6 +23,7 @@ from noetl.errors import (
     BlobNotOwned,
     LeaseLost,
     LeaseNotOwned,
+    ProtocolError,
     Refused,
     SecretError,
     SetAside,
@@ -61,7 +65,7 @@ _METHODS: dict[str, tuple[type[Any], str]] = {
 }
 _REFUSALS = (
     *(BlobGone, BlobCorrupt, BlobNotOwned, LeaseLost, LeaseNotOwned),
-    *(SecretError, SetAside),
+    *(ProtocolError, SecretError, SetAside),
 )
 
 
@@ -75,17 +79,18 @@ class Plain:
         return sealed
 
 
-_parsed: dict[bytes, Playbook] = {}
+@cache
+def loaded(text: bytes) -> Loaded:
+    """Load a playbook; one text is loaded once for all runs."""
+    found = load(text, BUILTIN)
+    assert found.playbook is not None, found.diagnostics
+    return found
 
 
 def parse(text: bytes, extensions: Sequence[str]) -> Playbook:
-    """Parse a playbook; one text is parsed once for all runs."""
-    found = _parsed.get(text)
-    if found is None:
-        loaded = load(text, BUILTIN, frozenset(extensions))
-        assert loaded.playbook is not None, loaded.diagnostics
-        found = _parsed[text] = loaded.playbook
-    return found
+    playbook = loaded(text).playbook
+    assert playbook is not None
+    return playbook
 
 
 class Texts:
@@ -100,9 +105,9 @@ class Texts:
     async def find(self, path: str, version: str | None) -> CatalogEntry | None:
         if path not in self._texts:
             return None
-        loaded = load(self._texts[path], BUILTIN)
-        about = await pin(loaded, self._texts[path], None, self._blobs)
-        return CatalogEntry(parse(self._texts[path], ()), about)
+        text = self._texts[path]
+        about = await pin(loaded(text), text, None, self._blobs)
+        return CatalogEntry(parse(text, ()), about)
 
     async def paths(self) -> Sequence[str]:
         return sorted(self._texts)
@@ -229,10 +234,16 @@ class Wire:
         self._process = process
         self._network = network
         self.server_ids: dict[str, str] = {}
+        self.is_old = False
+        """Whether the servers have a newer version of the protocol by now."""
 
     async def request(
         self, server: str, path: str, body: bytes, *, seconds: float
     ) -> bytes:
+        if self.is_old and path == messages.PATHS[messages.ClaimRequest]:
+            claim = messages.codec.decode(body, messages.ClaimRequest)
+            older = replace(claim, protocol=messages.PROTOCOL - 1)
+            body = messages.codec.encode(older)
         answer: bytes = await self._network.call(
             self._process,
             server,
@@ -272,9 +283,10 @@ class Worker:
     ) -> None:
         self.process = process
         self.name = process.name
+        self.wire = Wire(process, network)
         dispatcher = RemoteDispatcher(
             ServerConnection(
-                Wire(process, network),
+                self.wire,
                 servers,
                 worker=process.name,
                 pool=POOL,

@@ -59,7 +59,8 @@ class EffectTool:
     """A tool whose effect is an entry of the ledger.
 
     Its input ``json`` says how long it takes (``secs``), how many attempts fail first
-    (``fails``), with which kind of error (``kind``), and what it returns (``v``).
+    (``fails``), with which kind of error (``kind``), and what it returns (``v``, or a
+    text of ``fill`` characters).
     """
 
     instant = False
@@ -86,6 +87,8 @@ class EffectTool:
             effect.error = script.get("kind", "http.server")
             raise ToolError(effect.error, "it failed as planned", retryable=True)
         effect.result = script.get("v")
+        if "fill" in script:
+            effect.result = "x" * script["fill"]
         return Outcome.ok(effect.result)
 
     async def close(self) -> None:

@@ -17,8 +17,9 @@ FAULTY_UNTIL = 12.0
 HEALED_BY = 34.0
 """Seconds after which every frozen process goes on and every clock is right."""
 
-AMBIENT = ("network", "store", "wakeups", "skew")
-"""Groups of small faults that a run can be without."""
+AMBIENT = ("network", "store", "wakeups", "skew", "more")
+"""Groups of small faults that a run can be without. Those of ``more`` are in ``MORE``;
+it also has work with large values, and snapshots at other positions."""
 TIMED = (
     "crash server",
     "crash worker",
@@ -35,6 +36,9 @@ TIMED = (
     "drop wakeups",
     "killer",
 )
+
+MORE = ("fork", "retry", "resume", "wrong snapshot", "upgrade")
+"""Orders and faults that are drawn apart: they change none of the others."""
 
 
 @dataclass
@@ -81,6 +85,10 @@ class Options:
     """The only kinds of faults, if any: a directed run."""
     paths: tuple[str, ...] = ()
     """The only playbooks, if any."""
+
+    @property
+    def has_more(self) -> bool:
+        return "more" not in self.without
 
     @classmethod
     def read(cls, line: str) -> Options:
@@ -141,7 +149,7 @@ def make_plan(options: Options) -> Plan:
     draw = random.Random(f"{options.seed}:plan")
     calm = draw.random() < 0.04
     rates = Rates()
-    for group in AMBIENT:
+    for group in AMBIENT[:4]:
         strength = 0.0 if calm else draw.choice((0.0, 0.3, 1.0, 1.0, 2.0))
         chances = [draw.random() for _ in range(4)]
         if group in options.without:
@@ -162,6 +170,10 @@ def make_plan(options: Options) -> Plan:
     kinds = draw.sample(TIMED, draw.randint(2, 7))
     kinds = list(options.kinds) or kinds
     faults = [_fault(draw, draw.choice(kinds)) for _ in range(count)]
+    if options.has_more and not (calm or options.kinds):
+        more = random.Random(f"{options.seed}:more")
+        count = more.choice((0, 1, 1, 2, 3))
+        faults += [_fault(more, more.choice(MORE)) for _ in range(count)]
     kept = [each for n, each in enumerate(faults) if n not in options.skip]
     return Plan(
         rates,

@@ -251,6 +251,33 @@ workflow:
   - step: end
     tool: {_call("{v: done}")}
 """,
+    "large": f"""
+workflow:
+  - step: start
+    loop:
+      in: "{{{{ range(2) }}}}"
+      iterator: i
+      spec: {{mode: parallel}}
+    tool: {_call("{fill: 150000}")}
+    next:
+      arcs:
+        - step: middle
+          when: "{{{{ event.name == 'loop.done' }}}}"
+          args: {{all: "{{{{ event.payload.results }}}}"}}
+  - step: middle
+    tool: {_call('{v: "{{ args.all }}"}')}
+    next:
+      arcs:
+        - step: end
+          args: {{x: "{{{{ event.payload.result | map('length') | sum }}}}"}}
+  - step: end
+    tool: {_call('{v: "{{ args.x }}"}')}
+""",
+    "slow": f"""
+workflow:
+  - step: start
+    tool: {_call("{v: 1, secs: 9}")}
+""",
     "poison": f"""
 workflow:
   - step: start
@@ -272,6 +299,7 @@ IN_FLIGHT = {
     "callers": 2,
     "slots": 4,
     "rate": 3,
+    "large": 10,
 }
 """The most iterations of the outer loop that may be open at a time."""
 End = tuple[str, Any]
@@ -294,11 +322,13 @@ ENDS: dict[str, Callable[[dict[str, Any]], End]] = {
     "deadline": lambda w: ("completed", "late"),
     "cycle": lambda w: ("completed", "done"),
     "poison": lambda w: ("completed", "over"),
+    "slow": lambda w: ("completed", 1),
+    "large": lambda w: ("completed", 300_000),
     "recaller": lambda w: ("failed", None),
     "moody": lambda w: ("failed", None),
 }
 """How an execution ends that nobody cancels, by its workload: status and result."""
-USUAL = tuple(sorted(set(_BODIES) - {"poison", "brief", "moody"}))
+USUAL = tuple(sorted(set(_BODIES) - {"poison", "brief", "moody", "large", "slow"}))
 
 
 @dataclass(frozen=True)
@@ -321,9 +351,15 @@ class Job:
 
 
 def make_jobs(
-    seed: str, most: int | None, usual: Sequence[str] = USUAL, *, poison: bool
+    seed: str,
+    most: int | None,
+    usual: Sequence[str] = USUAL,
+    *,
+    poison: bool,
+    more: bool,
 ) -> list[Job]:
-    """Draw the requests of a seed."""
+    """Draw the requests of a seed; ``more`` adds one with values outside of its log to
+    some seeds."""
     draw = random.Random(f"{seed}:jobs")
     jobs: list[Job] = []
     count = draw.choice((1, 1, 2, 2, 3))
@@ -340,4 +376,7 @@ def make_jobs(
         jobs.append(Job(len(jobs), path, at, workload, draw.random() < 0.3))
     if poison:
         jobs.append(Job(len(jobs), "poison", draw.random(), {}))
+    apart = random.Random(f"{seed}:large")
+    if more and apart.random() < 0.15:
+        jobs.append(Job(len(jobs), "large", apart.random() * 2, {}))
     return jobs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import random
 from dataclasses import dataclass
 
 from noetl.runtime.executions import cache, transition
@@ -17,6 +18,7 @@ from .world import World
 
 LOGGER = logging.getLogger("noetl")
 SILENT = logging.CRITICAL + 1
+_OVER = frozenset(OVER)
 
 
 @dataclass
@@ -37,8 +39,12 @@ def run_seed(options: Options, bug: Bug | None = None) -> Result:
     LOGGER.setLevel(SILENT)  # faults are no news here
     try:
         with Patch() as patch:
-            patch.set(transition, "SNAPSHOT_EVERY", 12)
-            patch.set(cache, "SHORT_LOG", 20)
+            every, short = 12, 20
+            if options.has_more:  # states are restored at other positions
+                draw = random.Random(f"{options.seed}:sizes")
+                every, short = draw.choice((1, 3, 7, 12, 40)), draw.choice((2, 8, 20))
+            patch.set(transition, "SNAPSHOT_EVERY", every)
+            patch.set(cache, "SHORT_LOG", short)
             if bug is not None:
                 bug.plant(patch)
             return _run(options)
@@ -77,7 +83,8 @@ def _run(options: Options) -> Result:
             return True
         if world.client.open_jobs or not executions:
             return False
-        return all(each.status in OVER for each in executions.values())
+        # A list: this is asked after every callback.
+        return _OVER.issuperset([each.status for each in executions.values()])
 
     try:
         world.run(is_over)

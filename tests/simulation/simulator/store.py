@@ -252,6 +252,7 @@ class Connection:
     count_exports = _passed_on("count_exports")
     idle = _passed_on("idle")
     find = _passed_on("find")
+    verify = _passed_on("verify")
     summary = _passed_on("summary")
     find_request = _passed_on("find_request")
     resolve = _passed_on("resolve")

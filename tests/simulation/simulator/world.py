@@ -10,6 +10,7 @@ from memory_blobs import MemoryBlobs
 
 from noetl.adapters.secrets.execution_secrets import MemorySealed
 from noetl.engine.events import Event
+from noetl.ports import Snapshot
 from noetl.runtime.worker_protocol import messages
 
 from .clients import Client
@@ -57,7 +58,11 @@ class World:
         self._clocks: dict[str, ServerClock] = {}
         poison = any(each.kind == "killer" for each in plan.faults)
         self.jobs = make_jobs(
-            seed, options.executions, options.paths or USUAL, poison=poison
+            seed,
+            options.executions,
+            options.paths or USUAL,
+            poison=poison,
+            more=options.has_more and not (options.kinds or options.paths),
         )
         self.client = Client(self)
 
@@ -228,7 +233,13 @@ class World:
             clocks[fault.victim % len(clocks)].skew = self._draw_skew()
         elif kind == "drop wakeups":
             self._quiet_bus_until = until
-        elif kind in ("cancel", "pause"):
+        elif kind == "wrong snapshot":
+            self._change_snapshot(fault)
+        elif kind == "upgrade":
+            self._upgrade(fault)
+        elif kind in ("fork", "retry"):
+            self.client.fork(kind, fault)
+        elif kind in ("cancel", "pause", "resume"):
             self.client.control(kind, fault)
 
     def _hit(self, process: Process, fault: Fault) -> None:
@@ -244,6 +255,32 @@ class World:
         server = self.addresses[fault.victim // 7 % len(self.addresses)]
         to = "*" if fault.victim % 3 else server
         self.network.cut[worker.name, to] = until
+
+    def _change_snapshot(self, fault: Fault) -> None:
+        """Change a byte of a snapshot: it must not be believed."""
+        for each in self.database.memory._executions.values():
+            if each.snapshot is not None:
+                body = bytearray(each.snapshot.body)
+                body[fault.victim * 7919 % len(body)] ^= 1 << fault.fuse % 7
+                each.snapshot = Snapshot(each.snapshot.seq, bytes(body))
+                self.count("changed snapshot")
+
+    def _upgrade(self, fault: Fault) -> None:
+        """Restart the servers one after another, then the workers: until then these
+        speak an older version of the protocol, and get no work."""
+        for worker in self.workers.values():
+            worker.wire.is_old = True
+        for number in range(len(self.addresses) + len(self.workers)):
+            at = number * 0.4 + fault.seconds * (number >= len(self.addresses))
+            context = self.loop.world.context
+            self.loop.call_later(at, self._replace, number, context=context)
+
+    def _replace(self, number: int) -> None:
+        servers = len(self.addresses)
+        if number < servers:
+            self.servers[self.addresses[number]].process.kill()
+        else:
+            self.workers[number - servers].process.kill()
 
     def _damage(self, fault: Fault) -> None:
         known = self.client.started
