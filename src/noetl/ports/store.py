@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -254,6 +254,10 @@ class CallLimits(Protocol):
         ...
 
 
+IdlePage: TypeAlias = tuple[Sequence[tuple[str, int]], int]
+"""Executions, each with the end of its log, and the number to continue after."""
+
+
 class Timers(Protocol):
     """Moments at which leases expire and executions must be looked at."""
 
@@ -264,9 +268,7 @@ class Timers(Protocol):
         """
         ...
 
-    async def idle(
-        self, *, after: int, limit: int
-    ) -> tuple[Sequence[tuple[str, int]], int]:
+    async def idle(self, *, after: int, limit: int) -> IdlePage:
         """Look at open executions after a number, at most so many; return those without
         a command, a timer or a place in a queue, each with the end of its log, and the
         number to continue after (0: from the beginning)."""

@@ -12,6 +12,7 @@ from noetl.ports import (
     EXPORT_TIMER,
     Backlog,
     Command,
+    IdlePage,
     Lease,
     QueuedExecution,
     Timer,
@@ -288,9 +289,7 @@ def refuse_stale(
         ended.update(commands.ended, commands.released)
 
 
-def idle_of(
-    rows: Sequence[tuple[int, str, int, bool]], limit: int
-) -> tuple[list[tuple[str, int]], int]:
+def idle_of(rows: Sequence[tuple[int, str, int, bool]], limit: int) -> IdlePage:
     """Return the idle ones of these open executions (number, id, end of the log, and
     whether it is idle), and the number to continue after: 0 after the last one."""
     found = [(name, last_seq) for _, name, last_seq, is_idle in rows if is_idle]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from heapq import heappop, heappush, nlargest
 from itertools import islice
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -17,6 +17,7 @@ from noetl.adapters.stores.rules import (
     OVER,
     Turn,
     count_by_pool,
+    idle_of,
     in_turn,
     only_waits,
     rank_of,
@@ -29,6 +30,7 @@ from noetl.ports import (
     Command,
     CommandRecord,
     CommandRow,
+    IdlePage,
     Lease,
     Transition,
 )
@@ -342,3 +344,29 @@ class Commands:
                 else:
                     yield row
             last = row
+
+
+class _Log(Protocol):
+    @property
+    def execution_id(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def status(self) -> ExecutionStatus: ...
+    @property
+    def last_seq(self) -> int: ...
+
+
+def idle_in(
+    executions: Sequence[_Log],
+    busy: Container[int],
+    queued: Container[str],
+    limit: int,
+) -> IdlePage:
+    """Return those that are open, not busy, and do not wait for a slot."""
+    rows = [
+        (x.number, x.execution_id, x.last_seq, x.number not in busy)
+        for x in executions
+        if x.status in OPEN
+    ][:limit]
+    return idle_of([(*r[:3], r[3] and r[1] not in queued) for r in rows], limit)

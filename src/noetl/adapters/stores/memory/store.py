@@ -11,11 +11,10 @@ import msgspec
 
 from noetl.adapters.stores.batches import FIRST, Row, chain, first_damage, unpack_rows
 from noetl.adapters.stores.encoding import Encoded, encode
-from noetl.adapters.stores.memory.commands import Commands
+from noetl.adapters.stores.memory.commands import Commands, idle_in
 from noetl.adapters.stores.memory.exports import ExportTimers
 from noetl.adapters.stores.memory.slots import ConcurrencySlots
 from noetl.adapters.stores.rules import (
-    OPEN,
     OVER,
     TIMER_ID,
     Aside,
@@ -38,6 +37,7 @@ from noetl.ports import (
     CommandRow,
     ConcurrencySlot,
     Damage,
+    IdlePage,
     Lease,
     LogHead,
     Parked,
@@ -170,19 +170,9 @@ class MemoryStore:
         ]
         return [timer for *_, timer in sorted(due, key=lambda entry: entry[:3])]
 
-    async def idle(
-        self, *, after: int, limit: int
-    ) -> tuple[Sequence[tuple[str, int]], int]:
-        rest = (each for each in self._by_number[after:] if each.status in OPEN)
-        looked = list(islice(rest, limit))
+    async def idle(self, *, after: int, limit: int) -> IdlePage:
         busy = self._commands.executions() | self._timers.keys()
-        queued = self._slots.queued()
-        found = [
-            (each.execution_id, each.last_seq)
-            for each in looked
-            if each.number not in busy and each.execution_id not in queued
-        ]
-        return found, looked[-1].number if len(looked) == limit else 0
+        return idle_in(self._by_number[after:], busy, self._slots.queued(), limit)
 
     async def set_status(self, summary: Summary) -> None:
         execution = self._known(summary.execution_id)

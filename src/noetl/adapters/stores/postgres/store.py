@@ -47,6 +47,7 @@ from noetl.ports import (
     Claimed,
     CommandRow,
     Damage,
+    IdlePage,
     Lease,
     LogHead,
     Parked,
@@ -298,9 +299,7 @@ class PostgresStore:
     async def count_exports(self) -> Mapping[str, WaitingExports]:
         return exports_of(await self._run(lambda c: c.fetch(SQL["count_exports"])))
 
-    async def idle(
-        self, *, after: int, limit: int
-    ) -> tuple[Sequence[tuple[str, int]], int]:
+    async def idle(self, *, after: int, limit: int) -> IdlePage:
         rows = await self._run(lambda c: c.fetch(SQL["idle"], after, limit))
         return idle_of([tuple(row) for row in rows], limit)
 

@@ -28,6 +28,7 @@ from noetl.ports import (
     CommandRow,
     ConcurrencySlot,
     Damage,
+    IdlePage,
     Lease,
     LogHead,
     Parked,
@@ -309,8 +310,6 @@ class Readers:
             self._free.get_nowait().close()
 
 
-def idle(
-    db: sqlite3.Connection, after: int, limit: int
-) -> tuple[list[tuple[str, int]], int]:
+def idle(db: sqlite3.Connection, after: int, limit: int) -> IdlePage:
     """Return open executions without any row, and the number to continue after."""
     return idle_of(db.execute(SQL["idle"], (after, limit)).fetchall(), limit)

@@ -53,6 +53,7 @@ from noetl.ports import (
     Claimed,
     CommandRow,
     Damage,
+    IdlePage,
     Lease,
     LogHead,
     Parked,
@@ -234,9 +235,7 @@ class SqliteStore:
             lambda db: self._leases.sweep(db, now), durable=self._durable_leases
         )
 
-    async def idle(
-        self, *, after: int, limit: int
-    ) -> tuple[Sequence[tuple[str, int]], int]:
+    async def idle(self, *, after: int, limit: int) -> IdlePage:
         return await self._read(lambda db: reads.idle(db, after, limit))
 
     async def set_status(self, summary: Summary) -> None:
