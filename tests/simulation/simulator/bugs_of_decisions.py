@@ -14,6 +14,7 @@ from noetl.engine.steps import admission, loops
 from noetl.runtime.executions import (
     children,
     loaded,
+    snapshots,
     start,
     sweep,
     transition,
@@ -243,7 +244,7 @@ def _(patch: Patch) -> None:
 
         return freeze
 
-    patch.wrap(transition, "freeze", make)
+    patch.wrap(snapshots, "freeze", make)
 
 
 @bug("leases of ended commands kept", "A command that has ended can be leased again.")
