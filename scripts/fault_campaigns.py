@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -82,6 +83,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "faults")
     parser.add_argument("--again", action="store_true")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started ends, too
     if asked.list:
         print("\n".join(CAMPAIGNS))
         return

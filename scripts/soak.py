@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "soak")
     parser.add_argument("--again", action="store_true")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started ends, too
     if asked.again:
         shutil.rmtree(asked.state, ignore_errors=True)
     asked.state.mkdir(parents=True, exist_ok=True)
