@@ -1,4 +1,4 @@
-"""A scenario in which the clocks of servers and workers are wrong (F6)."""
+"""A scenario in which the clocks of servers and workers are wrong."""
 
 from __future__ import annotations
 

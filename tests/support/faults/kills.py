@@ -1,4 +1,4 @@
-"""The storm of kills, freezes and wiped data as a campaign in parts (F1, F2, F4)."""
+"""The storm of kills, freezes and wiped data as a campaign in parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario in which a tool takes all memory of its worker, or of its process (F7)."""
+"""A scenario in which a tool takes all memory of its worker, or of its process."""
 
 from __future__ import annotations
 

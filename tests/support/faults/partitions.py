@@ -1,4 +1,4 @@
-"""A scenario in which parts of a cluster do not reach each other (F3)."""
+"""A scenario in which parts of a cluster do not reach each other."""
 
 from __future__ import annotations
 

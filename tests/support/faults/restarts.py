@@ -14,7 +14,7 @@ from faults.parts import Part
 
 
 class RollingRestart(Scenario):
-    """Servers and workers are stopped and started, one after the other (F8).
+    """Servers and workers are stopped and started, one after the other.
 
     No client may notice it: with two servers, each call is answered.
     """
