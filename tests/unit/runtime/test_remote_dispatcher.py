@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import IO
+from types import SimpleNamespace
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -17,12 +18,13 @@ from noetl import load
 from noetl.dsl.model import Playbook
 from noetl.engine.runs import Progress
 from noetl.engine.state import Frame
-from noetl.errors import BlobCorrupt, LeaseLost, Unreachable
+from noetl.errors import BlobCorrupt, BlobGone, LeaseLost, Refused, Unreachable
 from noetl.ports import Lease
 from noetl.runtime.worker.remote_dispatcher import RemoteDispatcher
-from noetl.runtime.worker.remote_values import RemoteValues
+from noetl.runtime.worker.remote_values import RemoteSecrets, RemoteValues
 from noetl.runtime.worker.server_connection import ServerConnection
 from noetl.runtime.worker_protocol import messages
+from noetl.runtime.worker_protocol.sealing import seal_value
 
 TEXT = b"""apiVersion: noetl.io/v2
 kind: Playbook
@@ -152,6 +154,8 @@ class Store(Server):
         self, server: str, path: str, body: bytes, target: IO[bytes]
     ) -> None:
         self.sent += 1
+        if messages.codec.decode(body, messages.BlobRequest).key not in self.files:
+            raise Refused(BlobGone.kind, "gone")
         target.write(self.files[messages.codec.decode(body, messages.BlobRequest).key])
 
 
@@ -181,6 +185,56 @@ async def test_a_file_of_the_pipeline_is_read_again_without_the_server(
     async with values.file(key) as fetched:
         assert content(fetched) == b"data"
     assert (server.sent, content(fetched)) == (1, None)
+
+
+async def test_a_file_that_the_server_lacks_is_gone(tmp_path: Path) -> None:
+    connection = ServerConnection(Store(), ["http://a"], worker="w", pool="p")
+    values = RemoteValues(connection, Lease("e-1", "e", "w", 1), str(tmp_path), {})
+
+    with pytest.raises(BlobGone, match="gone"):
+        async with values.file("0" * 64):
+            raise AssertionError
+
+
+async def test_values_of_the_pipeline_are_supplied_from_their_copies(
+    tmp_path: Path,
+) -> None:
+    connection = ServerConnection(Store(), ["http://a"], worker="w", pool="p")
+    values = RemoteValues(connection, Lease("e-1", "e", "w", 1), str(tmp_path), {})
+    draft = tmp_path / "draft"
+    draft.write_bytes(b'{"a": 1}')
+    stored = await values.adopt(str(draft))
+    put: list[tuple[object, ...]] = []
+    known: Any = SimpleNamespace(put=lambda *given: put.append(given))
+    reference = {"store": "noetl", "key": stored.key, "size": stored.size}
+
+    await values.supply([reference], known)
+    await values.close()
+    assert put == [(stored.key, {"a": 1}, 8)]
+
+
+async def test_a_fetched_secret_is_kept_under_the_name_of_its_handle() -> None:
+    async def request(asked: object, reply: object) -> messages.SecretReply:
+        assert asked == messages.SecretRequest(
+            "w", messages.LeaseKey("e-1", 1), "task_1", "db"
+        )
+        return messages.SecretReply({"secret": "n1"}, seal_value(Plain(), "pw", "e-1"))
+
+    kept: list[tuple[object, ...]] = []
+    work: Any = SimpleNamespace(
+        frame=message("e-1", "").frame,
+        lease=Lease("e-1", "e", "w", 1),
+        secrets=SimpleNamespace(put=lambda *given: kept.append(given)),
+    )
+    connection: Any = SimpleNamespace(request=request)
+    secrets = RemoteSecrets(connection, Plain(), {"e-1": work})
+    place: Any = SimpleNamespace(execution_id="e", step="start", task="task_1")
+
+    assert await secrets.fetch(place, "db", None, None) == {"secret": "n1"}
+    assert kept == [("n1", "pw")]
+    place.step = "other"
+    with pytest.raises(LeaseLost, match="nothing of e runs here"):
+        await secrets.fetch(place, "db", None, None)
 
 
 async def test_a_file_with_another_hash_is_not_used(tmp_path: Path) -> None:

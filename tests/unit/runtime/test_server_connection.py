@@ -185,6 +185,16 @@ async def test_a_file_that_arrived_moves_the_fence(direction: str) -> None:
     assert not connection.in_danger
 
 
+async def test_the_pauses_between_transfers_grow() -> None:
+    stored = messages.UploadReply("0" * 64, 4, 1.0)
+    time = Time()
+    connection = connect(Client(in_turn(*[Unreachable("x")] * 4, stored)), time=time)
+
+    message = messages.UploadRequest("w", KEY, "0" * 64, 4)
+    await connection.upload(message, BytesIO(b"data"))
+    assert time.pauses == list(PAUSES[:4])
+
+
 def test_the_paths_of_requests_are_those_of_older_servers() -> None:
     assert {each.__name__: path for each, path in messages.PATHS.items()} == {
         "ClaimRequest": "/api/worker/claim",
