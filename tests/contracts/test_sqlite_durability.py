@@ -32,8 +32,8 @@ path, mode, name, after = sys.argv[1:]
 async def work(store, name, after):
     while True:
         events = [
-            Event(event_id=f"{name}.{seq}", execution_id=name, seq=seq, timestamp="-",
-                  source="server", name="task.done", entity_type="task",
+            Event(event_id=f"{name}.{seq}", execution_id=name, seq=seq,
+                  timestamp="2026-01-31", source="server", name="task.done", entity_type="task",
                   parent_id=None, entity_id=name, status="success",
                   payload={"text": "x" * 300})
             for seq in (after + 1, after + 2)
@@ -390,9 +390,13 @@ def test_listings_and_claims_walk_indexes(path):
             # A command on this machine looks for the end of an id in the index of ids.
             # What is delayed is counted up to a limit, which ends its scans.
             # What a store should not have is looked for by noetl verify alone.
-            bounded = ("count_delayed", "parked")
-            if name not in ("expire_other_boots", "resolve_end", "strays", *bounded):
+            # What waits for an export is counted in an index of its own.
+            # Open executions are looked at page by page.
+            bounded = ("count_delayed", "parked", "idle")
+            whole = ("expire_other_boots", "resolve_end", "strays", "count_exports")
+            if name not in (*whole, *bounded):
                 tables = steps.replace("SCAN (subquery", "")  # of a row or two
+                tables = tables.replace("SCAN CONSTANT ROW", "")
                 tables = tables.replace("SCAN w VIRTUAL TABLE", "")  # given labels
                 assert "SCAN" not in tables, (name, steps)
             if name not in ("due_timers", "slots", *bounded):

@@ -37,6 +37,7 @@ class Orchestrator:
     def __init__(self) -> None:
         self.cache: dict[str, Any] = {}
         self.sweep = self
+        self.stalls = self
 
     def watch(self, note: object) -> None: ...
 
@@ -44,6 +45,7 @@ class Orchestrator:
         return 0.0
 
     late = 0.0
+    count = 0
 
 
 def named_in(text: str) -> set[str]:

@@ -538,7 +538,7 @@ def test_work_is_given_to_workers_of_its_pool_and_of_this_version() -> None:
         with pytest.raises(AccessError, match="may not work for the pool 'b'"):
             await world.gateway.claim(ONE, asked)
         older = msgspec.json.decode(b'{"worker":"w","pool":"a","slots":1}')
-        with pytest.raises(ProtocolError, match=r"version 1 .* same version of noetl"):
+        with pytest.raises(ProtocolError, match=r"version 1 .* upgrade the worker"):
             await world.gateway.claim(
                 ONE, msgspec.convert(older, messages.ClaimRequest)
             )

@@ -134,12 +134,19 @@ def test_a_workers_token_opens_no_other_route(accounts: dict[str, Worker]) -> No
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"wait": 20.0, "again": False, "holds": [], "protocol": 2}, {"protocol": 9}],
-    ids=["version 1", "version 2", "version 9"],
+    ("fields", "hint"),
+    [
+        pytest.param({}, "upgrade the worker", id="version 1"),
+        pytest.param(
+            {"wait": 20.0, "again": False, "holds": [], "protocol": 2},
+            "upgrade the worker",
+            id="version 2",
+        ),
+        pytest.param({"protocol": 9}, "upgrade the server first", id="version 9"),
+    ],
 )
 def test_a_worker_of_another_version_gets_a_hint(
-    accounts: dict[str, Worker], fields: dict[str, Any]
+    accounts: dict[str, Worker], fields: dict[str, Any], hint: str
 ) -> None:
     """Also one whose claim has fields that this version does not know."""
     body = {"worker": "w", "pool": "pool-a", "slots": 1, **fields}
@@ -147,7 +154,7 @@ def test_a_worker_of_another_version_gets_a_hint(
     answer = accounts["wa"].api.post("/api/worker/claim", body)
 
     assert (answer.status, answer.body["kind"]) == (409, "worker.version")
-    assert "same version of noetl on both" in answer.body["detail"]
+    assert hint in answer.body["detail"]
 
 
 def test_code_does_not_see_its_workers_token_in_its_environment(

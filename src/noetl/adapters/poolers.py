@@ -20,7 +20,7 @@ KEEPALIVE = {
     "tcp_user_timeout": str(SILENCE_S * 1000),
 }
 OPTIONS = (
-    ("SOL_SOCKET", "SOKEEPALIVE", 1),
+    ("SOL_SOCKET", "SO_KEEPALIVE", 1),
     ("IPPROTO_TCP", "TCP_KEEPIDLE", SILENCE_S // 2),
     ("IPPROTO_TCP", "TCP_KEEPINTVL", 2),
     ("IPPROTO_TCP", "TCP_KEEPCNT", SILENCE_S // 4),

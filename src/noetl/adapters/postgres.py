@@ -59,10 +59,6 @@ _MOVED = (
 )
 """Answers of a node that is shutting down, or is not the primary any more: all
 connections are closed, and new ones find the node that takes writes."""
-_DISK = (
-    (asyncpg.DiskFullError, "store.full"),
-    (asyncpg.PostgresSystemError, "store.io"),
-)
 
 
 class Postgres:
@@ -119,7 +115,7 @@ class Postgres:
             except _UNREACHABLE as error:
                 raise _unreachable(error) from error
             except asyncpg.PostgresError as error:
-                raise StoreError(f"PostgreSQL: {error}", _kind_of(error)) from error
+                raise _failed(error) from error
         raise AssertionError
 
     async def fetch(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -375,11 +371,14 @@ def _digest(functions: str) -> str | None:
     return sha256(functions.encode()).hexdigest() if functions else None
 
 
-def _kind_of(error: BaseException) -> str:
-    """Return the kind of an error of a statement. What the disk lacks concerns no
-    execution: the same commit may succeed later."""
-    found = (kind for types, kind in _DISK if isinstance(error, types))
-    return next(found, "store.error")
+def _failed(error: BaseException) -> StoreError:
+    """Make the error of a statement. What the disk lacks concerns no execution: the
+    same commit may succeed later."""
+    if isinstance(error, asyncpg.DiskFullError):
+        return StoreError(f"PostgreSQL: {error}", "store.full")
+    if isinstance(error, asyncpg.PostgresSystemError):
+        return StoreError(f"PostgreSQL: {error}", "store.io")
+    return StoreError(f"PostgreSQL: {error}", "store.error")
 
 
 def _unreachable(error: BaseException) -> StoreError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 from click.shell_completion import get_completion_class
 
@@ -12,8 +14,9 @@ VARIABLE = "_NOETL_COMPLETE"
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
-def command(context: click.Context, shell: str) -> None:
+def command(context: click.Context, shell: str, as_json: bool) -> None:
     """Print the script that completes commands, options and files of noetl in a SHELL.
 
     Evaluate it where the shell starts. Exit code: 0 printed, 2 another shell.
@@ -29,4 +32,5 @@ def command(context: click.Context, shell: str) -> None:
     root = context.find_root().command
     made = kind(root, {}, "noetl", VARIABLE)
     # ``source`` asks bash for its version first, which may be missing here.
-    click.echo(made.source_template % made.source_vars())
+    script = made.source_template % made.source_vars()
+    click.echo(json.dumps({"shell": shell, "script": script}) if as_json else script)

@@ -46,6 +46,7 @@ INPUTS: dict[str, dict[str, Any]] = {
 ELSEWHERE = {
     "directives/*.yaml": "they call api.example.com, which is nobody's: they are "
     "simulated, by their tests and for the reference of directives",
+    "alert_*.yaml": "they tell people: tests/e2e/examples/test_alerts.py runs them",
     "classic/*.yaml": "they need the extension `classic`: those of the dialect and of "
     "the migration run them",
 }

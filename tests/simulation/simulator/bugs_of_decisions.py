@@ -8,7 +8,7 @@ import msgspec
 
 from noetl.adapters.stores import rules
 from noetl.adapters.stores.memory import commands as memory_commands
-from noetl.adapters.stores.memory import store as memory_store
+from noetl.adapters.stores.memory import slots as memory_slots
 from noetl.engine import decide as decisions
 from noetl.engine.steps import admission, loops
 from noetl.runtime.executions import (
@@ -141,7 +141,7 @@ def _(patch: Patch) -> None:
 
 @bug("concurrency key in memory", "The store does not look who holds a key.")
 def _(patch: Patch) -> None:
-    patch.set(memory_store, "is_slot_free", lambda transition, front: True)
+    patch.set(memory_slots, "is_slot_free", lambda transition, front: True)
 
 
 @bug(

@@ -270,9 +270,9 @@ class CapacityCheck(Checker):
             for event in events_of(each):
                 self._take(event)
         memory = self.world.database.memory
-        for key, line in memory._slots.items():
-            held = [x for x in memory._queue(key) if not x.queued]
-            if line and held and len(held) > held[0].limit:
+        for key, line in memory._slots.queues():
+            held = [x for x in line if not x.queued]
+            if held and len(held) > held[0].limit:
                 self.report("I-21", f"{len(held)} executions hold the key {key}")
 
     def _take(self, event: Event) -> None:

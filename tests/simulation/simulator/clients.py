@@ -17,6 +17,7 @@ from noetl.runtime.forks.plan import Edits
 from noetl.service.errors import RequestRefused
 from noetl.service.executions.control import ExecutionControl
 from noetl.service.executions.forks import ForkService
+from noetl.service.executions.path_limits import PathLimits
 from noetl.service.executions.start import (
     ExecutionStarter,
     ResolvedPlaybook,
@@ -167,6 +168,7 @@ class Client:
                 store,  # type: ignore[arg-type]  # it has all that a fork reads
                 self._world.catalog,  # type: ignore[arg-type]
                 self._new_id,
+                PathLimits((), store, host.orchestrator.clock),
             )
             summary = await store.summary(name)
             last = await store.length(name)

@@ -169,22 +169,6 @@ async def test_a_lease_is_as_old_as_the_request_for_its_renewal() -> None:
     assert connection.leases.in_danger([KEY])
 
 
-@pytest.mark.parametrize("direction", ["upload", "download"])
-async def test_a_file_that_arrived_moves_the_fence(direction: str) -> None:
-    time = Time()
-    stored = messages.UploadReply("0" * 64, 4, 1.0)
-    connection = connect(Client(lambda *_: stored), time=time)
-    time.now = connection.ttl
-    assert connection.in_danger
-
-    if direction == "upload":
-        message = messages.UploadRequest("w", KEY, "0" * 64, 4)
-        await connection.upload(message, BytesIO(b"data"))
-    else:
-        await connection.download(messages.BlobRequest("w", KEY, "0" * 64), BytesIO())
-    assert not connection.in_danger
-
-
 async def test_the_pauses_between_transfers_grow() -> None:
     stored = messages.UploadReply("0" * 64, 4, 1.0)
     time = Time()

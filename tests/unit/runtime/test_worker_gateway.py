@@ -133,8 +133,8 @@ async def test_pool_and_version_are_checked_first(make_cluster: Make) -> None:
 
     with pytest.raises(AccessError):
         await gateway.claim(worker("w", "other"), claim())
-    with pytest.raises(ProtocolError, match=f"version {messages.PROTOCOL - 1} "):
-        await gateway.claim(worker("w"), claim(protocol=messages.PROTOCOL - 1))
+    with pytest.raises(ProtocolError, match=f"version {messages.OLDEST - 1} "):
+        await gateway.claim(worker("w"), claim(protocol=messages.OLDEST - 1))
     assert await cluster.store.held("w") == []
 
 
