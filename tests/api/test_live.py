@@ -55,7 +55,9 @@ def test_a_stream_continues_where_it_ended(fresh: Api) -> None:
         message = next(found)
 
     assert message.event == "executions"
-    assert [each["execution_id"] for each in message.data["lines"]] == [second]
+    found_ids = [each["execution_id"] for each in message.data["lines"]]
+    assert found_ids[-1] == second  # the line before may come once more
+    assert set(found_ids) <= {first, second}
 
 
 @pytest.mark.parametrize("last", ["00000000.1", "nonsense", "1", ""])

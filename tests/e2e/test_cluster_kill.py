@@ -143,7 +143,7 @@ def test_a_frozen_owner_comes_back_too_late(slow: Slow, tmp_path: Path) -> None:
         slow.gates[0].set()
         cluster.thaw("worker0")
         said = cluster.elsewhere / "logs" / "worker.log"
-        while f"gave up step start of {execution_id}" not in said.read_text():
+        while "gave up step start" not in said.read_text():
             assert cluster.processes["worker0"].poll() is None
         slow.gates[1].set()
         document = api.finish(execution_id)

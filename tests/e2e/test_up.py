@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import re
+import select
 import shutil
 import signal
 import socket
@@ -109,7 +110,10 @@ def test_killed_services_are_restarted_and_running_ones_stay(
     (bus,) = pids(cluster, "NATS")
     os.kill(bus, signal.SIGKILL)
     assert execute(shell) == 42, "NATS only wakes"
+    end = os.pidfd_open(first)
     os.kill(first, signal.SIGKILL)
+    select.select([end], [], [])
+    os.close(end)
     status = shell.noetl("status")
     os.kill(database, signal.SIGKILL)
     mended = up(shell)
